@@ -34,12 +34,16 @@ NAMES: Final = frozenset(
     news room desk desks shelves lend workplace neighbours figures troubles obstacles asker says silences taken
     suspects upkeep sweep beats held noted strong faint doubtful whole""".split()  # noqa: SIM905  # a list of words is read as words
 )
+#: Pages whose prose is checked; text in fences and in generated blocks comes from programs.
+PAGES: Final = ("*.md", "changelog.d/*.md", "docs/**/*.md")
+_FOREIGN: Final = re.compile(r"<!-- generated.*?end of generated -->|^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _EXEMPT: Final = "# words:"
 
 
 def main() -> int:
     """Print each banned word with its place; return the exit code."""
     found = [row for path in sorted(SOURCE.rglob("*.py")) if _part(path) not in UNCHECKED for row in words_of(path)]
+    found += [row for pages in PAGES for path in sorted(PROJECT.glob(pages)) for row in words_of_page(path)]
     for path, line, word in found:
         print(f"{path.relative_to(PROJECT)}:{line}: {word}")
     if found:
@@ -61,6 +65,12 @@ def words_of(path: Path) -> Iterator[tuple[Path, int, str]]:
             parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower())
             yield from ((path, line, node.name) for part in parts if part in NAMES)
     yield from ((path, 1, f"module {path.stem}") for part in path.stem.split("_") if part in NAMES)
+
+
+def words_of_page(path: Path) -> Iterator[tuple[Path, int, str]]:
+    """Yield the banned words of a page's prose: place and word."""
+    text = _FOREIGN.sub(lambda match: "\n" * match[0].count("\n"), path.read_text())
+    yield from ((path, text.count("\n", 0, match.start()) + 1, match[0]) for match in PROSE.finditer(text))
 
 
 def _part(path: Path) -> str:

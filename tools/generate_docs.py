@@ -74,7 +74,7 @@ def main() -> int:
     """Write the stale pages, or, with ``--check``, name them; return the exit code."""
     check = "--check" in sys.argv[1:]
     for page, text in built_pages():
-        page.write_text(text)
+        page.write_text(f"<!-- generated: all -->\n\n{text}\n<!-- end of generated -->\n")
     stale = [(page, text) for page, text in generated_pages() if not page.exists() or page.read_text() != text]
     for page, text in stale:
         print("stale:" if check else "written:", page.relative_to(REFERENCE.parent.parent))
@@ -272,11 +272,7 @@ def _default(value: object) -> str:
 
 def agents() -> str:
     """Return every agent and its folders."""
-    head = ("`--agent`", "agent", "folder in a project", "folder with `--global`")
-    return _table(
-        head,
-        ((f"`{name}`", row.title, f"`{row.project}`", f"`~/{row.home}`") for name, row in AGENTS.items()),
-    )
+    return "\n".join(f"- `{name}` ({row.title}): `{row.project}`, `~/{row.home}`" for name, row in AGENTS.items())
 
 
 def list_of_commands() -> str:

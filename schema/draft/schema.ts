@@ -170,12 +170,12 @@ export type CapabilityType = "plugin" | "api" | "knowledge" | "task";
 export type AccessPolicy = "public" | "restricted" | "private";
 
 /**
- * How a caller proves who it is.
+ * How a caller authenticates.
  */
 export type AuthType = "api_key" | "oauth2" | "custom" | "none";
 
 /**
- * How far an execution is.
+ * The state of an execution.
  */
 export type ExecutionStatus = "accepted" | "running" | "completed" | "failed" | "timeout";
 

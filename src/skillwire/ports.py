@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         RunBlob,
         TaskOwner,
     )
-    from skillwire.model.install import CachedResponse, Lock, OriginRecord, Placement, StagedSkill
+    from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord, StagedSkill
     from skillwire.model.search import SearchPage, SearchQuery
     from skillwire.model.skill import Permissions, Skill
 
@@ -342,10 +342,10 @@ class SkillsFolder(Protocol):
     def read_lock(self) -> Lock:
         """Return the lock; an empty one when there is none."""
 
-    def installed_files(self, placement: Placement, name: str) -> Mapping[str, str] | None:
+    def installed_files(self, placement: InstallLocation, name: str) -> Mapping[str, str] | None:
         """Return ``path → SHA-256`` of what stands where ``name`` is or would be; None when no copy does."""
 
-    def missing_places(self, placement: Placement, name: str) -> tuple[str, ...]:
+    def missing_places(self, placement: InstallLocation, name: str) -> tuple[str, ...]:
         """Return each ``folder/name`` of ``placement`` where neither a copy nor a link of it stands."""
 
     def change(self) -> SkillsFolderChange:
@@ -358,7 +358,7 @@ class SkillsFolderChange(Protocol):
     def stage(self, skill: StagedSkill) -> None:
         """Write ``skill`` aside, to be put in place by :meth:`commit`."""
 
-    def take_away(self, name: str, placement: Placement) -> None:
+    def take_away(self, name: str, placement: InstallLocation) -> None:
         """Remove ``name`` at :meth:`commit`."""
 
     def commit(self, lock: Lock) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 import skillwire
+import skillwire.lan
+import skillwire.rpc
 import skillwire.testing
 from skillwire.version import VERSION
 
@@ -10,63 +12,49 @@ from skillwire.version import VERSION
 def test_public_names():
     assert dir(skillwire) == [
         "AsyncClient",
-        "AsyncLan",
         "AsyncRemoteSkill",
-        "AsyncRpcSkills",
-        "BlobPart",
         "CallContext",
         "Client",
-        "Comparison",
         "ConflictError",
-        "CreatedBlob",
         "DecodeError",
-        "DescribedSkill",
-        "Deviation",
         "ExecutionError",
         "FetchError",
         "FileContent",
         "Finding",
+        "InstallLocation",
+        "InstallPlan",
         "InstallPolicy",
-        "Lan",
-        "LanChange",
-        "LanMember",
-        "LanNotice",
-        "LanScene",
-        "LanSkill",
-        "LanSnapshot",
-        "ListedSkill",
+        "InstallReport",
         "LockedSkill",
         "NotFoundError",
         "OriginRecord",
-        "OutputBlob",
         "PendingError",
-        "Place",
-        "Placement",
-        "Plan",
         "PlannedSkill",
         "PreparedCall",
         "Publisher",
-        "RemoteBlob",
         "RemoteExecution",
-        "RemoteFailure",
         "RemoteSkill",
-        "Report",
-        "RpcSkills",
-        "Run",
-        "RunError",
-        "SceneResult",
         "Settings",
-        "SkillPage",
         "SkillRef",
         "SkillwireError",
+        "SourceLocation",
         "StorageError",
         "TrustError",
+        "UpdateComparison",
         "UsageError",
         "ValidationError",
         "Verification",
         "__version__",
         "verify_webhook",
     ]
+    assert len(dir(skillwire)) <= 35
+
+
+def test_the_other_names_are_in_modules_of_their_own():
+    lan = "AsyncLan Lan LanChange LanMember LanNotice LanScene LanSkill LanSnapshot SceneResult"
+    rpc = "AsyncRpcSkills BlobPart CreatedBlob DescribedSkill ListedSkill OutputBlob RemoteBlob RemoteFailure RpcSkills"
+    assert skillwire.lan.__all__ == lan.split()
+    assert skillwire.rpc.__all__ == [*rpc.split(), "RunError", "RunResult", "SkillPage"]
 
 
 def test_every_public_name_is_there():

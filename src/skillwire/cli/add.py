@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
-    from skillwire.client.synchronous import Client
+    from skillwire.client.sync import Client
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.plan import InstallPlan
 
@@ -86,7 +86,7 @@ def command(
         progress=progress,
     ) as client:
         with progress.during("reading"):
-            plan = client.plan_frozen(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
+            plan = client.plan_locked(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
         if dry_run:
             print_plan(output, plan, consent=yes, overwrite=overwrite)
             return

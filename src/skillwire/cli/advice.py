@@ -67,7 +67,7 @@ def _of_project(host: str) -> str | None:
 
 
 def _installed(arguments: Sequence[str]) -> str | None:
-    from skillwire.client.synchronous import Client  # noqa: PLC0415  # others do without
+    from skillwire.client.sync import Client  # noqa: PLC0415  # others do without
 
     for locked in Client().installed():
         if locked.name in arguments and locked.index:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.call_values import CallArguments, PreparedCall
-    from skillwire.client.synchronous import Client, RemoteSkill
+    from skillwire.client.sync import Client, RemoteSkill
     from skillwire.model.execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
     from skillwire.resolver.sources.lan import Stage

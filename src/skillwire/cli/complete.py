@@ -74,7 +74,7 @@ def _origins(_: click.Context, typed: str) -> Iterator[Word]:
 
 
 def _files(context: click.Context, _: str) -> Iterator[Word]:
-    from skillwire.client.synchronous import Client  # noqa: PLC0415  # only where it is asked for
+    from skillwire.client.sync import Client  # noqa: PLC0415  # only where it is asked for
 
     if "#" in context.params["reference"]:  # an endpoint lists no files; these two are what most have
         yield from (Word("SKILL.md", "its description"), Word("skill.toml", "its inputs"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.cli.output import Output
-    from skillwire.client.synchronous import Client
+    from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SharedFacts, SkillRef
 
@@ -63,7 +63,7 @@ def open_client(
     A ``token`` is sent to the origin of ``references``, as typed, or else of the installed skills; both must name one
     origin only.
     """
-    from skillwire.client.synchronous import Client  # noqa: PLC0415  # --help does without
+    from skillwire.client.sync import Client  # noqa: PLC0415  # --help does without
 
     progress = progress or Progress(shown=False)
     report = progress.beside(output.finding)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
-    from skillwire.client.synchronous import Client, RemoteSkill
+    from skillwire.client.sync import Client, RemoteSkill
     from skillwire.model.lan import LanChange, LanNotice, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -363,7 +363,7 @@ def command() -> None:
 @output_options
 def list_scenes(*, output: Output) -> None:
     """List the available scenes and their providers."""
-    from skillwire.client.lan import scenes_of  # noqa: PLC0415  # --help does without
+    from skillwire.client.lan_flows import scenes_of  # noqa: PLC0415  # --help does without
 
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):

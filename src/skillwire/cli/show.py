@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skillwire.cli.output import Output, Part
-    from skillwire.client.synchronous import RemoteSkill
+    from skillwire.client.sync import RemoteSkill
     from skillwire.protocols.skill_sharing.messages import (
         AuthConfig,
         InvocationEndpoint,

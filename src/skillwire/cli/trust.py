@@ -30,7 +30,7 @@ def command() -> None:
 def list_(*, output: Output) -> None:
     """List the trusted origins."""
     with open_client(output) as client:
-        trusted = client.origins()
+        trusted = client.trusted_origins()
     _print_document(output, trusted)
     output.table([bold(base), dim(f"known since {row.first_seen}")] for base, row in trusted.items())
     if not trusted:
@@ -48,8 +48,8 @@ def revoke(*, output: Output, origins: tuple[str, ...], dry_run: bool) -> None:
     digests.
     """
     with open_client(output) as client:
-        trusted = client.origins()
-        revoked = [base for text in origins for base in client.forget_origin(text, dry_run=dry_run)]
+        trusted = client.trusted_origins()
+        revoked = [base for text in origins for base in client.revoke_trust(text, dry_run=dry_run)]
     _print_document(output, {base: trusted[base] for base in revoked}, is_revoked=True, dry_run=dry_run)
     for base in revoked:
         output.line(success("would revoke " if dry_run else "revoked "), bold(base))

@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.client.call_values import CallOptions, PreparedCall, seconds_of
-from skillwire.client.rpc_values import run_seconds
+from skillwire.client.rpc import run_seconds
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES

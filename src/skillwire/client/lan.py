@@ -1,404 +1,263 @@
-"""What both clients do with the local network, between the agent (on its own loop) and the steps of a flow.
+"""The local network through a client: its skills and scenes, and what changes there.
 
-The network is asked first, and what was found before is used only where nobody answers. A skill that was found opens
-the address of its server, that port alone, and only once the user uses it: a datagram is a stranger's, and no leave to
-connect anywhere.
-
-What was found on the local network before, in ``lan.json`` of the cache folder. Spec: SDP §11.
-
-The file is read when it is first needed, and written whenever something was found, and at the end. Of two processes
-that write it the later one wins: what is lost by that is asked for again.
+:class:`Lan` and :class:`AsyncLan` run the same flows (:mod:`skillwire.client.lan_flows`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
-from skillwire.adapters.files.lan_trust import trust_digest
-from skillwire.adapters.files.settings_file import read_discovery_file
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
-from skillwire.limits import LAN_CACHE_BYTES
-from skillwire.model.lan import FoundVia, LanScene, members_of
-from skillwire.model.skill import Finding
-from skillwire.resolver.lan_settings import join_discovery
-from skillwire.resolver.merge import read_origin
-from skillwire.resolver.rank import rank
-from skillwire.resolver.references import parse_source
-from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, matching, no_answer, unverified
-from skillwire.resolver.sources.lan_cache import LanCache
-from skillwire.wire.exchange import work
+from skillwire.client.lan_flows import LanFlows
+from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.client.credentials import OriginAccess
-    from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
-    from skillwire.model.ref import SkillRef
-    from skillwire.protocols.skill_discovery.search import StopCondition
-    from skillwire.protocols.skill_discovery.settings import CacheSettings, LanSettings
-    from skillwire.resolver.context import ResolveContext
-    from skillwire.resolver.settings import Settings
-    from skillwire.wire.exchange import Flow
-
-
-_NAME: Final = "lan.json"
+    from skillwire.client.api import AsyncRemoteSkill
+    from skillwire.client.call_values import CallArguments
+    from skillwire.client.lan_flows import Names
+    from skillwire.client.runner import AsyncRunner, SyncRunner
+    from skillwire.client.session import ClientSession
+    from skillwire.client.sync import RemoteSkill
+    from skillwire.model.execution import RemoteExecution
+    from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
+    from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver.sources.lan import Providers
 
 
-class LanCacheFile:
-    """One cache and its file. Changes come from the thread of the agent, questions from others.
+class Lan:
+    """The local network, as an agent of this client knows it: from :attr:`Client.lan`.
 
-    Args:
-        settings: how much is kept, and how long.
-        clock: seconds since the epoch.
-        trust: returns a digest of whom we trust now.
+    The agent is there from the first thing that is asked until the client is closed, and stays told of the groups that
+    it has joined. Everything raises ``FetchError`` for ``LAN_UNAVAILABLE`` when there is no network to speak on and the
+    cache has no answer. Nothing raises ``DISC_005``: it is why a scene was joined without a key, in ``no_key`` of what
+    :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
     """
 
-    def __init__(self, settings: CacheSettings, clock: Callable[[], float], trust: Callable[[], str]) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._trust = trust
-        self._path = cache_directory() / _NAME
-        self._lock = threading.Lock()
-        self._cache: LanCache | None = None
-
-    def skills(self) -> list[LanSkill]:
-        """Return what is good now.
-
-        Raises:
-            StorageError: the file cannot be read.
-        """
-        with self._lock:
-            cache = self._opened()
-            cache.trust(self._trust())
-            return cache.skills(self._clock())
-
-    def put(self, skills: Iterable[LanSkill]) -> None:
-        """Keep what was found, and write it down.
-
-        Raises:
-            StorageError: the file cannot be read or written.
-        """
-        with self._lock:
-            cache = self._opened()
-            cache.trust(self._trust())
-            cache.put(skills, self._clock())
-            self._write()
-
-    def forget(self, skills: Iterable[LanSkill]) -> None:
-        """Forget skills of which nobody knows any more."""
-        with self._lock:
-            for skill in skills:
-                self._opened().forget(skill.skill_id)
-            self._write()
-
-    def forget_all(self) -> None:
-        """Forget everything: somebody wants to see what is there now."""
-        with self._lock:
-            self._opened().forget()
-
-    def hear(self, change: LanChange) -> None:
-        """Take what has happened on the network."""
-        with self._lock:
-            self._opened().hear(change)
-
-    def wants_refresh(self) -> bool:
-        """Whether something ends soon, and is to be asked for again."""
-        with self._lock:
-            return bool(self._opened().to_refresh(self._clock()))
-
-    def write(self) -> None:
-        """Write down what has changed."""
-        with self._lock:
-            self._write()
-
-    def _opened(self) -> LanCache:
-        if self._cache is None:
-            self._cache = self._read()
-        return self._cache
-
-    def _read(self) -> LanCache:
-        try:
-            with self._path.open("rb") as file:
-                data = file.read(LAN_CACHE_BYTES + 1)
-        except FileNotFoundError:
-            return LanCache(self._settings)
-        except OSError as error:
-            raise storage_error(error, self._path) from error
-        # What is no cache is an empty one, and is written anew: nothing is lost that cannot be asked for.
-        return LanCache.read(data, self._settings, self._clock(), str(self._path))
-
-    def _write(self) -> None:
-        if self._cache is not None and self._cache.is_changed and self._settings.enabled:
-            write_atomically(self._path, self._cache.write(), mode=0o600)
-
-
-_UNUSED_FIX: Final = "Nothing has to be done: the settings count as soon as there is something that uses them."
-_LEAST_PAUSE: Final = 1.0  # seconds between two looks at what ends soon
-
-
-class Names(Protocol):
-    """Several names, in a list, a tuple, a set or the like.
-
-    A text is a sequence of texts, too, so that one name would be taken letter by letter. It is not of this type: it
-    does not say of everything whether it contains it.
-    """
-
-    def __contains__(self, value: object, /) -> bool:
-        """Whether a name is among them."""
-
-    def __iter__(self) -> Iterator[str]:
-        """Return them, one after the other."""
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-
-
-def listed(what: str, names: Names) -> tuple[str, ...]:
-    """Return the names that were given for ``what``.
-
-    Raises:
-        UsageError: ``USAGE``, it is one name that stands where several could, or holds something else than texts.
-    """
-    if isinstance(names, str):
-        message, fix = f"{what} is a list of names, not one text", f"Write {what}=[{ascii(names)[:80]}]."
-        raise UsageError("USAGE", message, fix=fix)
-    if others := [one for one in names if not isinstance(one, str)]:
-        raise UsageError("USAGE", f"{what} holds {ascii(others[0])[:80]}, which is no text", fix="Give texts alone.")
-    return tuple(names)
-
-
-class Filters(NamedTuple):
-    """What is asked for; empty lets all pass. Spec: SDP §3.1."""
-
-    capabilities: tuple[str, ...]
-    scenes: tuple[str, ...]
-    types: tuple[str, ...]
-    refresh: bool = False
-
-
-class LanAnswers(NamedTuple):
-    """What the network has answered, and whether anybody has, who may offer something else."""
-
-    skills: tuple[LanSkill, ...]
-    is_anybody_there: bool
-
-
-class LanAccess:
-    """Asks, with what one client holds.
-
-    Args:
-        settings: of the client; what they say of discovery is read when it is needed.
-        context: of the client.
-        access: which origins the user has allowed.
-    """
-
-    def __init__(self, settings: Settings, context: ResolveContext, access: OriginAccess) -> None:
-        self.settings: LanSettings = join_discovery(settings.discovery, read_discovery_file)
-        self._context = context
-        self._access = access
-        self.memory = LanCacheFile(self.settings.cache, context.clock, partial(trust_digest, self.settings))
-        for note in self.settings.notes:
-            context.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
+    def __init__(self, session: ClientSession, runner: SyncRunner) -> None:
+        self._session, self._runner = session, runner
+        self._flows = LanFlows(session, SyncLanThread)
 
     @property
-    def is_offline(self) -> bool:
-        """Whether only what was found before is used."""
-        return self._context.offline
+    def settings(self) -> LanSettings:
+        """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
+        return self._flows.settings
 
-    def uses_unverified(self, *, wanted: bool | None) -> bool:
-        """Whether skills are used whose key nobody certified."""
-        return self.settings.use_unverified if wanted is None else wanted
+    def discover(
+        self,
+        query: str = "",
+        *,
+        capabilities: Names = (),
+        scenes: Names = (),
+        types: Names = (),
+        patience: float | None = None,
+        quiet: float | None = None,
+        refresh: bool = False,
+    ) -> list[LanSkill]:
+        """Ask for skills; return those that are found, whether or not they are verified and well, the best first.
 
-    def make_agent(self) -> LanAgent:
-        """Make the agent, which asks and listens, and offers nothing."""
-        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
-        from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+        When nobody answers, what was found before is the answer as long as it is good; ``found_via`` says so.
 
-        return LanAgent(self.settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
-
-    async def live(self, agent: LanAgent) -> None:
-        """Keep what was found as good as it can be, as long as the agent is there. Spec: SDP §11.1, §11.2."""
-        refreshing = asyncio.ensure_future(self._refresh(agent))
-        try:
-            async for change in agent.listen():
-                with suppress(StorageError):  # whoever asks for what is kept is told
-                    self.memory.hear(change)
-        finally:
-            refreshing.cancel()
-
-    async def _refresh(self, agent: LanAgent) -> None:
-        """Ask again for what ends soon."""
-        pause = max(_LEAST_PAUSE, self.settings.cache.refresh_before_expiry / 2)
-        while True:
-            await asyncio.sleep(pause)
-            with suppress(SkillwireError):  # the next time it may be better
-                if self.memory.wants_refresh():
-                    self.memory.put(await agent.discover())
-
-    async def ask(
-        self, agent: LanAgent, filters: Filters, patience: float | None, quiet: float | None = None
-    ) -> LanAnswers:
-        """Ask the network for all that it has; where nothing is found, whether there is anybody."""
-        from skillwire.protocols.skill_discovery.search import every_provider  # noqa: PLC0415  # only the network needs it
-
-        enough = every_provider(self.settings.figures)
-        if quiet is not None:
-            enough = enough._replace(quiet=quiet)
-        return await self._ask(agent, filters, patience, enough)
-
-    async def ask_for_one(self, agent: LanAgent, filters: Filters, *, use_unverified: bool | None) -> LanAnswers:
-        """Ask the network for somebody to call."""
-        from skillwire.protocols.skill_discovery.search import one_provider  # noqa: PLC0415  # same
-
-        may_be = self.uses_unverified(wanted=use_unverified)
-        return await self._ask(agent, filters, None, one_provider(self.settings.figures, use_unverified=may_be))
-
-    async def _ask(
-        self, agent: LanAgent, filters: Filters, patience: float | None, enough: StopCondition
-    ) -> LanAnswers:
-        """Ask what is wanted, and, while nobody has answered that, whether there is anybody; patience is for both."""
-        patience = self.settings.figures.patience if patience is None else patience
-        wanted = {"capabilities": filters.capabilities, "scenes": filters.scenes, "types": filters.types}
-        asking = asyncio.ensure_future(agent.discover(**wanted, patience=patience, enough=enough))
-        others: asyncio.Future[tuple[LanSkill, ...]] | None = None
-        try:
-            if any(wanted.values()):
-                alone = min(self.settings.figures.not_found_patience, patience / 3)  # who has it answers before
-                await asyncio.wait({asking}, timeout=alone)
-                if not (asking.done() and asking.result()):
-                    anybody = enough._replace(is_one=False)
-                    others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=anybody))
-                    await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
-            found = await asking
-            return LanAnswers(found, bool(found or (others is not None and await others)))
-        finally:
-            tasks = [asking] if others is None else [asking, others]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    def answer(self, query: str, filters: Filters, heard: LanAnswers) -> Flow[list[LanSkill]]:
-        """Return what the network has answered, the best first, and keep it; or, where it is silent, what was kept."""
-        if filters.refresh:
-            yield from work(self.memory.forget_all)
-        if heard.skills:
-            yield from self._keep(heard.skills)
-            return ranked(query, heard.skills)
-        kept = yield from self.kept(query, filters)
-        if kept and heard.is_anybody_there:  # who answers knows nothing of them
-            yield from work(partial(self.memory.forget, kept))
-            return []
-        return kept
-
-    def _keep(self, skills: Sequence[LanSkill]) -> Flow[None]:
-        try:
-            yield from work(partial(self.memory.put, skills))
-        except StorageError as error:  # it was found all the same
-            self._context.note(error)
-
-    def failed(self, query: str, filters: Filters, error: SkillwireError) -> Flow[list[LanSkill]]:
-        """Return what was kept, where the network cannot be asked.
+        Args:
+            query: words of an identifier, a capability or a scene; what has none of them is left out.
+            capabilities: that each has to have.
+            scenes: of which each has to be in one.
+            types: of which each has to be one, such as ``tool-skill``.
+            patience: seconds that answers are collected at most; those of the settings unless given.
+            quiet: seconds without news after an answer that end it before; those of the settings unless given. With as
+                many as ``patience`` it is never ended before.
+            refresh: do without what was found before.
 
         Raises:
-            SkillwireError: ``error``, when nothing was.
+            UsageError: ``USAGE`` for one text where a list of names is wanted.
         """
-        found = [] if filters.refresh else (yield from self.kept(query, filters))
-        if not found:
-            raise error
-        self._context.note(error)
-        return found
+        filters = self._flows.filters(capabilities, scenes, types, refresh=refresh)
+        return self._runner.run(self._flows.discover(query, filters, patience, quiet))
 
-    def kept(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
-        """Return what was found before, as long as it is good."""
-        kept = yield from work(self.memory.skills)
-        return ranked(
-            query, [skill for skill in kept if skill.fits(filters.capabilities, filters.scenes, filters.types)]
+    def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
+        """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
+
+        This opens the address of that server, and no other; a credential that is kept for it goes there only if the
+        skill is verified.
+
+        Raises:
+            TrustError: ``DISC_004``, nobody has certified it, and ``use_unverified`` does not say to use it anyway.
+            FetchError: ``DISC_006``, its server does not publish it; and what the network says.
+        """
+        from skillwire.client.sync import RemoteSkill  # noqa: PLC0415  # it imports this module
+
+        ref = self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
+        return RemoteSkill(ref, self._session, self._runner)
+
+    def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
+        """Ask who offers a capability; return whom to try, one after the other.
+
+        Raises:
+            FetchError: ``DISC_001``, nobody has answered.
+        """
+        return self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
+
+    def call(
+        self,
+        capability: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution:
+        """Call a skill that offers a capability: the first that is well, or the next where that one fails.
+
+        Another one is tried only when the one before has certainly not accepted the call, or nothing would happen
+        twice. Who was passed over, and why, is reported; the execution's ``reference`` says who answered. Arguments are
+        those of :meth:`Client.call`.
+
+        Raises:
+            NotFoundError: ``DISC_002``. TrustError: ``DISC_004``. FetchError: ``DISC_001``, ``DISC_006``. As
+            :meth:`Client.call` otherwise.
+        """
+        flow = self._flows.call(capability, inputs or {}, options, use_unverified=use_unverified)
+        return self._runner.run(flow)
+
+    def request_scene(
+        self,
+        scene: str,
+        capabilities: Names = (),
+        *,
+        join: bool = False,
+        use_unverified: bool | None = None,
+    ) -> SceneResult:
+        """Ask for a scene; return how its provider is reached, and the group that was joined.
+
+        We are told of changes in the group (:meth:`listen`) until :meth:`leave_scene`, or until the client is closed.
+
+        Args:
+            scene: such as ``auth``.
+            capabilities: that its provider has to have.
+            join: only join a scene that is known to be there, rather than ask for one.
+            use_unverified: let the provider be one whose key nobody certified; as the settings say unless given.
+
+        Returns:
+            ``is_joined`` is False when nobody provides the scene, and ``is_missing`` tells whether somebody said so.
+            ``connection_info`` has ``apiKey`` where the provider gave us a key, and ``authHeader``, the field of HTTP
+            that it goes into. Where a key could not be had, ``no_key`` has the code (``DISC_005``, ``DISC_004``), the
+            cause and what to do; what is public is there without one.
+
+        Raises:
+            TrustError: ``DISC_004``, nobody has certified the provider, or only others have told of it.
+            FetchError: ``OFFLINE``, ``LAN_UNAVAILABLE``.
+            UsageError: ``USAGE`` for one text where a list is wanted.
+
+        Spec: SDP §2.2, §4.2, §4.3.
+        """
+        flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
+        return self._runner.run(flow)
+
+    def leave_scene(self, scene: str) -> None:
+        """Leave the group of a scene; those who tell of it forget us by and by."""
+        self._runner.run(self._flows.leave_scene(scene))
+
+    def scenes(self) -> list[LanScene]:
+        """Ask which scenes there are; return them with who provides each, by name."""
+        return self._runner.run(self._flows.scenes())
+
+    def snapshot(self) -> LanSnapshot:
+        """Return the network as the agent knows it by now; it may have been there for a moment only."""
+        return self._runner.run(self._flows.snapshot())
+
+    def listen(self) -> Iterator[LanChange]:
+        """Return what happens on the network, one change after the other; a slow reader is told ``missed``.
+
+        In the group of a scene that was joined others tell of changes, too, unsigned. What does not look so from here a
+        heartbeat later comes as ``notice``, a hint to ask for the scene again.
+        """
+        return self._flows.thread.each(LanFlows.listen)
+
+    def close(self) -> None:
+        """Say goodbye. What is asked afterwards begins anew."""
+        self._flows.thread.close()
+        self._runner.run(self._flows.keep())
+
+
+class AsyncLan:
+    """The same as :class:`Lan`, awaited."""
+
+    def __init__(self, session: ClientSession, runner: AsyncRunner) -> None:
+        self._session, self._runner = session, runner
+        self._flows = LanFlows(session, AsyncLanThread)
+
+    @property
+    def settings(self) -> LanSettings:
+        """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
+        return self._flows.settings
+
+    async def discover(
+        self,
+        query: str = "",
+        *,
+        capabilities: Names = (),
+        scenes: Names = (),
+        types: Names = (),
+        patience: float | None = None,
+        quiet: float | None = None,
+        refresh: bool = False,
+    ) -> list[LanSkill]:
+        """As :meth:`Lan.discover`."""
+        filters = self._flows.filters(capabilities, scenes, types, refresh=refresh)
+        return await self._runner.run(self._flows.discover(query, filters, patience, quiet))
+
+    async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
+        """As :meth:`Lan.skill`."""
+        from skillwire.client.api import AsyncRemoteSkill  # noqa: PLC0415  # it imports this module
+
+        ref = await self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
+        return AsyncRemoteSkill(ref, self._session, self._runner)
+
+    async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
+        """As :meth:`Lan.providers`."""
+        return await self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
+
+    async def call(
+        self,
+        capability: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
+    ) -> RemoteExecution:
+        """As :meth:`Lan.call`."""
+        return await self._runner.run(
+            self._flows.call(capability, inputs or {}, options, use_unverified=use_unverified)
         )
 
-    def silence(self) -> FetchError:
-        """Return that nobody has answered."""
-        return no_answer(self.settings)
-
-    def locate(self, skill: LanSkill, *, use_unverified: bool | None) -> Flow[SkillRef]:
-        """Find a skill at its server, which is the only address that is opened by it."""
-        if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
-            raise unverified(skill)
-        url = http_url(skill)
-        yield from work(partial(self._access.open, url, with_credential=skill.is_verified))
-        found = yield from read_origin(parse_source(url), self._context._replace(refresh=True))
-        return matching(skill, found)
-
-    def providers(self, capability: str, found: Sequence[LanSkill], *, use_unverified: bool | None) -> Providers:
-        """Return whom to try of those that were found."""
-        return Providers(capability, found, use_unverified=self.uses_unverified(wanted=use_unverified))
-
-    def tell(self, providers: Providers) -> None:
-        """Report who was passed over, and why."""
-        for passed in providers.passed:
-            place = SourceLocation(http_url(passed.skill))
-            fix = passed.error.diagnostics().fix
-            self._context.report(Finding(passed.error.code, "note", passed.told, place, fix))
-
-    async def request(
-        self, agent: LanAgent, scene: str, capabilities: Sequence[str], *, is_join: bool, use_unverified: bool | None
+    async def request_scene(
+        self,
+        scene: str,
+        capabilities: Names = (),
+        *,
+        join: bool = False,
+        use_unverified: bool | None = None,
     ) -> SceneResult:
-        """Ask for a scene; the agent leaves it again where its provider must not be used."""
-        may_be = self.uses_unverified(wanted=use_unverified)
-        return await agent.request_scene(scene, capabilities, is_join=is_join, use_unverified=may_be)
+        """As :meth:`Lan.request_scene`."""
+        flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
+        return await self._runner.run(flow)
 
-    async def leave(self, agent: LanAgent, scene: str) -> None:
-        """Leave a group."""
-        agent.leave_scene(scene)
+    async def leave_scene(self, scene: str) -> None:
+        """As :meth:`Lan.leave_scene`."""
+        await self._runner.run(self._flows.leave_scene(scene))
 
-    async def snapshot(self, agent: LanAgent) -> LanSnapshot:
-        """Return what the agent knows."""
-        return agent.snapshot()
+    async def scenes(self) -> list[LanScene]:
+        """As :meth:`Lan.scenes`."""
+        return await self._runner.run(self._flows.scenes())
 
-    def listen(self, agent: LanAgent) -> AsyncIterator[LanChange]:
-        """Return what is told of changes."""
-        return agent.listen()
+    async def snapshot(self) -> LanSnapshot:
+        """As :meth:`Lan.snapshot`."""
+        return await self._runner.run(self._flows.snapshot())
 
-    def check_online(self) -> None:
-        """Refuse what the network has to be asked for.
+    def listen(self) -> AsyncIterator[LanChange]:
+        """As :meth:`Lan.listen`."""
+        return self._flows.thread.each(LanFlows.listen)
 
-        Raises:
-            FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` where multicast is turned off, which scenes need.
-        """
-        if self.is_offline:
-            raise FetchError("OFFLINE", "a scene cannot be joined offline")
-        if not self.settings.multicast:
-            message = "scenes require multicast, which the configuration disables"
-            fix = "Set enabled = true in [discovery.udp]. Without it skills are found by mDNS, and called by name."
-            raise FetchError("LAN_UNAVAILABLE", message, fix=fix)
-
-    def keep(self) -> Flow[None]:
-        """Write down what is known by now."""
-        try:
-            yield from work(self.memory.write)
-        except StorageError as error:
-            self._context.note(error)
-
-
-def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
-    """Return skills that match all words of ``query``, the best first; those that match alike, as they are tried."""
-    ordered = in_call_order(skills)
-    found = rank(query, ordered, lambda one: (one.skill_id, " ".join((*one.capabilities, *one.scenes))), needs_all=True)
-    return [skill for skill, _ in found]
-
-
-def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
-    """Return the scenes of what was found, with who provides each, by name."""
-    from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
-
-    registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
-    names = sorted({name for skill in registered for name in skill.scenes})
-    return [
-        LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
-        for name in names
-    ]
+    async def close(self) -> None:
+        """As :meth:`Lan.close`."""
+        await self._flows.thread.close()
+        await self._runner.run(self._flows.keep())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from skillwire.errors import FetchError
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.agent import LanAgent
 
 T = TypeVar("T")
+
+#: Makes the agent; called in a thread. What goes on beside it, from its start to its end.
+MakeAgent: TypeAlias = "Callable[[], LanAgent]"
+Live: TypeAlias = "Callable[[LanAgent], Coroutine[Any, Any, None]]"
 
 _PATIENCE: Final = 10.0  # seconds for the goodbyes of an agent that is stopped
 _TURNS: Final = 4  # of the loop: who waits for the start behind others, or for a last value, has it by then
@@ -35,7 +39,7 @@ class _Life:
         live: goes on beside the agent, from its start to its end.
     """
 
-    def __init__(self, make: Callable[[], LanAgent], live: Callable[[LanAgent], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, make: MakeAgent, live: Live) -> None:
         self._make, self._live = make, live
         self._starting: asyncio.Task[LanAgent] | None = None
         self._living: asyncio.Task[None] | None = None
@@ -120,7 +124,7 @@ class LanThread:
         live: goes on beside the agent, from its start to its end.
     """
 
-    def __init__(self, make: Callable[[], LanAgent], live: Callable[[LanAgent], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, make: MakeAgent, live: Live) -> None:
         self._make, self._live = make, live
         self._lock = threading.Lock()
         self._life: _Life | None = None

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
 from skillwire.bridges.mcp.relay import Relay, cancelled_id, error_line, id_of, read_message, unread_line
-from skillwire.client.asynchronous import AsyncClient
+from skillwire.client.api import AsyncClient
 from skillwire.errors import SkillwireError
 from skillwire.model.url import parse_url
+from skillwire.wire.exchange import work
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from skillwire.bridges.mcp.relay import Message
-    from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow, HttpResponse
 
 #: Messages that are under way at once.
@@ -60,12 +60,13 @@ class RelayClient(AsyncClient):
                     task.add_done_callback(partial(_forget, tasks, key))
 
     async def _relay_one(self, relay: Relay, message: Message, tell: Callable[[bytes], object]) -> None:
-        def ask(context: ResolveContext) -> Flow[HttpResponse]:
-            request = relay.request(message, context.credential_for(relay.endpoint))
+        def ask() -> Flow[HttpResponse]:
+            yield from work(partial(self._session.access.name_url, relay.endpoint))
+            request = relay.request(message, self._session.context.credential_for(relay.endpoint))
             return (yield from fetch(request))
 
         try:
-            response = await self._runner.run(self._session.ask_endpoint(relay.endpoint, ask))
+            response = await self._runner.run(ask())
             told = relay.lines(message, response)
         except SkillwireError as error:
             self._session.access.explain(error)

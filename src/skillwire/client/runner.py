@@ -60,7 +60,9 @@ class SyncRunner:
         if isinstance(step, HttpRequest):
             return self._http().send(step)
         assert not isinstance(step, All)  # noqa: S101  # run() has done these
-        return step.call() if isinstance(step, Work) else self.sleep(step.seconds)
+        if isinstance(step, Work):
+            return _wait_for(step.call())
+        return self.sleep(step.seconds)
 
     def _http(self) -> SyncHttp:
         if self.driver is None:
@@ -107,7 +109,8 @@ class AsyncRunner:
         import asyncio  # noqa: PLC0415  # the synchronous client does without
 
         if isinstance(step, Work):
-            return await asyncio.to_thread(step.call)
+            result = await asyncio.to_thread(step.call)
+            return await asyncio.wrap_future(result) if hasattr(result, "add_done_callback") else result
         assert not isinstance(step, All)  # noqa: S101  # run() has done these
         return await (self.sleep or asyncio.sleep)(step.seconds)
 
@@ -119,3 +122,14 @@ class AsyncRunner:
         self.driver.policy = self._session.access.addresses
         self.driver.on_traffic = self._session.on_traffic
         return self.driver
+
+
+def _wait_for(result: Any) -> Any:
+    """Return ``result``; of a future what it becomes, which an interruption cancels."""
+    if not hasattr(result, "add_done_callback"):
+        return result
+    try:
+        return result.result()
+    except BaseException:
+        result.cancel()
+        raise

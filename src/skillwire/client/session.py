@@ -9,7 +9,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.adapters.files.atomic import cache_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
@@ -24,7 +24,7 @@ from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
-from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install
+from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install, plan_locked
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills, resolve
 from skillwire.trust.address import AddressPolicy
@@ -34,12 +34,13 @@ from skillwire.wire.exchange import work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.client.call_values import CallArguments, PreparedCall
     from skillwire.client.calls import Calls
-    from skillwire.client.endpoints import Endpoints
-    from skillwire.client.lan import LanAccess
+    from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
@@ -98,11 +99,10 @@ class ClientSession:
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.name(parse_reference(source))
         self._calls: Calls | None = None
-        self._lan: LanAccess | None = None
 
     @property
     def calls(self) -> Calls:
-        """What makes calls and follows them; one as long as the workplace, since it knows which origins fail."""
+        """Makes calls and follows them; one as long as the session, since it knows which origins fail."""
         if self._calls is None:
             from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
 
@@ -112,26 +112,6 @@ class ClientSession:
     @calls.setter
     def calls(self, calls: Calls) -> None:
         self._calls = calls
-
-    @property
-    def endpoints(self) -> Endpoints:
-        """What asks endpoints of the Skills Protocol."""
-        from skillwire.client.endpoints import Endpoints  # noqa: PLC0415  # installing does without
-
-        return Endpoints(self.context)
-
-    @property
-    def lan(self) -> LanAccess:
-        """What asks the local network.
-
-        Raises:
-            ValidationError: ``DISCOVERY_CONFIGURATION``.
-        """
-        if self._lan is None:
-            from skillwire.client.lan import LanAccess  # noqa: PLC0415  # installing does without
-
-            self._lan = LanAccess(self.settings, self.context, self.access)
-        return self._lan
 
     def locate(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.
@@ -189,16 +169,31 @@ class ClientSession:
         (fetched,) = yield from fetch_contents([skill], self.context)
         return (yield from work(partial(open_content, skill, fetched, self.context)))
 
-    def ask_endpoint(self, endpoint: str, ask: Callable[[ResolveContext], Flow[T]]) -> Flow[T]:
-        """Take the name of an endpoint as leave to ask there, and ask."""
-        yield from work(partial(self.access.name_url, endpoint))
-        return (yield from ask(self.context))
-
-    def descriptor(self, skill: SkillRef) -> Flow[SkillDescriptor]:
+    def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
 
-        return describe(skill, self.context)
+        return (yield from describe(skill, self.context))
+
+    def prepare_call(
+        self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
+    ) -> Flow[PreparedCall]:
+        """Check a call and return the request that would be sent; a skill of an endpoint has no descriptor."""
+        if descriptor is None:
+            from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
+
+            return (yield from endpoint_calls.prepare(skill, inputs, self.context, options))
+        return (yield from self.calls.prepare(skill, descriptor, inputs, **options))
+
+    def call(
+        self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
+    ) -> Flow[RemoteExecution]:
+        """Call a skill; a skill of an endpoint has no descriptor."""
+        if descriptor is None:
+            from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
+
+            return (yield from endpoint_calls.call(skill, inputs, self.context, options))
+        return (yield from self.calls.call(skill, descriptor, inputs, **options))
 
     def sharing_document(self, text: str) -> Flow[bytes]:
         """Return the bytes of a document of Skill Sharing, whatever they are."""
@@ -227,14 +222,12 @@ class ClientSession:
     def _plan(self, skills: Sequence[tuple[SkillRef, InstallTarget]]) -> Flow[InstallPlan]:
         return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.context.origins)
 
-    def plan_frozen(self, names: Sequence[str]) -> Flow[InstallPlan]:
+    def plan_locked(self, names: Sequence[str]) -> Flow[InstallPlan]:
         """Plan to install exactly what the lock says: these skills, or all.
 
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """
-        from skillwire.resolver.plan import plan_locked  # noqa: PLC0415  # only --frozen needs it
-
         lock = yield from work(self.folder.read_lock)
         if not lock.skills:
             raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
@@ -266,6 +259,29 @@ class ClientSession:
         ]
         return self._plan(changed)
 
+    def add(
+        self,
+        references: Sequence[str],
+        agents: Sequence[str],
+        *,
+        consent: bool,
+        overwrite: bool,
+        copy: bool | None,
+    ) -> Flow[InstallReport]:
+        """Plan and apply."""
+        plan = yield from self.plan(references, agents, copy=copy)
+        return (yield from self.apply(plan, consent=consent, overwrite=overwrite))
+
+    def update(self, names: Sequence[str], *, consent: bool, overwrite: bool) -> Flow[InstallReport]:
+        """Compare, plan and apply."""
+        comparisons = yield from self.compare(names)
+        plan = yield from self.plan_update(comparisons)
+        return (yield from self.apply(plan, consent=consent, overwrite=overwrite))
+
+    def outdated(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
+        """Return the comparisons that are not ``current``."""
+        return [row for row in (yield from self.compare(names)) if row.state != "current"]
+
     def installed(self) -> Flow[list[LockedSkill]]:
         """Return what the lock says is installed, by name."""
         lock = yield from work(self.folder.read_lock)
@@ -279,18 +295,18 @@ class ClientSession:
         """Take the skills of these names away, and out of the lock."""
         return remove(self.folder, names)
 
-    def accepted_origins(self) -> Flow[dict[str, OriginRecord]]:
+    def trusted_origins(self) -> Flow[dict[str, OriginRecord]]:
         """Return what is remembered of the origins that someone agreed to."""
         records = yield from work(self._book.records)
         return {base: record for base, record in records.items() if record.accepted}
 
-    def forget_origin(self, text: str, *, dry_run: bool) -> Flow[list[str]]:
+    def revoke_trust(self, text: str, *, dry_run: bool) -> Flow[list[str]]:
         """Take back the consent to the origin that ``text`` names, with or without its scheme.
 
         Raises:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``, with those that look alike.
         """
-        accepted = yield from self.accepted_origins()
+        accepted = yield from self.trusted_origins()
         meant = {text, *(lookup.base for lookup in parse_reference(text).lookups if lookup.name is None)}
         found = [base for base in accepted if base in meant or base.partition("://")[2] in meant]
         if not found:
@@ -301,7 +317,7 @@ class ClientSession:
         return found
 
     def search(
-        self, query: str, origins: Sequence[str], capability_type: str | None
+        self, query: str, origins: Sequence[str] | str, capability_type: str | None
     ) -> Flow[list[tuple[SkillRef, float]]]:
         """Search the indexes of ``origins``, or of the configured sources; best first.
 
@@ -310,6 +326,7 @@ class ClientSession:
         """
         from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
 
+        origins = [origins] if isinstance(origins, str) else origins
         places = list(origins or self.settings.sources)
         if not places:
             raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")
@@ -382,16 +399,18 @@ def _is_of(skill: SkillRef, capability_type: str) -> bool:
 _SKILL_MD: Final = "SKILL.md"
 
 
-class IndexedSkill:
-    """Level 1: what the index says of a skill. Nothing else was fetched."""
+class SkillFlows:
+    """A skill at its origin: what its index says, and as flows what is fetched of it, each once."""
 
-    def __init__(self, located: SkillRef) -> None:
-        self._located = located
+    def __init__(self, ref: SkillRef, session: ClientSession) -> None:
+        self._ref, self._session = ref, session
+        self._files: Files | None = None
+        self._descriptor: SkillDescriptor | None = None
 
     @property
     def ref(self) -> SkillRef:
-        """Name, origin, description, version and digest as one value."""
-        return self._located
+        """Name, origin, description, version, digest and where it was found, as one value."""
+        return self._ref
 
     @property
     def name(self) -> str:
@@ -426,41 +445,64 @@ class IndexedSkill:
     @property
     def artifact_type(self) -> str:
         """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
-        return self._located.artifact_type
+        return self._ref.artifact_type
 
     @property
     def url(self) -> str:
         """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
-        return self._located.url
+        return self._ref.url
 
+    def _fetch_described(self) -> Flow[DescribedSkill]:
+        """Return the manifest and the frontmatter of a skill of an endpoint."""
+        from skillwire.resolver.sources.skills_rpc import describe  # noqa: PLC0415  # only where it is spoken
 
-def read_file(name: str, path: str, files: Files) -> bytes:
-    """Return the bytes of the file at ``path`` of the skill ``name``.
+        if self._ref.rpc is None:
+            message = f"{self.name} was not found at an endpoint of the Skills Protocol"
+            fix = "Its descriptor says how it is called, its files what it does."
+            raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(self._ref.origin), fix=fix)
+        return (yield from describe(self._ref, self._session.context))
 
-    Raises:
-        TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``.
-    """
-    checked = check_path(path)
-    for file in files:
-        if file.path == checked:
-            return bytes(file.content)
-    raise NotFoundError("FILE_NOT_FOUND", f"{name} has no file {checked}")
+    def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
+        self._descriptor = yield from self._session.describe(self._ref)
+        return self._descriptor
 
+    def _prepare(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[PreparedCall]:
+        descriptor = self._descriptor
+        if descriptor is None and self._ref.rpc is None:
+            descriptor = yield from self._fetch_descriptor()
+        return (yield from self._session.prepare_call(self._ref, descriptor, inputs, options))
 
-def read_body(name: str, files: Files) -> str:
-    """Return the instructions of the skill ``name``: ``SKILL.md`` without its frontmatter."""
-    return parse_skill_md(read_file(name, _SKILL_MD, files), source=f"{name}/{_SKILL_MD}").body
+    def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
+        descriptor = self._descriptor
+        if descriptor is None and self._ref.rpc is None:
+            descriptor = yield from self._fetch_descriptor()
+        return (yield from self._session.call(self._ref, descriptor, inputs, options))
 
+    def _fetch_files(self) -> Flow[Files]:
+        if self._files is None:
+            self._files = yield from self._session.files(self._ref)
+        return self._files
 
-def body_of(content: bytes, name: str) -> str:
-    """Return the instructions of a ``SKILL.md`` of an endpoint, whatever its frontmatter says: all of it without one.
+    def _read_body(self) -> Flow[str]:
+        content = yield from self._read_file(_SKILL_MD)
+        source = f"{self.name}/{_SKILL_MD}"
+        if self._ref.rpc is None:
+            return parse_skill_md(content, source=source).body
+        # The Skills Protocol has fields of its own in a frontmatter, and names with spaces; a text may have none.
+        try:
+            return split_body(content, source=source)
+        except DecodeError as error:
+            if error.code != "FRONTMATTER":
+                raise
+            return content.decode()
 
-    The Skills Protocol knows fields of its own there, and names with spaces.
-    """
-    source = f"{name}/{_SKILL_MD}"
-    try:
-        return split_body(content, source=source)
-    except DecodeError as error:
-        if error.code != "FRONTMATTER":
-            raise
-        return content.decode()
+    def _read_file(self, path: str) -> Flow[bytes]:
+        if self._ref.rpc is not None:
+            from skillwire.resolver.sources.skills_rpc import read_file  # noqa: PLC0415  # only where it is spoken
+
+            return (yield from read_file(self._ref, path, self._session.context))
+        checked = check_path(path)
+        for file in (yield from self._fetch_files()):
+            if file.path == checked:
+                return bytes(file.content)
+        raise NotFoundError("FILE_NOT_FOUND", f"{self.name} has no file {checked}")

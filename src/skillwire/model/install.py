@@ -45,7 +45,7 @@ class CachedResponse(NamedTuple):
         return self.answered_by or self.url
 
 
-class Placement(NamedTuple):
+class InstallLocation(NamedTuple):
     """Where a skill's folder goes: ``folders`` hold its files, ``links`` a symbolic link to the first of them.
 
     All are relative POSIX paths of skills folders.
@@ -77,7 +77,7 @@ class LockedSkill(NamedTuple):
     version: str | None
     first_seen: str
     agents: tuple[str, ...]
-    placement: Placement
+    placement: InstallLocation
     files: Mapping[str, str]
 
 
@@ -100,4 +100,4 @@ class StagedSkill(NamedTuple):
 
     name: str
     files: Sequence[FileContent]
-    placement: Placement
+    placement: InstallLocation

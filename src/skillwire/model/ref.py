@@ -1,4 +1,4 @@
-"""A skill that was found: the same value from every source. Spec: ARCHITECTURE, "Find"."""
+"""A skill that was found: the same value from every source."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Files = tuple[FileContent, ...]
 
 
 class SharedFacts(NamedTuple):
-    """What an index of Skill Sharing says of a skill. Spec: SSP §4.3.3.
+    """The facts about a skill in a Skill Sharing index. Spec: SSP §4.3.3.
 
     Args:
-        id: its identifier there.
-        title: its name for people.
+        id: identifier in Skill Sharing.
+        title: name for people.
         capability_type: ``plugin``, ``api``, ``knowledge`` or ``task``.
         access: ``public``, ``restricted`` or ``private``.
-        provider: who publishes the index; None where a registry does not say.
-        descriptor_url: where everything else about it stands.
+        provider: publisher of the index; None if a registry does not state it.
+        descriptor_url: of the Skill Descriptor.
     """
 
     id: str
@@ -34,12 +34,12 @@ class SharedFacts(NamedTuple):
 
 
 class RpcFacts(NamedTuple):
-    """What an endpoint of the Skills Protocol says of a skill. Spec: SKP ``list_skills``.
+    """The facts about a skill at a Skills Protocol endpoint; unstated ones are empty. Spec: SKP ``list_skills``.
 
     Args:
         endpoint: its URL.
-        namespace: which the skill belongs to; empty where it does not say.
-        kind: ``action`` or ``instruction``; empty where it does not say.
+        namespace: of the skill.
+        kind: ``action`` or ``instruction``.
     """
 
     endpoint: str
@@ -48,7 +48,7 @@ class RpcFacts(NamedTuple):
 
 
 class IndexedFile(NamedTuple):
-    """One file that an index names: its path in the skill, where to fetch it, its digest when one is given."""
+    """One file of an index: its path in the skill, its URL, its digest if given."""
 
     path: str
     url: str
@@ -59,22 +59,21 @@ class SkillRef(NamedTuple):
     """A skill that was found, and how to get it: the same value from every source.
 
     Args:
-        origin: the publisher's place: a URL without the well-known part, that of an endpoint, or ``path:`` and a local
-            folder.
-        digest: of its artifact; None where the source has none, so that nothing can be verified.
-        found_via: which sources named it, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
-        fetched_at: when the source said so, in seconds since the epoch.
-        shared: what Skill Sharing says of it, where that was asked and lists it.
-        rpc: what the Skills Protocol says of it, where an endpoint lists it; then nothing else was asked.
-        capabilities: what it can do, where its index or its folder says so, in the words of Skill Discovery.
-        scenes: that it takes part in, likewise.
-        artifact_type: ``skill-md``, ``archive``, ``files`` where they are fetched one by one, or ``none``.
-        url: of its artifact, or its ``SKILL.md``, or else its descriptor; a path for a local folder.
+        origin: a URL without the well-known part, an endpoint's URL, or ``path:`` and a local folder.
+        digest: of its artifact; None where the source has none, so nothing can be verified.
+        found_via: the sources, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
+        fetched_at: when the source was read, in seconds since the epoch.
+        shared: from Skill Sharing, if it was queried and lists the skill.
+        rpc: from a Skills Protocol endpoint, which is then the only source.
+        capabilities: Skill Discovery capability ids, from its index or folder.
+        scenes: Skill Discovery scenes, likewise.
+        artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one) or ``none``.
+        url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
-        indexed_files: the files to fetch, where there is no artifact.
-        files: with their bytes, where they are at hand.
-        requested_by_name: False where it came with the others of its index.
-        described: what an endpoint has said of a skill that was asked for by name.
+        indexed_files: the files to fetch, without an artifact.
+        files: with their bytes, if already loaded.
+        requested_by_name: False if it was listed with its whole index.
+        described: an endpoint's description of a skill requested by name.
     """
 
     name: str
@@ -98,15 +97,15 @@ class SkillRef(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether it comes from a folder of this machine: its bytes are at hand."""
+        """Whether it is a folder of this machine, whose bytes are loaded."""
         return self.files is not None
 
     @property
     def is_only_described(self) -> bool:
-        """Whether Skill Sharing alone lists it, so that there is a descriptor, and no artifact that has a digest."""
+        """Whether only Skill Sharing lists it: a descriptor without an artifact that has a digest."""
         return self.shared is not None and self.name == self.shared.id
 
     @property
     def has_no_artifact(self) -> bool:
-        """Whether nothing of it can be installed: it is called, or read where it is."""
+        """Whether it cannot be installed, only called or read at its endpoint."""
         return self.is_only_described or self.rpc is not None

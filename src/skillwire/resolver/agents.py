@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError
-from skillwire.model.install import Placement
+from skillwire.model.install import InstallLocation
 from skillwire.resolver.lockfile import did_you_mean
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: boo
     return tuple(dict.fromkeys(wanted or ("universal", *in_use)))
 
 
-def plan_placement(agents: Sequence[str], *, for_user: bool, copy: bool) -> Placement:
+def plan_placement(agents: Sequence[str], *, for_user: bool, copy: bool) -> InstallLocation:
     """Return where a skill's folder stands for ``agents``.
 
     With ``copy`` each agent's folder holds the files. Otherwise one does, the universal one unless it is the
@@ -87,8 +87,8 @@ def plan_placement(agents: Sequence[str], *, for_user: bool, copy: bool) -> Plac
     """
     folders = list(dict.fromkeys(_folder(name, for_user=for_user) for name in agents))
     if copy or len(folders) == 1:
-        return Placement(tuple(folders))
-    return Placement((UNIVERSAL,), tuple(folder for folder in folders if folder != UNIVERSAL))
+        return InstallLocation(tuple(folders))
+    return InstallLocation((UNIVERSAL,), tuple(folder for folder in folders if folder != UNIVERSAL))
 
 
 def _folder(name: str, *, for_user: bool) -> str:

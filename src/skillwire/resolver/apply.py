@@ -19,7 +19,7 @@ from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
-from skillwire.model.install import LockedSkill, OriginRecord, Placement, StagedSkill
+from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord, StagedSkill
 from skillwire.model.skill import FileContent, Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
@@ -334,7 +334,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
 
 
 def _take_away_old(
-    before: LockedSkill | None, placement: Placement, take_away: Callable[[str, Placement], object]
+    before: LockedSkill | None, placement: InstallLocation, take_away: Callable[[str, InstallLocation], object]
 ) -> None:
     """Remove the skill from folders that it stood in and does not stand in any more."""
     if before is None:

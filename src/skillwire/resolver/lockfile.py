@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, ValidationError
 from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
-from skillwire.model.install import Lock, LockedSkill, Placement
+from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import LOCAL
@@ -90,7 +90,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
             artifact_type=_string(fields["type"]),
             first_seen=_string(fields["first_seen"]),
             agents=tuple(_string(agent) for agent in fields["agents"]),
-            placement=Placement(
+            placement=InstallLocation(
                 tuple(check_path(_string(folder)) for folder in fields["folders"]),
                 tuple(check_path(_string(link)) for link in fields["links"]),
             ),

@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
-from skillwire.model.install import LockedSkill, Placement
+from skillwire.model.install import InstallLocation, LockedSkill
 from skillwire.model.ref import IndexedFile, SkillRef
 from skillwire.model.url import parse_url
 from skillwire.resolver.sources import AGENT_SKILLS, Lookup, open_source
@@ -51,7 +51,7 @@ State = Literal["new", "update", "unchanged", "conflict"]
 class InstallTarget(NamedTuple):
     """Where a skill is to stand, and for which agents."""
 
-    placement: Placement
+    placement: InstallLocation
     agents: tuple[str, ...]
 
 
@@ -134,7 +134,7 @@ def compare_with_folder(skill: SkillRef, target: InstallTarget, folder: SkillsFo
     locked = lock.skills.get(name)
     ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
     others = tuple(place for place in (*target.placement.folders, *target.placement.links) if place not in ours)
-    if folder.installed_files(Placement(others), name) is not None:
+    if folder.installed_files(InstallLocation(others), name) is not None:
         return PlannedSkill(skill, "conflict", target, "a folder of that name is there, not installed by skillwire")
     standing = folder.installed_files(locked.placement, name) if locked else None
     if locked is None or standing is None:

@@ -1,22 +1,15 @@
-"""Where the packets to an IP address end: the table behind :mod:`skillwire.trust.address`.
+"""The address policy: where a connection may lead. Every connection of this package obeys it.
 
-The table is our own, after the IANA special-purpose registries. ``ipaddress.is_global`` answers "is this routed",
-not "where does the packet end": it lets 64:ff9b::/96, 2002::/16 and multicast pass, and its answer changes between
-patch releases of Python. IPv6 addresses that carry an IPv4 address inside are never public here: what a gateway
-makes of them is not ours to see. Each family's rows cover every address, and the first row that matches wins.
+An index is hostile text full of URLs. Without a rule, ``https://127.0.0.1:9200/``, a redirect to a router's console, or
+a DNS name whose second answer is ``10.0.0.1`` would let its author act inside this machine's network. So a driver asks
+an *allow* rule twice:
 
-The address policy: where a connection may lead. One rule for every connection that this package opens.
+- :meth:`AddressPolicy.check_url` before a name is resolved: scheme, port, literal addresses, local names.
+- :meth:`AddressPolicy.check_address` with the address that it is about to connect to. It connects to exactly that
+  address, so a later lookup cannot change it.
 
-A skill index is a stranger's text, and it is full of URLs. Without a rule, ``https://127.0.0.1:9200/``, a
-redirect to a router's console, or a DNS name whose second answer is ``10.0.0.1`` would make this machine the
-stranger's hand inside its own network. So the rule is an *allow* rule, and a driver asks it twice:
-
-- :meth:`AddressPolicy.check_url` before a name is looked up: scheme, port, literal addresses, local names.
-- :meth:`AddressPolicy.check_address` with the very address that it is about to connect to. It connects to that
-  address and no other, so it does not matter what the next lookup would say.
-
-Allowed is https to public addresses (:mod:`skillwire.trust.address`) on port 443. The rest the user must *name*: by
-typing or configuring an origin (:meth:`AddressPolicy.naming`), or by a row of the setting ``allow``:
+Allowed is https to public addresses on port 443. The user must *name* everything else: by typing or configuring an
+origin (:meth:`AddressPolicy.naming`), or in the setting ``allow``:
 
 ==================================  ============================================================================
 the user named                      which opens
@@ -24,14 +17,19 @@ the user named                      which opens
 ``http://127.0.0.1:8000``           that address, that port, plain http
 ``localhost``, ``a.localhost``      loopback, plain http
 ``intranet``, ``skills.internal``   this machine and private networks, plain http (:func:`is_local_name`)
-``https://example.com:8443``        that port. Never a private address: whoever answers for a public name could
+``https://example.com:8443``        that port. Never a private address: the owner of a public name could
                                     choose which
 ``allow = ["10.0.0.0/8"]``          these addresses, whatever the name
 ``allow = ["skills.example.com"]``  this machine and private networks through this name, plain http
 ==================================  ============================================================================
 
-Metadata services, which hand out a cloud machine's credentials, open through ``allow`` alone; multicast and the
-unspecified address never. Spec: ASD Security Considerations.
+Metadata services, which provide a cloud machine's credentials, open through ``allow`` only; multicast and the
+unspecified address never.
+
+The table of address ranges is ours, after the IANA special-purpose registries. ``ipaddress.is_global`` answers whether
+an address is routed, not where its packets end: it accepts 64:ff9b::/96, 2002::/16 and multicast, and changes between
+patch releases of Python. IPv6 addresses that embed an IPv4 address are never public here, because a gateway decides
+where they lead. Each family's rows cover every address; the first match wins. Spec: ASD Security Considerations.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class AddressScope(StrEnum):
-    """What kind of place an address is."""
+    """The kind of an address."""
 
     PUBLIC = "a public address"
     LOOPBACK = "a loopback address (this machine)"
@@ -125,10 +123,9 @@ _PREFIX: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
 def read_address(text: str) -> Address:
-    """Return ``text`` as an address; the zone of a link-local one (``%eth0``) does not count.
+    """Return ``text`` as an address, without its zone (``%eth0``).
 
-    Raises:
-        ValidationError: ``URL`` when ``text`` is not an address in its usual form.
+    Raises ValidationError (``URL``) for any other form.
     """
     if is_ipv4(text):
         a, b, c, d = text.split(".")
@@ -142,10 +139,9 @@ def read_address(text: str) -> Address:
 
 
 def read_network(text: str) -> Network:
-    """Return ``text``, a network such as ``10.0.0.0/8`` or a single address, as a range.
+    """Return a network such as ``10.0.0.0/8``, or a single address, as a range.
 
-    Raises:
-        ValidationError: ``URL`` when ``text`` is neither, or when bits are set behind the prefix.
+    Raises ValidationError (``URL``), also for bits set after the prefix.
     """
     base, slash, prefix = text.partition("/")
     version, first = read_address(base)
@@ -159,7 +155,7 @@ def read_network(text: str) -> Network:
 
 
 def classify(address: Address) -> AddressScope:
-    """Return where the packets to ``address`` end."""
+    """Return the kind of ``address``."""
     return next(reach for network, reach in _table(address.version) if network.covers(address))
 
 
@@ -189,15 +185,15 @@ def is_localhost(host: str) -> bool:
 
 
 def is_local_name(host: str) -> bool:
-    """Whether ``host`` is a name that means something inside one network only, such as ``nas`` or ``nas.local``.
+    """Whether ``host`` is a name of a local network, such as ``nas`` or ``nas.local``.
 
-    Spec: RFC 6761, 6762 (``local``), 8375 (``home.arpa``), and the endings that private networks use.
+    Spec: RFC 6761, 6762 (``local``), 8375 (``home.arpa``), and endings that private networks use.
     """
     return _LOCAL_NAME.fullmatch(host) is not None
 
 
 def is_local_host(host: str) -> bool:
-    """Whether ``host`` is a local name, or an address of this machine or its network: where http is the custom."""
+    """Whether ``host`` is a local name or address, where http is usual."""
     return classify(read_address(host)) in _TYPED_ADDRESS if _is_address(host) else is_local_name(host)
 
 
@@ -210,7 +206,7 @@ class AllowList(NamedTuple):
     origins: frozenset[Origin] = frozenset()
 
     def lists_host(self, host: str) -> bool:
-        """Whether ``host`` stands in the list itself or under a ``*.`` row."""
+        """Whether ``host`` is listed, itself or under a ``*.`` row."""
         return host in self.hosts or host.endswith(self.endings)
 
     def lists_address(self, address: Address) -> bool:
@@ -227,14 +223,11 @@ class _Rules(NamedTuple):
 
 
 class AddressPolicy(_Rules):
-    """Where connections may lead.
+    """Where connections may lead. Raises UsageError (``ALLOW_ENTRY``) for an invalid entry of ``allow``.
 
     Args:
-        named: the origins that the user typed or configured.
+        named: origins that the user typed or configured.
         allow: the setting ``allow``: networks, addresses, hosts, ``*.host``, or origins with their port.
-
-    Raises:
-        UsageError: ``ALLOW_ENTRY`` when an entry of ``allow`` cannot be read.
     """
 
     __slots__ = ()
@@ -246,14 +239,13 @@ class AddressPolicy(_Rules):
         return super().__new__(cls, named, allow, allowed, named | allowed.origins, hosts)
 
     def naming(self, url: Url) -> AddressPolicy:
-        """Return this policy with the origin of ``url`` named. For what the user typed or configured only."""
+        """Return this policy with the origin of ``url`` named. Only for origins that the user typed or configured."""
         return self if url.origin in self.named else AddressPolicy(self.named | {url.origin}, self.allow)
 
     def check_url(self, url: Url) -> None:
-        """Check what can be known before a name is looked up.
+        """Check what is known before a name is resolved.
 
-        Raises:
-            TrustError: ``ADDRESS_REFUSED``, ``PLAIN_HTTP_REFUSED`` or ``PORT_REFUSED``.
+        Raises TrustError (``ADDRESS_REFUSED``, ``PLAIN_HTTP_REFUSED``, ``PORT_REFUSED``).
         """
         if _is_address(url.host):
             self.check_address(url, url.host)
@@ -270,10 +262,9 @@ class AddressPolicy(_Rules):
             )
 
     def check_address(self, url: Url, address: str) -> None:
-        """Check ``address``, what the host of ``url`` is about to be connected as.
+        """Check the address that the host of ``url`` is about to be connected as.
 
-        Raises:
-            TrustError: ``ADDRESS_REFUSED``, or ``PLAIN_HTTP_REFUSED`` when http meets a public address.
+        Raises TrustError (``ADDRESS_REFUSED``, or ``PLAIN_HTTP_REFUSED`` for http to a public address).
         """
         number = read_address(address)
         reach = classify(number)
@@ -299,7 +290,7 @@ class AddressPolicy(_Rules):
         return f'If that is right, put allow = ["{host}"] in your settings.' if named_in_vain else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[AddressScope]:
-        """Return what the user opened for the host of ``url`` beside public addresses."""
+        """Return the kinds of addresses that the user opened for the host of ``url``."""
         host = url.host
         if not self._vouched(host):
             return frozenset()

@@ -1,11 +1,10 @@
-"""Issuing certificates: Root CA → SkillCenter CA → agents and skills, and the lists of what was taken back.
+"""Issuing certificates (Root CA → SkillCenter CA → agents and skills), and the lists of revoked ones.
 
-Every key is P-256 and every signature ECDSA with SHA-256. The root may have one authority below it, which has none; so
-who holds a leaf certifies nobody. A leaf lives for seven days, names whom it is for by URIs and the hosts that it may
-announce, and is small, so that the answer to a challenge fits into a datagram: one that would not is refused here,
-where somebody can still choose fewer names.
-
-Nothing here reads a file or a clock. Spec: SDP §10.2; specs §3; docs/decisions/0013.
+Every key is P-256 and every signature ECDSA with SHA-256. The root may have one level of authorities below it, which
+have none, so the holder of a leaf can certify nothing. A leaf is valid for seven days, names its agents and skills by
+URIs and the hosts that they may announce, and is small enough for the response to a challenge to fit into a datagram; a
+larger one is refused here, where fewer names can still be chosen. Nothing here reads a file or a clock.
+Spec: SDP §10.2; specs §3; docs/decisions/0013.
 """
 
 from __future__ import annotations
@@ -50,12 +49,7 @@ _USAGES: Final = (
 
 
 class CertificateAuthority:
-    """Somebody who issues certificates.
-
-    Args:
-        key: private, on P-256.
-        certificate: of the key, DER.
-    """
+    """An issuer: its private P-256 key and its certificate, DER."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
         self._key = key
@@ -65,10 +59,9 @@ class CertificateAuthority:
     def issue_authority(
         self, name: str, key: ec.EllipticCurvePublicKey, now: float, days: float = CENTER_DAYS
     ) -> bytes:
-        """Return the certificate of an authority below this one, DER, from ``now`` on, seconds since the epoch.
+        """Return the certificate of an authority below this one, DER, valid from ``now``, seconds since the epoch.
 
-        Raises:
-            ValidationError: ``CERTIFICATE_REQUEST``.
+        Raises ValidationError (``CERTIFICATE_REQUEST``).
         """
         builder = self._builder(subject_of(name), key, now, days)
         return _sign(_as_authority(builder, key, 0), self._key)
@@ -76,16 +69,9 @@ class CertificateAuthority:
     def issue(
         self, names: RequestedNames, key: ec.EllipticCurvePublicKey, now: float, *, days: float = LEAF_DAYS
     ) -> bytes:
-        """Return the certificate of an agent or a skill, DER.
+        """Return the certificate of an agent or a skill, DER, valid for ``days`` but not longer than the issuer's own.
 
-        Args:
-            names: whom it is for.
-            key: of its holder.
-            now: seconds since the epoch.
-            days: that it is good for; never longer than our own.
-
-        Raises:
-            ValidationError: ``CERTIFICATE_REQUEST``, also when a datagram would not have room for it.
+        Raises ValidationError (``CERTIFICATE_REQUEST``), also when it would not fit into a datagram.
         """
         if not isinstance(key.curve, ec.SECP256R1):
             raise request_error(f"its key is on {key.curve.name}, not on P-256")
@@ -106,13 +92,9 @@ class CertificateAuthority:
     def revocations(
         self, taken_back: Iterable[RevokedCertificate], now: float, *, number: int, days: float = LIST_DAYS
     ) -> bytes:
-        """Return the signed list of what this authority has taken back, PEM.
+        """Return the signed list of this authority's revoked certificates, PEM.
 
-        Args:
-            taken_back: the certificates.
-            now: seconds since the epoch.
-            number: of the list, larger than that of the one before.
-            days: until the next one is there; never longer than the authority is good.
+        ``number`` is larger than the previous list's; ``days`` until the next one, within the authority's own validity.
         """
         at = datetime.fromtimestamp(now, UTC)
         ends = max(min(at + timedelta(days=days), self._own.not_valid_after_utc), at + timedelta(seconds=1))
@@ -149,16 +131,15 @@ class CertificateAuthority:
 
 
 def _largest_leaf(names: RequestedNames) -> int:
-    """Return how many bytes a leaf may have, in base64, so that the answer to a challenge fits into a datagram."""
+    """Return the size limit of a leaf, so that the response to a challenge, in base64, fits into a datagram."""
     longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
     return min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)
 
 
 def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float, days: float = ROOT_DAYS) -> CertificateAuthority:
-    """Return a root, certified by its own key from ``now`` on, seconds since the epoch.
+    """Return a self-signed root, valid from ``now``, seconds since the epoch.
 
-    Raises:
-        ValidationError: ``CERTIFICATE_REQUEST`` for a name that it cannot have.
+    Raises ValidationError (``CERTIFICATE_REQUEST``) for an invalid name.
     """
     subject, at = subject_of(name), datetime.fromtimestamp(now, UTC)
     builder = _builder(subject, subject, key.public_key(), at, at + timedelta(days=days))
@@ -182,7 +163,7 @@ def _builder(
 def _as_authority(
     builder: x509.CertificateBuilder, key: ec.EllipticCurvePublicKey, below: int
 ) -> x509.CertificateBuilder:
-    """Return what becomes an authority with at most so many authorities below it."""
+    """Add the extensions of an authority with at most ``below`` levels below it."""
     return (
         builder.add_extension(x509.BasicConstraints(ca=True, path_length=below), critical=True)
         .add_extension(_usage(is_authority=True), critical=True)

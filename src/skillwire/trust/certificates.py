@@ -1,18 +1,12 @@
-"""What a certificate is asked for: names, and a request that is signed by the key that it is for.
+"""Certificates of agents and skills: requests for them (PKCS 10, RFC 2986), and their verification.
 
-Spec: SDP §10.2; specs §3. PKCS 10 (RFC 2986) is its form.
+A leaf is valid when it leads over the configured intermediates to a configured root, at this time, is not revoked, and
+has a P-256 key. Its alternative names contain ``urn:skill-discovery:agent:ID``, ``urn:skill-discovery:skill:ID``
+**[ours]**, and the hosts that it may announce. The library's policy accepts other curves, so key and signature are
+checked here first. A self-signed leaf proves only that its holder stays the same. It is accepted where policy allows
+unverified agents, unless its key or name belongs to a revoked certificate.
 
-What a certificate of an agent or a skill is worth: the chain of SDP 10.2, and what we check beside the library.
-
-A leaf is good when it leads over the configured intermediates to a configured root, at this time, is not revoked, and
-has a P-256 key. Whom it is for stands among its alternative names: ``urn:skill-discovery:agent:ID`` and
-``urn:skill-discovery:skill:ID`` **[ours]**, and beside them the hosts that it may announce. The library's own policy
-takes leaves on other curves, so key and signature of each are looked at here first. A leaf that its own key signed is
-nobody's word but its holder's: it is worth a name that stays the same, where policy allows strangers at all, and where
-neither its key nor its name is one of a certificate that was taken back.
-
-Certificates on their way through a datagram have about 470 bytes; what is larger is refused before it is parsed.
-Spec: SDP §10.2; specs §3.
+A certificate in a datagram has about 470 bytes; a larger one is refused before parsing. Spec: SDP §10.2; specs §3.
 """
 
 from __future__ import annotations
@@ -58,18 +52,14 @@ _UNREADABLE: Final = (
 
 
 class RequestedNames(NamedTuple):
-    """Whom a certificate is for: identifiers of agents and skills, and the hosts that they may announce."""
+    """The subjects of a certificate: identifiers of agents and skills, and the hosts that they may announce."""
 
     agents: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
     def check(self) -> RequestedNames:
-        """Return these names, each once and in order.
-
-        Raises:
-            ValidationError: ``CERTIFICATE_REQUEST`` for what cannot be certified.
-        """
+        """Return these names sorted and without duplicates. Raises ValidationError (``CERTIFICATE_REQUEST``)."""
         for one in (*self.agents, *self.skills):
             if not _IDENTIFIER.fullmatch(one):
                 raise request_error(f"{ascii(one)[:60]} is no identifier of Skill Discovery", _IDENTIFIER_FIX)
@@ -79,23 +69,19 @@ class RequestedNames(NamedTuple):
         return RequestedNames(tuple(sorted({*self.agents})), tuple(sorted({*self.skills})), tuple(sorted(hosts)))
 
     def are_within(self, others: RequestedNames) -> bool:
-        """Whether all of these are among others."""
+        """Whether ``others`` contain all of these."""
         return all({*mine} <= {*theirs} for mine, theirs in zip(self, others, strict=True))
 
 
 class CertificateRequest(NamedTuple):
-    """What somebody asks a certificate for, having proven to hold the key."""
+    """The contents of a request, whose sender has proven possession of the key."""
 
     key: ec.EllipticCurvePublicKey
     names: RequestedNames
 
 
 def encode_request(names: RequestedNames, key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a request for a certificate, PEM, signed by the key that it is for.
-
-    Raises:
-        ValidationError: ``CERTIFICATE_REQUEST``.
-    """
+    """Return a signed certificate request, PEM. Raises ValidationError (``CERTIFICATE_REQUEST``)."""
     names = names.check()
     return (
         x509.CertificateSigningRequestBuilder()
@@ -107,12 +93,9 @@ def encode_request(names: RequestedNames, key: ec.EllipticCurvePrivateKey) -> by
 
 
 def decode_request(data: bytes) -> CertificateRequest:
-    """Return what a request asks for, PEM or DER, whose sender has its key.
+    """Return the contents of a request, PEM or DER, after verifying its signature.
 
-    Trust: it is a stranger's; what it names is asked for, and by no means granted.
-
-    Raises:
-        ValidationError: ``CERTIFICATE_REQUEST``.
+    Trust: hostile; the names are only requested. Raises ValidationError (``CERTIFICATE_REQUEST``).
     """
     if len(data) > limits.LAN_REQUEST_BYTES:
         raise request_error(f"the request has {len(data):,} bytes, more than is read", _REQUEST_FIX)
@@ -138,7 +121,7 @@ def decode_request(data: bytes) -> CertificateRequest:
 
 
 def request_error(why: str, fix: str | None = None) -> ValidationError:
-    """Return why no certificate is issued."""
+    """Return the error of a refused request."""
     return ValidationError("CERTIFICATE_REQUEST", why, fix=fix)
 
 
@@ -167,13 +150,13 @@ def _host(text: str) -> str:
 
 
 def alternatives_of(names: RequestedNames) -> x509.SubjectAlternativeName:
-    """Return names as they stand in a certificate."""
+    """Return names as a certificate's alternative names."""
     links = [f"{AGENT}{one}" for one in names.agents] + [f"{SKILL}{one}" for one in names.skills]
     return x509.SubjectAlternativeName([*map(x509.UniformResourceIdentifier, links), *map(_general_name, names.hosts)])
 
 
 def subject_of(name: str) -> x509.Name:
-    """Return a name as it stands in a certificate. Raises ValidationError (``CERTIFICATE_REQUEST``)."""
+    """Return a name as a certificate's subject. Raises ValidationError (``CERTIFICATE_REQUEST``)."""
     if not _NAME.fullmatch(name):
         fix = "Choose another: 1 to 64 letters of ASCII, with what is added to it."
         raise request_error(f"{ascii(name)[:80]} can be no name in a certificate", fix)
@@ -195,25 +178,25 @@ def _never() -> bool:
 
 
 class Leaf(NamedTuple):
-    """What tells a certificate of an agent in the book of its authority: its number there, and the key."""
+    """Identifies an agent's certificate in its authority's book: serial number and key."""
 
     serial_number: int
     key: EcdsaKey
 
 
 class VerifiedCertificate(NamedTuple):
-    """What a certificate says, and whether somebody whom we trust says it.
+    """The contents of a certificate, and whether a trusted authority certified them.
 
     Args:
-        key: that it is for.
-        is_certified: whether it leads to a root of ours.
-        agents: that it names.
-        skills: that it names.
-        hosts: that it names, as addresses or names.
+        key: its key.
+        is_certified: whether it leads to a trusted root.
+        agents: named agents.
+        skills: named skills.
+        hosts: named hosts, as addresses or names.
         until: seconds since the epoch.
-        is_revoked: whether it, its key, or a certificate above it, was taken back since; where nobody certified it,
-            its key or an agent that it names.
-        issuer: its name, DER; empty where nobody certified it.
+        is_revoked: whether it, its key, or a certificate above it was revoked since; if it is self-signed, its key or a
+            named agent.
+        issuer: the issuer's name, DER; empty if self-signed.
     """
 
     key: EcdsaKey
@@ -227,13 +210,13 @@ class VerifiedCertificate(NamedTuple):
 
 
 class Chain:
-    """What certificates are held against.
+    """Verifies certificates.
 
     Args:
         roots: trusted certificates, DER.
-        intermediates: certificates between them and leaves, DER.
-        revocations: what was taken back, asked again whenever a key is used, and which intermediates were learned.
-        takes_strangers: whether a certificate that its own key signed is worth anything.
+        intermediates: certificates between roots and leaves, DER.
+        revocations: consulted on every use of a key; also holds learned intermediates.
+        takes_strangers: whether self-signed certificates are accepted.
     """
 
     def __init__(
@@ -250,9 +233,9 @@ class Chain:
         self._takes_strangers = takes_strangers
 
     def judge(self, certificate: bytes, now: float) -> VerifiedCertificate | None:
-        """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
+        """Return the verified contents of a certificate at ``now``, seconds since the epoch, or None.
 
-        Trust: it is a stranger's; this never raises.
+        Trust: hostile; this never raises.
         """
         if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
             return None
@@ -285,7 +268,7 @@ class Chain:
         return VerifiedCertificate(key, bool(chain), *names, until.timestamp(), is_revoked, issuer)
 
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
-        """Return the certificates from a leaf to a root; none when there is no way, or one of them is not as ours."""
+        """Return the certificates from a leaf to a root; empty if there is no valid path with our algorithms."""
         assert self._store is not None  # noqa: S101 - for the type checker; without roots nobody looks for a way
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
         try:
@@ -295,7 +278,7 @@ class Chain:
         return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
 
     def _is_revoked(self, chain: Sequence[CertificateId], holder: CertificateHolder) -> bool:
-        """Whether a certificate of somebody counts no more: one with a chain to a root, or nobody's with none."""
+        """Whether a certificate is revoked, given its chain to a root, or an empty one if self-signed."""
         known = self.revocations
         if not chain:
             return known.denies(holder)
@@ -306,9 +289,9 @@ class Chain:
 
 
 def read_leaf(certificate: bytes) -> Leaf | None:
-    """Return the number and the key of a certificate, DER; None when it cannot be one of ours.
+    """Return the number and key of a certificate, DER, or None. Its signature is not verified.
 
-    Trust: it is a stranger's, and whether anybody has signed it is not looked at; this never raises.
+    Trust: hostile; this never raises.
     """
     if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
         return None
@@ -321,7 +304,7 @@ def read_leaf(certificate: bytes) -> Leaf | None:
 
 
 def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the agents, skills and hosts that a certificate names, DER; none when it cannot be read."""
+    """Return the agents, skills and hosts in a certificate, DER; empty if it cannot be read."""
     try:
         return _names(x509.load_der_x509_certificate(certificate))
     except (ValueError, x509.ExtensionNotFound):

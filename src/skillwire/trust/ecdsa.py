@@ -1,8 +1,8 @@
 """ECDSA over P-256 with SHA-256: the signatures of a local network, DER in base64.
 
-What verifies takes a stranger's bytes and answers yes or no; what cannot be read is a no. A key is P-256 or it is none:
-libraries accept other curves, and a signature that is good on another one proves nothing here. This module loads
-``cryptography``: import it where a signature is made or judged. Spec: SDP §10.1; specs §3.
+Verification answers yes or no; unreadable input is a no. Only P-256 keys are accepted: a valid signature on another
+curve proves nothing here. This module loads ``cryptography``, so import it only where signatures are made or verified.
+Spec: SDP §10.1; specs §3.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ _COMMON_NAME_LENGTH: Final = 64
 
 
 class EcdsaKey:
-    """A public key.
-
-    Args:
-        key: on P-256; :func:`key_of` makes sure of that.
-    """
+    """A public P-256 key; :func:`key_of` checks the curve."""
 
     def __init__(self, key: ec.EllipticCurvePublicKey) -> None:
         self._key = key
@@ -49,7 +45,7 @@ class EcdsaKey:
         return hash(self.digest)
 
     def verifies(self, data: bytes, signature: str) -> bool:
-        """Whether ``signature`` is one of ``data``. Trust: both are a stranger's; it never raises."""
+        """Whether ``signature`` is valid for ``data``. Trust: both are hostile; this never raises."""
         try:
             self._key.verify(binascii.a2b_base64(signature, strict_mode=True), data, _ALGORITHM)
         except (binascii.Error, ValueError, InvalidSignature):
@@ -58,12 +54,7 @@ class EcdsaKey:
 
 
 class EcdsaIdentity:
-    """A private key and its certificate.
-
-    Args:
-        key: on P-256.
-        certificate: DER; when it is renewed, it is set anew, and the key stays unless it was taken back.
-    """
+    """A private P-256 key and its certificate, DER, which is replaced on renewal."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: bytes) -> None:
         self.key = key
@@ -80,14 +71,14 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 
 
 def digest_of(key: ec.EllipticCurvePublicKey) -> bytes:
-    """Return SHA-256 of a key as ``SubjectPublicKeyInfo``, by which it is told from others."""
+    """Return the SHA-256 of a key's ``SubjectPublicKeyInfo``, which identifies it."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
 
 
 def key_of(certificate: x509.Certificate) -> EcdsaKey | None:
-    """Return the key of a certificate; None when it is of another kind, or on another curve.
+    """Return the P-256 key of a certificate, else None.
 
-    Trust: what the library cannot read it raises ``ValueError`` or ``UnsupportedAlgorithm`` for.
+    Trust: raises ``ValueError`` or ``UnsupportedAlgorithm`` for what the library cannot read.
     """
     key = certificate.public_key()
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
@@ -96,7 +87,7 @@ def key_of(certificate: x509.Certificate) -> EcdsaKey | None:
 
 
 def public_key_of(certificate: bytes) -> bytes:
-    """Return the public key that a certificate of ours is for, as DER; both are empty with a group key."""
+    """Return the public key of one of our certificates, DER; empty for an empty one, as with a group key."""
     if not certificate:
         return b""
     key = x509.load_der_x509_certificate(certificate).public_key()
@@ -106,7 +97,7 @@ def public_key_of(certificate: bytes) -> bytes:
 def self_signed(
     agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime, *, days: int = 7, skills: Iterable[str] = ()
 ) -> EcdsaIdentity:
-    """Return an identity that nobody certified: an agent's own certificate, with which it is listed as unverified."""
+    """Return an identity with a self-signed certificate, which others list as unverified."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, agent_id[:_COMMON_NAME_LENGTH])])
     names = [f"{AGENT}{agent_id}", *(f"{SKILL}{skill}" for skill in skills)]
     certificate = (

@@ -1,30 +1,18 @@
-"""Where something stands in a JSON text: line, column and the line itself, for messages.
+"""Untrusted JSON: the standard parser after a scan that bounds its cost, and the locations of values for messages.
 
-The standard parser tells the place of a syntax error and of nothing else. This module reads the text once
-more, token by token, for the refusals that the parser's hooks and the scan make, and for lint findings. It
-looks at the first MiB only, so a large refused document costs no second full reading; beyond, the place is
-the source alone. It decides nothing: what is refused was refused before.
+The standard parser is fast and follows the grammar, but it recurses, takes the last of two equal keys, reads ``NaN``,
+turns ``1e999`` into infinity, and builds millions of values out of a few megabytes. So :func:`load_json` works in three
+steps:
 
-JSON from strangers: the standard parser behind a scan that bounds what it may cost.
+1. **Scan.** Strings and everything else that cannot nest are deleted from the bytes, at memory speed; brackets and
+   commas remain. Their number bounds the values, their running sum is the depth. A document with wrong quotes is read
+   differently here than by the parser, but only after the place where the parser refuses it.
+2. **Parse**, with hooks that refuse equal keys and excessive numbers.
+3. **On refusal only**, find the line and column. The parser reports the place of syntax errors only, so the text is
+   read again token by token. Only the first MiB is searched; beyond, the location is the source alone.
 
-The standard library's parser is fast and follows the grammar, but it recurses, takes the last of two equal
-keys, reads ``NaN`` and turns ``1e999`` into infinity, and builds millions of values out of a few megabytes.
-So :func:`load_json` works in three steps:
-
-1. **Scan.** Strings and everything else that cannot nest are deleted from the bytes, at memory speed; what
-   is left are the brackets and commas. Their number bounds the values, their running sum is the depth. A
-   document that lies about its quotes is read differently here than by the parser, but only from the place
-   on where the parser refuses it.
-2. **Parse**, with hooks that refuse equal keys and numbers beyond any field's need.
-3. **On refusal only**, find the line and column (:mod:`skillwire.trust.guarded_json`).
-
-A leading byte order mark is skipped, as browsers do: RFC 8259 section 8.1 lets a reader do so, and sites
-made on Windows carry it. Every other departure from UTF-8, a lone surrogate included, is refused.
-
-Why a server refuses, in its own words, as the body of an answer may tell it.
-
-Servers of ours, Skill Sharing and JSON-RPC tell it as ``error.message``, problem details as ``detail``, OAuth as
-``error_description``. Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2.
+A leading byte order mark is skipped, as RFC 8259 §8.1 allows, because sites made on Windows have one. Every other
+departure from UTF-8, a lone surrogate included, is refused.
 """
 
 from __future__ import annotations
@@ -79,7 +67,7 @@ def too_deep(text: str, depth: int, source: str) -> SourceLocation:
 
 
 def duplicate_key(text: str, source: str) -> tuple[str, SourceLocation]:
-    """Return the first key that its object holds already, as written, and where it stands the second time."""
+    """Return the first duplicate key of an object, as written, and its second location."""
     open_objects: list[set[str]] = []
     last: re.Match[str] | None = None
     for token in _tokens(text):
@@ -98,9 +86,9 @@ def duplicate_key(text: str, source: str) -> tuple[str, SourceLocation]:
 
 
 def member(text: str, path: Sequence[str | int], source: str) -> SourceLocation:
-    """Return the place of the value at ``path``, such as ``("skills", 3, "digest")``, in valid JSON.
+    """Return the location of the value at ``path``, such as ``("skills", 3, "digest")``, in valid JSON.
 
-    Where the path leads nowhere, the place is that of the deepest value on the way.
+    A path that does not exist gives the location of its deepest existing part.
     """
     tokens = _tokens(text)
     found = next(tokens, None)
@@ -163,18 +151,17 @@ _STEPS: Final = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.g
 
 
 def load_json(data: bytes, *, max_bytes: int, source: str = "JSON") -> object:
-    """Return the value that ``data`` spells in JSON.
+    """Return the value of a JSON document.
 
     Args:
         data: the document, UTF-8, with or without a byte order mark.
-        max_bytes: how many bytes it may have; ``LIMIT_SIZE`` beyond.
+        max_bytes: size limit; ``LIMIT_SIZE`` beyond.
         source: the file or URL to name in an error.
 
     Raises:
-        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or one of the ``JSON_...`` codes, with line and column
-            where the fault lies in the first MiB.
+        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or a ``JSON_...`` code, with its place in the first MiB.
 
-    Trust: time and memory grow with ``len(data)`` only; nothing else escapes.
+    Trust: time and memory are linear in ``len(data)``; no other error is raised.
     """
     if len(data) > max_bytes:
         raise DecodeError(
@@ -282,9 +269,11 @@ _NAMES: Final = ("detail", "error_description")
 
 
 def server_message(body: bytes) -> str:
-    """Return the reason that ``body`` tells; empty when it tells none, as a proxy's page does not.
+    """Return a server's reason for an error from a response body; empty if there is none, as in a proxy's page.
 
-    Trust: hostile. The text is bounded and without hidden characters; nothing in the body raises.
+    Our servers, Skill Sharing and JSON-RPC use ``error.message``, problem details ``detail``, OAuth
+    ``error_description``. Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2. Trust: hostile. The text is
+    bounded and without hidden characters; this never raises.
     """
     try:
         document = load_json(body, max_bytes=_BYTES)

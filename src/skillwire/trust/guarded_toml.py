@@ -1,15 +1,12 @@
-"""TOML from strangers: ``tomllib`` behind a scan for what makes it slow.
+"""Untrusted TOML: ``tomllib`` after a scan for what makes it slow, and the locations of keys for messages.
 
-``tomllib`` follows the grammar and constructs nothing dangerous, but it recurses into brackets and walks
-every dotted key once for each of its parts: 60 KB of ``a.a.a`` cost it 13 seconds and 3.4 GB. The scan
-deletes comments and strings, which cannot nest, and looks at what is left: how many parts the longest dotted
-key has, and how deep the brackets go. It reads quotes exactly as the parser does, up to the place where the
-parser gives up; what follows that place costs nothing.
+``tomllib`` constructs nothing dangerous, but it recurses into brackets and walks every dotted key once for each of its
+parts: 60 KB of ``a.a.a`` take it 13 seconds and 3.4 GB. The scan deletes comments and strings and measures the rest:
+the parts of the longest dotted key, and the depth of brackets. It reads quotes exactly as the parser does, up to the
+place where the parser gives up.
 
-Where a key stands in a TOML text, for messages: ``tomllib`` returns values without places.
-
-A line-by-line search that knows table headers, not a parser: a key inside an inline table, or one written
-with quotes, is told by the line of what holds it. It decides nothing.
+``tomllib`` returns no locations, so :func:`toml_place` searches line by line. It knows table headers only: a key in an
+inline table, or a quoted one, gets the line of its container.
 """
 
 from __future__ import annotations
@@ -45,17 +42,10 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 
 
 def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
-    """Return the table that ``data`` spells in TOML.
+    """Return the table of a TOML document of at most ``limits.TOML_BYTES``.
 
-    Args:
-        data: the document, UTF-8, at most ``limits.TOML_BYTES``.
-        source: the file or URL to name in an error.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or one of the ``TOML_...`` codes, with line and column where
-            there are.
-
-    Trust: time and memory are bounded by the size; numbers fit 64 bits and are finite; nothing else escapes.
+    Raises DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or a ``TOML_...`` code, with line and column if known. Trust:
+    hostile; numbers fit 64 bits and are finite; no other error is raised.
     """
     if len(data) > limits.TOML_BYTES:
         message = f"{len(data)} bytes of TOML, at most {limits.TOML_BYTES} are read"

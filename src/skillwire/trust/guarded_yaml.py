@@ -1,15 +1,13 @@
-"""YAML from strangers: one pass over libyaml's events that takes maps, lists and text, and nothing clever.
+"""Untrusted YAML: one pass over libyaml's events that accepts only mappings, lists and text.
 
-YAML's dangers are in what it adds to data: aliases (430 bytes can stand for gigabytes), tags (which name
-types to construct), several documents in one, and scalars that change their type (``no``, ``12:30:45``).
-YAML 1.1 also ends a line at a bare carriage return and at three characters that no editor shows as an end.
-Reading the parser's events and building the value from them gives each of these one line that refuses it,
-before anything is built; every scalar stays the text that it is. It also gives every value a place, which
-a loader would have thrown away.
+YAML's dangers lie in its additions to data: aliases (430 bytes can become gigabytes), tags (which name types to
+construct), multiple documents, and scalars that change their type (``no``, ``12:30:45``). YAML 1.1 also ends a line at
+a bare carriage return and at three characters that editors do not show as an end. Building the value from parser events
+refuses each of these in one line before anything is constructed; every scalar stays text, and every value has a
+location.
 
-libyaml is a C parser that keeps its own stack, and is fed step by step, so reading stops at the first
-event beyond a bound. PyYAML is imported where it is used: installing a skill whose frontmatter is plain
-never needs it (:mod:`skillwire.folder.frontmatter`).
+libyaml is a C parser with its own stack, fed step by step, so reading stops at the first event beyond a bound. PyYAML
+is imported on first use: simple frontmatter does not need it (:mod:`skillwire.folder.frontmatter`).
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ _LINE: Final = r"([^\n\r\x85\u2028\u2029]*)(\r\n|[\n\r\x85\u2028\u2029]|\Z)"
 
 
 class YamlMapping(NamedTuple):
-    """A document: its values (text, lists and mappings of them), and each key's place by its path.
+    """A document: its values (text, lists and mappings), and each key's location by its path.
 
-    ``flows`` are the places of lists and mappings in brackets, which simpler readers refuse.
+    ``flows`` are the locations of bracketed lists and mappings, which simpler readers refuse.
     """
 
     values: dict[str, Any]
@@ -41,17 +39,12 @@ class YamlMapping(NamedTuple):
 
 
 def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -> YamlMapping:
-    """Return the mapping that ``text`` spells in YAML; every scalar is a string.
+    """Return the mapping in ``text``, one document without markers; every scalar is a string.
 
-    Args:
-        text: one document without markers, at most ``limits.FRONTMATTER_BYTES`` in UTF-8.
-        source: the file or URL to name in an error.
-        first_line: the line of ``source`` on which ``text`` begins.
+    ``text`` has at most ``limits.FRONTMATTER_BYTES`` and begins on ``first_line`` of ``source``.
 
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or one of the ``YAML_...`` codes, with line and column.
-
-    Trust: depth and nodes are bounded while reading; no alias, anchor, tag or second document is followed.
+    Raises DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or a ``YAML_...`` code, with line and column. Trust: hostile;
+    depth and nodes are bounded; aliases, anchors, tags and further documents are refused.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > limits.FRONTMATTER_BYTES:

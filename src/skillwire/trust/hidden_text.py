@@ -1,16 +1,13 @@
-r"""Hidden text: characters that a person does not see and a model, or a terminal, obeys.
+r"""Hidden text: characters that a person does not see and that a model, or a terminal, obeys.
 
-A tag character spells ASCII that no font shows; a bidirectional override turns the reading order around;
-an escape character commands the terminal; a variation selector carries a byte behind each emoji. Text that
-came from outside is looked through with :func:`find_hidden` where it is judged, and passed through
-:func:`neutralise` where it is shown.
+A tag character spells invisible ASCII; a bidirectional override reverses the reading order; an escape character
+controls the terminal; a variation selector hides a byte after each emoji. :func:`find_hidden` examines text from
+outside, and :func:`neutralise` prepares it for display.
 
-The table :data:`RANGES` names every character that draws nothing, or draws what cannot be checked. Real
-writing needs a few of them, each in its own company: a joiner between emoji or between Persian letters, a
-variation selector behind the symbol that it varies, a direction mark beside Hebrew. ``_FITS`` holds one
-pattern for each such use; whoever is in that company passes, and one is enough: two in a row are hidden
-text. ``\n``, ``\t`` and a carriage return before ``\n`` are text.
-
+The table :data:`RANGES` names every character that draws nothing, or draws what cannot be checked. Real writing needs
+some of them in a certain context: a joiner between emoji or Persian letters, a variation selector after the symbol that
+it varies, a direction mark beside Hebrew. ``_FITS`` has one pattern for each such use. One character in its context is
+accepted; two in a row are hidden text. ``\n``, ``\t`` and a carriage return before ``\n`` are text.
 Spec: specs §1 "a skill is a prompt-injection vector".
 """
 
@@ -136,10 +133,7 @@ class Hidden(NamedTuple):
 
 
 def find_hidden(text: str) -> list[Hidden]:
-    """Return the runs of hidden characters in ``text``, in order.
-
-    Trust: ``text`` is hostile; the time grows with its length only, under a second for 1 MiB.
-    """
+    """Return the runs of hidden characters in ``text``. Trust: hostile; linear time, under a second for 1 MiB."""
     if text.isascii() and text.replace("\r\n", "").replace("\n", "").replace("\t", "").isprintable():
         return []
     runs: list[Hidden] = []
@@ -160,11 +154,10 @@ def find_hidden(text: str) -> list[Hidden]:
 
 
 def neutralise(text: str) -> str:
-    """Return ``text`` with each run of hidden characters replaced by a visible note of what was there.
+    """Return ``text`` with each run of hidden characters replaced by a visible note.
 
-    One character becomes ``[U+202E]``, more become ``[U+E0069 x30]``: nothing vanishes silently, and the
-    hidden words themselves, which a model might read back out of an escape, are gone. What is left is safe
-    for terminals and for models; ``neutralise`` of its own result changes nothing.
+    One character becomes ``[U+202E]``, several become ``[U+E0069 x30]``. The hidden words, which a model might decode
+    from escapes, are removed. The result is safe for terminals and models, and neutralising it again changes nothing.
     """
     runs = find_hidden(text)
     if not runs:
@@ -190,7 +183,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _passes(text: str, index: int) -> int:
-    """Return the index behind the character when it belongs where it stands, else ``index``."""
+    """Return the index after the character if its context allows it, else ``index``."""
     character = text[index]
     if character == "\r":
         return index + 1  # the one before a line feed; every other is in a run
@@ -205,7 +198,7 @@ def _passes(text: str, index: int) -> int:
 
 
 def _beside_right_to_left(text: str, index: int) -> bool:
-    """Whether a single direction mark stands near a letter whose direction it can concern."""
+    """Whether a single direction mark is near a letter whose direction it can affect."""
     if text[index - 1 : index] in _MARKS and index > 0:
         return False
     return _compiled(_RIGHT_TO_LEFT).search(text, max(0, index - 40), index + 40) is not None

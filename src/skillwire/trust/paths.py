@@ -1,18 +1,15 @@
-"""One rule for the relative path of a skill's file, wherever such a path comes from.
+"""One rule for the relative path of a skill's file, from any source.
 
-A path arrives in an archive, in an index's file list, on the command line (``cat REF PATH``), in a request
-for one file, in a lock file or from a folder on disk. :func:`check_path` is the only judge of all of them,
-so nothing is published that cannot be installed, and nothing is installed that another system would take
-for something else. The path is never repaired: it is returned as it came, or refused.
+Paths come from archives, indexes, the command line (``cat REF PATH``), requests, lock files and folders.
+:func:`check_path` judges all of them, so everything published can be installed, and nothing installed means something
+else on another system. A path is returned unchanged or refused, never repaired.
 
-What passes means one file below the skill's folder on Linux, macOS and Windows alike. So the rule refuses
-what leaves the folder on any of them (``..``, a leading ``/``, drives, backslashes), what Windows reads as
-another name (alternate streams, devices, a final dot or space, 8.3 short names), what a second decoding
-would turn into such a path (``%2e%2e``, dots of full width), what a person cannot see, and the metadata folders of
-version control, whose hooks a tool would later run. Two paths whose :func:`collision_key` is the same are
-one file on some file system.
-
-Spec: ASD Archive Safety; specs §1 for the ASCII rules of the 0.1.0 index, which are stricter.
+An accepted path names one file below the skill's folder on Linux, macOS and Windows. Refused are paths that leave the
+folder (``..``, a leading ``/``, drives, backslashes), that Windows reads differently (alternate streams, devices, a
+final dot or space, 8.3 short names), that a second decoding would change (``%2e%2e``, full-width dots), invisible
+characters, and metadata folders of version control, whose hooks a tool would run. Two paths with equal
+:func:`collision_key` are one file on some file system.
+Spec: ASD Archive Safety; specs §1 for the stricter ASCII rules of the 0.1.0 index.
 """
 
 from __future__ import annotations
@@ -39,16 +36,16 @@ _SHOWN: Final = 80
 
 
 def check_path(path: str | bytes) -> str:
-    """Return ``path`` as text when it safely names one file of a skill.
+    """Return ``path`` as text if it safely names one file of a skill.
 
     Args:
         path: relative, ``/`` between components, no final ``/``; bytes are UTF-8.
 
     Raises:
-        TrustError: ``PATH_TRAVERSAL``, ``PATH_ABSOLUTE``, ``PATH_WINDOWS``, ``PATH_INVALID``,
-            ``PATH_TOO_LONG``, ``PATH_TOO_DEEP`` or ``PATH_FORBIDDEN``.
+        TrustError: ``PATH_TRAVERSAL``, ``PATH_ABSOLUTE``, ``PATH_WINDOWS``, ``PATH_INVALID``, ``PATH_TOO_LONG``,
+            ``PATH_TOO_DEEP`` or ``PATH_FORBIDDEN``.
 
-    Trust: ``path`` is hostile; the work grows with its length, which is bounded first.
+    Trust: hostile; linear time, and the length is bounded first.
     """
     text = _decode(path)
     if _CONTROL.search(text) or (not text.isascii() and find_hidden(text)):
@@ -67,9 +64,9 @@ def check_path(path: str | bytes) -> str:
 
 
 def collision_key(path: str) -> str:
-    """Return a key that is the same for paths which some file system, or reader, takes for one.
+    """Return a key that is equal for paths that some file system, or reader, treats as one.
 
-    Case, composed and decomposed letters, ``ß`` and ``ss``, and overlooked marks make no difference.
+    It ignores case, composition of letters, ``ß`` versus ``ss``, and invisible marks.
     """
     if path.isascii():
         return path.lower()
@@ -78,7 +75,7 @@ def collision_key(path: str) -> str:
 
 
 def show(path: str | bytes) -> str:
-    """Return a hostile path for a message: escaped, so that it commands no terminal, and not too long."""
+    """Return a hostile path escaped and shortened for a message."""
     start = path[:_SHOWN]
     text = start.decode(errors="backslashreplace") if isinstance(start, bytes) else start
     return repr(text) + ("..." if len(path) > _SHOWN else "")

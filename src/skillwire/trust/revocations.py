@@ -1,28 +1,21 @@
-"""What an entry of a list of revoked certificates says: which certificate, and whose key and names went with it.
+"""Signed lists of revoked certificates: reading them, and checking certificates against them.
 
-RFC 5280 names a certificate by its number, and says nothing of its holder, who may come back with the same key in a
-certificate of its own making. So an entry of ours carries an extension **[ours]**, not critical::
+A list is an X.509 CRL (RFC 5280) signed by a trusted authority with ECDSA P-256 and SHA-256; a PEM bundle has one per
+authority. An authority can revoke only what it issued. Of two lists by one key the higher number counts, so replaying
+an old list has no effect; an expired list still counts, and :meth:`Revocations.ends` reports it. A bundle may include
+certificates of SkillCenter CAs: those signed by a trusted root are learned, so running agents accept a new CA. If the
+root revokes a CA, its lists no longer count and the certificates that it issued are refused.
+
+With a certificate its key is revoked, and self-signed claims to its names are refused. RFC 5280 identifies a
+certificate by its number only, and its holder could return with the same key in a self-signed one. So our entries
+carry a non-critical extension **[ours]**::
 
     RevokedHolder ::= SEQUENCE {
       key    OCTET STRING (SIZE (32)),    -- SHA-256 of the SubjectPublicKeyInfo
       agents SEQUENCE OF UTF8String }     -- identifiers that the certificate named
 
-Its identifier is made of a UUID (ITU-T X.667), which nobody has to register. Entries without it count by their number.
-Spec: SDP §10.2; docs/decisions/0013.
-
-What was taken back: signed lists of certificates, read and held against those that come.
-
-A list is an X.509 CRL (RFC 5280) that an authority of ours has signed, by ECDSA P-256 with SHA-256; a bundle in PEM
-holds one of each authority. An authority takes back what it has issued itself, and nothing of another's. Of two lists
-by one key the newer one counts, by its number, so that who replays an old one brings nothing back; a list that has
-ended still counts, since most of what it says stays true, and :meth:`Revocations.ends` says that it has.
-
-A bundle may bring certificates of SkillCenter CAs, too. Those that a root of ours has signed are learned: so a new one
-is known while agents run. Where the root takes one back, its lists count no more, and what it has issued is refused.
-
-With a certificate its key is taken back, and who was named in it is believed on its own word no more. The entries of
-our lists say both (:mod:`~skillwire.trust.revocations`); of others it is known where the certificate was seen.
-Spec: SDP §10.2; docs/decisions/0013.
+Its identifier is derived from a UUID (ITU-T X.667), which needs no registration. For entries without it, key and names
+are known only if the certificate was seen. Spec: SDP §10.2; docs/decisions/0013.
 """
 
 from __future__ import annotations
@@ -53,21 +46,21 @@ _LONG: Final = 0x82  # those from it on in two more
 
 
 class CertificateId(NamedTuple):
-    """What tells a certificate from all others: the name of its issuer, DER, and its number there."""
+    """Identifies a certificate: its issuer's name, DER, and its serial number."""
 
     issuer: bytes
     serial_number: int
 
 
 class CertificateHolder(NamedTuple):
-    """Whose a certificate is: SHA-256 of its key, as ``SubjectPublicKeyInfo``, and the agents that it names."""
+    """The holder of a certificate: SHA-256 of its key's ``SubjectPublicKeyInfo``, and the named agents."""
 
     key: bytes
     agents: frozenset[str] = frozenset()
 
 
 class RevokedCertificate(NamedTuple):
-    """One certificate that was taken back, the moment in seconds since the epoch, and whose it was, if that is told."""
+    """A revoked certificate, the time in seconds since the epoch, and its holder if known."""
 
     serial_number: int
     at: float
@@ -75,12 +68,12 @@ class RevokedCertificate(NamedTuple):
 
 
 def certificate_id(certificate: x509.Certificate) -> CertificateId:
-    """Return what tells a certificate from all others."""
+    """Return the identity of a certificate."""
     return CertificateId(certificate.issuer.public_bytes(), certificate.serial_number)
 
 
 def encode_holder(holder: CertificateHolder) -> x509.UnrecognizedExtension:
-    """Return a holder as it stands in an entry."""
+    """Return a holder as the extension of an entry."""
     agents = b"".join(_encode_element(_UTF8, name.encode()) for name in sorted(holder.agents))
     return x509.UnrecognizedExtension(
         HOLDER, _encode_element(_SEQUENCE, _encode_element(_OCTETS, holder.key) + _encode_element(_SEQUENCE, agents))
@@ -88,11 +81,7 @@ def encode_holder(holder: CertificateHolder) -> x509.UnrecognizedExtension:
 
 
 def decode_holder(entry: x509.RevokedCertificate) -> CertificateHolder | None:
-    """Return whose the certificate of an entry was; None when it is not told.
-
-    Raises:
-        ValueError: it is told in another form.
-    """
+    """Return the holder in an entry, or None. Raises ValueError for another form."""
     for extension in entry.extensions:
         if extension.oid == HOLDER:
             assert isinstance(extension.value, x509.UnrecognizedExtension)  # noqa: S101 - for the type checker
@@ -120,7 +109,7 @@ def _encode_element(tag: int, content: bytes) -> bytes:
 
 
 def _decode_element(tag: int, data: bytes) -> tuple[bytes, bytes]:
-    """Return what stands in the first element, which has this tag, and what comes after it."""
+    """Return the content of the first element, which must have this tag, and the rest."""
     if len(data) < 2 or data[0] != tag:  # noqa: PLR2004 - a tag and a length
         raise ValueError("another tag")
     begin, length = 2, data[1]
@@ -140,7 +129,7 @@ _CLOCKS: Final = 300.0  # seconds that clocks may differ
 
 
 class _RevocationList(NamedTuple):
-    """One list: whose it is, what it says, and what tells it from an older one."""
+    """One list: its issuer and signer, its contents, and its number."""
 
     issuer: bytes
     signer: x509.Certificate
@@ -155,9 +144,7 @@ class Revocations:
     """The newest list of each authority.
 
     Args:
-        authorities: certificates of those whose lists count, DER.
-
-    ``authorities`` are these, and those that were learned since, DER; the list grows in place.
+        authorities: certificates of the trusted authorities, DER; learned ones are added to the attribute.
     """
 
     def __init__(self, authorities: Sequence[bytes] = ()) -> None:
@@ -170,16 +157,14 @@ class Revocations:
 
     @property
     def learned(self) -> Sequence[x509.Certificate]:
-        """SkillCenter CAs that came with lists, each signed by a root of ours."""
+        """SkillCenter CAs that came with lists, each signed by a trusted root."""
         return self._known[self._configured :]
 
     def take(self, data: bytes, now: float) -> bool:
-        """Take lists, PEM or one in DER, at ``now``, seconds since the epoch; return whether something was new.
+        """Add lists, PEM or one in DER, at ``now``, seconds since the epoch; return whether something was new.
 
-        Trust: they are a stranger's until their signatures are found good; when one of them is not, none is taken.
-
-        Raises:
-            TrustError: ``LAN_REVOCATIONS``.
+        Trust: hostile until the signatures are verified; one invalid list rejects all. Raises TrustError
+        (``LAN_REVOCATIONS``).
         """
         if len(data) > limits.LAN_REVOCATIONS_BYTES:
             raise _refusal(f"{len(data):,} bytes are more than is read")
@@ -212,29 +197,24 @@ class Revocations:
         return bool(newer or fresh)
 
     def is_revoked(self, certificate: CertificateId) -> bool:
-        """Whether the issuer of a certificate has taken it back."""
+        """Whether the issuer of a certificate has revoked it."""
         return certificate.serial_number in self._serials.get(certificate.issuer, ())
 
     def is_key_revoked(self, key: bytes, issuer: bytes | None = None) -> bool:
-        """Whether a certificate of a key was taken back: one by an issuer, its name in DER, or by any.
-
-        Args:
-            key: SHA-256 of it, as ``SubjectPublicKeyInfo``.
-            issuer: of a certificate that is judged; None for one that nobody vouches for.
-        """
+        """Whether a certificate of a key (by SHA-256 of its info) was revoked, by ``issuer`` or by any."""
         issuers = self._keys.get(key, ())
         return bool(issuers) if issuer is None else issuer in issuers
 
     def denies(self, holder: CertificateHolder) -> bool:
-        """Whether somebody whom nobody vouches for is refused, by the key or by a name."""
+        """Whether a self-signed certificate is refused because of its key or a name."""
         return bool(self._keys) and (holder.key in self._keys or not holder.agents.isdisjoint(self._agents))
 
     def is_withheld(self, agent_id: str) -> bool:
-        """Whether a certificate with this name was taken back, so that nobody has it by its own word."""
+        """Whether a revoked certificate has this name, so self-signed claims to it are refused."""
         return agent_id in self._agents
 
     def saw(self, certificate: CertificateId, holder: CertificateHolder) -> None:
-        """Take note whose a certificate was that is taken back: the list may not say it."""
+        """Record the holder of a revoked certificate, which its list may not contain."""
         if certificate.issuer in self._keys.get(holder.key, ()) and holder.agents <= self._agents:
             return
         self._seen[certificate] = holder
@@ -243,20 +223,20 @@ class Revocations:
         self._index()
 
     def is_orphan(self, certificate: bytes) -> bool:
-        """Whether the authority with the name of a certificate's issuer, DER, did not sign it, or was taken back."""
+        """Whether the authority named as a certificate's issuer, DER, did not sign it, or was revoked."""
         leaf = x509.load_der_x509_certificate(certificate)
         named = [one for one in self._known if one.subject == leaf.issuer]
         return bool(named) and not any(_has_issued(one, leaf) and not self._is_out(one) for one in named)
 
     def ends(self) -> float | None:
-        """Return when the first of the lists ends, in seconds since the epoch; None when there is none."""
+        """Return when the first list expires, in seconds since the epoch, or None."""
         last: dict[bytes, float] = {}
         for held in self._held:  # one that the same authority has signed by a newer key stands in for it
             last[held.issuer] = max(held.ends, last.get(held.issuer, held.ends))
         return min(last.values(), default=None)
 
     def pem(self) -> bytes:
-        """Return the lists as they are held, and the authorities below roots, to be kept over a restart."""
+        """Return the current lists and the authorities below roots, for storing them."""
         below = (one.public_bytes(Encoding.PEM) for one in self._known if one.issuer != one.subject)
         return b"".join([*(held.pem for held in self._held), *below])
 
@@ -264,7 +244,7 @@ class Revocations:
         return sum(map(len, self._serials.values()))
 
     def _index(self) -> None:
-        """Make what is looked up of what is held; lists by who was taken back itself are let go."""
+        """Rebuild the lookup tables; lists of revoked authorities are dropped."""
         self._serials: dict[bytes, frozenset[int]] = {}
         for held in self._held:
             self._serials[held.issuer] = held.serials | self._serials.get(held.issuer, frozenset())
@@ -283,7 +263,7 @@ class Revocations:
         return self.is_revoked(certificate_id(authority))
 
     def _may_learn(self, one: x509.Certificate) -> bool:
-        """Whether a root of ours has made this an authority. Trust: it is a stranger's."""
+        """Whether a trusted root certified this as an authority. Trust: hostile."""
         if one in self._known or len(self.learned) >= limits.LAN_LEARNED_AUTHORITIES or self._is_out(one):
             return False
         if key_of(one) is None or one.signature_algorithm_oid != _SIGNED:
@@ -314,7 +294,7 @@ class Revocations:
 
 
 def signed_at(data: bytes) -> float:
-    """Return when the last of the lists was signed, in seconds since the epoch; 0 when it cannot be read."""
+    """Return when the last list was signed, in seconds since the epoch; 0 if unreadable."""
     try:
         return max((one.last_update_utc.timestamp() for one in _split(data)), default=0.0)
     except ValueError:

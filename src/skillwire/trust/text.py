@@ -1,11 +1,4 @@
-"""The line that a message shows, when it is short enough to be shown.
-
-How many columns of a terminal a text fills: what is aligned, marked or broken into lines goes by it.
-
-A character of East Asia and most emoji fill two columns, a combining mark none. What is measured has passed
-:func:`~skillwire.trust.hidden_text.neutralise`; the joiners and selectors that it lets through, in their own company,
-draw nothing themselves.
-"""
+"""Excerpts of text for messages, and the width of text on a terminal."""
 
 from __future__ import annotations
 

@@ -103,7 +103,10 @@ class All(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Call something that may touch the disk; its result is sent back, its error thrown in."""
+    """Call something that may touch the disk; its result is sent back, its error thrown in.
+
+    A client also waits for a concurrent future that the call returns, and sends back what it becomes.
+    """
 
     call: Callable[[], Any]
 

@@ -175,22 +175,22 @@ def test_what_nobody_certified_is_not_used_unless_the_user_says_so(two):
             patch.setenv(name, value)
         client = stack.enter_context(contextlib.closing(Client(two.folder)))
         with pytest.raises(TrustError):
-            client.request_scene("auth", ["org-data-read", "user-auth"])
+            client.lan.request_scene("auth", ["org-data-read", "user-auth"])
 
 
 def test_a_scene_is_requested_by_both_clients(two, monkeypatch):
     for name, value in two.environment("client").items():
         monkeypatch.setenv(name, value)
     with Client(two.folder) as client:
-        result = client.request_scene("auth", ["org-data-read", "user-auth"], use_unverified=True)
+        result = client.lan.request_scene("auth", ["org-data-read", "user-auth"], use_unverified=True)
         assert result.is_joined
         assert result.connection_info["endpoint"] == two.first[1]
         assert sorted(member.role for member in result.members) == ["BACKUP", "PRIMARY"]
 
     async def main():
         async with AsyncClient(two.folder) as client:
-            joined = await client.request_scene("auth", ["user-auth"], use_unverified=True)
-            missing = await client.request_scene("paper")
+            joined = await client.lan.request_scene("auth", ["user-auth"], use_unverified=True)
+            missing = await client.lan.request_scene("paper")
             return joined, missing, await client.call("lan:user-auth", {}, use_unverified=True)
 
     import asyncio  # noqa: PLC0415 - for this test alone

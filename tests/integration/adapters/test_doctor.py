@@ -21,7 +21,7 @@ from skillwire.adapters.doctor.environment import read_environment
 from skillwire.adapters.doctor.examine import CHECKS, Check, examine
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.errors import TrustError, UsageError
-from skillwire.model.install import Lock, LockedSkill, Placement
+from skillwire.model.install import InstallLocation, Lock, LockedSkill
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.lockfile import encode_lock
 
@@ -64,7 +64,7 @@ def install(project, name, *folders, links=()):
     files = {"SKILL.md": hashlib.sha256(text).hexdigest()}
     return LockedSkill(
         name, "path:.", "", name, None, "folder", None, "2026-01-01T00:00:00Z", ("universal",),
-        Placement(folders, links), files,
+        InstallLocation(folders, links), files,
     )  # fmt: skip
 
 

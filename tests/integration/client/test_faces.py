@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skillwire import AsyncClient, AsyncLan, AsyncRemoteSkill, AsyncRpcSkills, Client, Lan, RemoteSkill, RpcSkills
+from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill
+from skillwire.lan import AsyncLan, Lan
+from skillwire.rpc import AsyncRpcSkills, RpcSkills
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "how-to" / "use-the-sdk.md").read_text()

@@ -7,14 +7,13 @@ import json
 import time
 
 import pytest
-from tests.support.eventually import eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire import Client
 from skillwire.adapters.files.atomic import cache_directory
-from skillwire.client import lan
-from skillwire.client.lan import LanAccess
+from skillwire.client import lan_flows
+from skillwire.client.lan_flows import LanFlows
 from skillwire.errors import FetchError, NotFoundError, SkillwireError
 from skillwire.model.lan import LanChange
 from skillwire.model.url import parse_url
@@ -59,7 +58,7 @@ class Network:
         self.folder = folder
         self.agents = []
         self.clients = []
-        monkeypatch.setattr(LanAccess, "make_agent", lambda _: self._made())
+        monkeypatch.setattr(LanFlows, "make_agent", lambda _: self._made())
         self.client = self.open()
 
     def _made(self):
@@ -152,13 +151,22 @@ class TestCache:
         network.agent = FakeLanAgent()
         network.client = network.open()
 
+    def test_a_goodbye_that_is_heard_ends_what_is_kept(self, network):
+        network.serves(FIRST, done(1))
+        network.call()
+        network.agent.tell(LanChange("left", time.time(), FIRST))
+        memory, ends = network.client.lan._flows.memory, time.monotonic() + PATIENCE
+        while memory.skills():
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
     @pytest.mark.spec("SDP-cache-refresh")
     @pytest.mark.parametrize("fails", [0, 2], ids=["answered", "failing at first"])
     def test_what_ends_soon_is_asked_for_again_and_lasts_once_it_is_answered(self, network, monkeypatch, fails):
         self.refreshes_within(network, monkeypatch, milliseconds=20)
         network.serves(FIRST, done(1))
-        found = network.client.discover()
-        memory, began = network.client.lan._access.memory, time.time()
+        found = network.client.lan.discover()
+        memory, began = network.client.lan._flows.memory, time.time()
         assert [one.skill_id for one in memory.skills()] == ["forecast"]
         asked, discover, failures = network.agent.asked, network.agent.discover, [FetchError("DISC_005", "no")] * fails
 
@@ -182,17 +190,8 @@ class TestCache:
     @staticmethod
     def refreshes_within(network, monkeypatch, milliseconds):
         """Have a client look all the time whether anything ends within so long."""
-        monkeypatch.setattr(lan, "_LEAST_PAUSE", 0.01)
+        monkeypatch.setattr(lan_flows, "_LEAST_PAUSE", 0.01)
         config = cache_directory().parent / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
         network.client = network.open()
-
-    def test_a_goodbye_that_is_heard_ends_what_is_kept(self, network):
-        network.serves(FIRST, done(1))
-        network.call()
-        network.agent.tell(LanChange("left", time.time(), FIRST))
-        eventually(lambda: not network.client.lan._access.memory.skills())
-
-
-FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))

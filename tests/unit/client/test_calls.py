@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
-from skillwire import AsyncClient
+from skillwire import AsyncClient, Client
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.credentials import open_store
-from skillwire.client import Client
 from skillwire.client.calls import Calls
 from skillwire.errors import (
     DecodeError,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skillwire import AsyncClient, BlobPart, Client, ListedSkill, RunResult, SkillPage, limits
+from skillwire import AsyncClient, Client, limits
 from skillwire.errors import (
     DecodeError,
     ExecutionError,
@@ -20,6 +20,7 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.resolver.sources.skills_rpc import Pages
+from skillwire.rpc import BlobPart, ListedSkill, RunResult, SkillPage
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpResponse
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from skillwire.client import Client
+from skillwire import Client
 from skillwire.errors import (
     ConflictError,
     FetchError,
@@ -361,7 +361,7 @@ class TestAdding:
         (folder / "SKILL.md").write_bytes(skill_md("one"))
         client.add(str(folder))
         (client.root / ".agents/skills/one/SKILL.md").unlink()
-        client.apply(client.plan_frozen(), overwrite=True)
+        client.apply(client.plan_locked(), overwrite=True)
         assert client.verify().deviations == []
 
     def test_code_that_would_run_is_said(self, client, findings, tmp_path):
@@ -520,12 +520,12 @@ class TestForgedLocks:
     def test_a_remote_skill_cannot_pass_for_a_local_one(self, client, forged):
         forged(origin="path:x")
         with pytest.raises(SkillwireError) as caught:
-            client.plan_frozen()
+            client.plan_locked()
         assert caught.value.code == "LOCK_FORM"
 
     def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged):
         forged(url="https://evil.example/one.md")
-        assert client.plan_frozen().unknown_origins == ("https://evil.example",)
+        assert client.plan_locked().unknown_origins == ("https://evil.example",)
 
     def test_what_was_verified_is_not_replaced_by_what_cannot_be_on_any_machine(
         self, client, site, tmp_path, monkeypatch
@@ -657,7 +657,7 @@ class TestLater:
         fresh = Client(other)
         fresh.driver = site.publisher
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
-        fresh.apply(fresh.plan_frozen())
+        fresh.apply(fresh.plan_locked())
         assert sorted(site.asked) == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
         assert (other / "skills.lock").read_bytes() == (two.root / "skills.lock").read_bytes()
         assert fresh.verify()[1] == []
@@ -667,7 +667,7 @@ class TestLater:
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
         two.remove("two")
         (two.root / ".agents/skills/one/SKILL.md").unlink()
-        plan = two.plan_frozen("one")
+        plan = two.plan_locked("one")
         with pytest.raises(TrustError) as caught:
             two.apply(plan, overwrite=True)
         assert caught.value.code == "DIGEST_MISMATCH"
@@ -676,14 +676,14 @@ class TestLater:
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "other user"))
         fresh = Client(two.root)
         fresh.driver = site.publisher
-        plan = fresh.plan_frozen()
+        plan = fresh.plan_locked()
         assert plan.unknown_origins == (ORIGIN,)
         with pytest.raises(TrustError):
             fresh.apply(plan)
 
     def test_frozen_without_a_lock(self, client):
         with pytest.raises(NotFoundError) as caught:
-            client.plan_frozen()
+            client.plan_locked()
         assert caught.value.code == "LOCK_MISSING"
 
 

@@ -14,8 +14,8 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 from skillwire import AsyncClient, Client
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.adapters.files.credentials import open_store
-from skillwire.client import lan
-from skillwire.client.lan import LanAccess
+from skillwire.client import lan_flows
+from skillwire.client.lan_flows import LanFlows
 from skillwire.errors import FetchError, SkillwireError, TrustError, UsageError, ValidationError
 from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
@@ -59,7 +59,7 @@ class Network:
         self.folder = folder
         self.agents = []
         self.clients = []
-        monkeypatch.setattr(LanAccess, "make_agent", lambda _: self._made())
+        monkeypatch.setattr(LanFlows, "make_agent", lambda _: self._made())
         self.client = self.open()
 
     def _made(self):
@@ -274,24 +274,24 @@ class TestNames:
 
     def test_nor_is_it_for_a_scene(self, network):
         with pytest.raises(UsageError, match="not one text"):
-            network.client.request_scene("auth", "user-auth")
+            network.client.lan.request_scene("auth", "user-auth")
 
     def test_nor_for_the_asynchronous_client(self, network):
         client = AsyncClient(network.folder)
         with pytest.raises(UsageError, match="not one text"):
-            asyncio.run(client.discover(capabilities="user-auth"))  # type: ignore[arg-type]  # mypy sees it, too
+            asyncio.run(client.lan.discover(capabilities="user-auth"))  # type: ignore[arg-type]  # mypy sees it, too
         with pytest.raises(UsageError, match="not one text"):
-            asyncio.run(client.request_scene("auth", "user-auth"))  # type: ignore[arg-type]  # same
+            asyncio.run(client.lan.request_scene("auth", "user-auth"))  # type: ignore[arg-type]  # same
 
     def test_what_is_no_text_is_refused(self, network):
         numbers: Any = [7]
         with pytest.raises(UsageError, match="capabilities holds 7, which is no text"):
-            network.client.discover(capabilities=numbers)
+            network.client.lan.discover(capabilities=numbers)
 
     @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
     def test_any_collection_of_texts_is_good(self, network, kind):
         network.agent.skills.append(FIRST)
-        assert network.client.discover(capabilities=kind(["org-data-read"])) == [FIRST]
+        assert network.client.lan.discover(capabilities=kind(["org-data-read"])) == [FIRST]
 
 
 class TestAddresses:
@@ -308,7 +308,7 @@ class TestAddresses:
 
     def test_finding_opens_nothing(self, network):
         network.serves(FIRST, done(1))
-        assert network.client.discover()
+        assert network.client.lan.discover()
         assert not network.client._session.access.addresses.named
 
     @pytest.mark.parametrize(("is_verified", "sent"), [(True, "Bearer secret"), (False, None)])
@@ -332,7 +332,7 @@ class TestCache:
         written = json.loads((cache_directory() / "lan.json").read_text())
         assert written["skills"]["forecast"]["endpoint"] == "192.168.1.1:8000"
         self.silent(network)
-        (skill,) = network.client.discover()
+        (skill,) = network.client.lan.discover()
         assert skill.found_via is FoundVia.CACHE
         assert network.call().output == {"from": 1}
 
@@ -341,7 +341,7 @@ class TestCache:
         network.call()
         self.silent(network)
         network.agent.error = FetchError("DISC_005", "the interface is down")
-        assert [skill.skill_id for skill in network.client.discover()] == ["forecast"]
+        assert [skill.skill_id for skill in network.client.lan.discover()] == ["forecast"]
         assert network.notes == [("DISC_005", "the interface is down")]
 
     def test_it_is_not_used_when_others_answer_and_is_forgotten(self, network):
@@ -351,7 +351,7 @@ class TestCache:
         network.agent.skills.append(lan_skill("other", capabilities=("user-auth",)))
         assert network.failing().code == "DISC_002"
         self.silent(network)
-        assert network.client.discover("forecast") == []
+        assert network.client.lan.discover("forecast") == []
 
     def test_refreshing_does_without_it(self, network):
         network.serves(FIRST, done(1))
@@ -366,16 +366,16 @@ class TestCache:
         network.call()
         started = len(network.agents)
         network.client = network.open(offline=True)
-        assert [skill.skill_id for skill in network.client.discover()] == ["forecast"]
+        assert [skill.skill_id for skill in network.client.lan.discover()] == ["forecast"]
         with pytest.raises(FetchError) as caught:
-            network.client.request_scene("auth")
+            network.client.lan.request_scene("auth")
         assert caught.value.code == "OFFLINE"
         assert len(network.agents) == started
 
     @staticmethod
     def refreshes_within(network, monkeypatch, milliseconds):
         """Have a client look all the time whether anything ends within so long."""
-        monkeypatch.setattr(lan, "_LEAST_PAUSE", 0.01)
+        monkeypatch.setattr(lan_flows, "_LEAST_PAUSE", 0.01)
         config = cache_directory().parent / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "skillwire.toml").write_text(f"[discovery.cache]\nrefreshBeforeExpiry = {milliseconds}\n")
@@ -385,7 +385,7 @@ class TestCache:
         folder = cache_directory()
         folder.mkdir(parents=True)
         (folder / "lan.json").write_text("[]")
-        assert network.client.discover() == []
+        assert network.client.lan.discover() == []
         network.serves(FIRST, done(1))
         assert network.call().output == {"from": 1}
 
@@ -401,10 +401,10 @@ class TestScenes:
     def test_a_scene_is_joined_and_left_with_the_client(self, network):
         network.agent.skills = [FIRST]
         network.agent.scenes = {"auth": scene()}
-        result = network.client.request_scene("auth", ["org-data-read", "user-auth"])
+        result = network.client.lan.request_scene("auth", ["org-data-read", "user-auth"])
         assert result.is_joined
         assert result.connection_info["endpoint"] == "192.168.1.1:8000"
-        network.client.leave_scene("auth")
+        network.client.lan.leave_scene("auth")
         network.client.close()
         assert network.agent.asked == [
             "start",
@@ -414,15 +414,15 @@ class TestScenes:
         ]
 
     def test_one_that_is_not_there_is_no_error(self, network):
-        result = network.client.request_scene("print")
+        result = network.client.lan.request_scene("print")
         assert (result.is_joined, result.is_missing) == (False, True)
 
     def test_one_whose_provider_nobody_vouches_for_is_refused_unless_the_user_says_otherwise(self, network):
         network.agent.skills, network.agent.scenes = [FIRST._replace(is_verified=False)], {"auth": scene()}
         with pytest.raises(TrustError) as caught:
-            network.client.request_scene("auth")
+            network.client.lan.request_scene("auth")
         assert caught.value.code == "DISC_004"
-        assert network.client.request_scene("auth", use_unverified=True).is_joined
+        assert network.client.lan.request_scene("auth", use_unverified=True).is_joined
         assert network.agent.trusted == [False, True]
 
     def test_scenes_are_listed_with_who_provides_them(self, network):
@@ -440,29 +440,29 @@ class TestThread:
         network.agent.skills, network.agent.scenes = [FIRST], {"auth": scene()}
 
         async def main():
-            return network.client.request_scene("auth").is_joined
+            return network.client.lan.request_scene("auth").is_joined
 
         assert asyncio.run(main())
 
     def test_an_asynchronous_client_keeps_its_agent_from_one_loop_to_the_next(self, network):
         network.agent.skills, network.agent.scenes = [FIRST], {"auth": scene()}
         client = AsyncClient(network.folder)
-        assert asyncio.run(client.request_scene("auth")).is_joined
-        assert [one.skill_id for one in asyncio.run(client.discover())] == ["forecast"]
+        assert asyncio.run(client.lan.request_scene("auth")).is_joined
+        assert [one.skill_id for one in asyncio.run(client.lan.discover())] == ["forecast"]
         asyncio.run(client.close())
         assert (network.agent.asked[0], network.agent.asked[-1]) == ("start", "stop")
         assert len(network.agents) == 1
 
     def test_no_thread_is_left_and_the_client_may_be_used_again(self, network):
-        network.client.discover()
+        network.client.lan.discover()
         assert "skillwire-lan" in {thread.name for thread in threading.enumerate()}
         network.client.close()
         assert "skillwire-lan" not in {thread.name for thread in threading.enumerate()}
         network.agent = FakeLanAgent(FIRST)
-        assert [one.skill_id for one in network.client.discover()] == ["forecast"]
+        assert [one.skill_id for one in network.client.lan.discover()] == ["forecast"]
 
     def test_changes_come_as_they_happen(self, network):
-        network.client.discover()
+        network.client.lan.discover()
         heard = threading.Event()
 
         def hear():
@@ -480,7 +480,7 @@ class TestThread:
     def test_many_threads_share_one_agent(self, network):
         network.agent.skills = [FIRST]
         found = []
-        threads = [threading.Thread(target=lambda: found.extend(network.client.discover())) for _ in range(8)]
+        threads = [threading.Thread(target=lambda: found.extend(network.client.lan.discover())) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -494,6 +494,6 @@ def test_settings_that_nothing_uses_yet_are_said(network, tmp_path):
     config.mkdir(parents=True)
     (config / "skillwire.toml").write_text("[discovery.dht]\nenabled = true\n")
     network.client = network.open()
-    network.client.discover()
+    network.client.lan.discover()
     assert [finding.level for finding in network.findings] == ["note"]
     assert "dht" in network.findings[0].message

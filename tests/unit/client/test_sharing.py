@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
-from skillwire.client import Client
+from skillwire import Client
 from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI

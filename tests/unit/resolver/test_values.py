@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.model.install import CachedResponse, Lock, LockedSkill, OriginRecord, Placement
+from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.resolver.agents import AGENTS, UNIVERSAL, choose_agents, plan_placement
 from skillwire.resolver.context import is_fresh, lifetime, may_be_kept
 from skillwire.resolver.lockfile import decode_lock, encode_lock
@@ -127,16 +127,16 @@ class TestPlace:
         assert "claude-code" in caught.value.diagnostics().fix
 
     def test_one_folder_needs_no_link(self):
-        assert plan_placement(["claude-code"], for_user=False, copy=False) == Placement((".claude/skills",))
-        assert plan_placement(["codex", "cursor"], for_user=False, copy=False) == Placement((UNIVERSAL,))
+        assert plan_placement(["claude-code"], for_user=False, copy=False) == InstallLocation((".claude/skills",))
+        assert plan_placement(["codex", "cursor"], for_user=False, copy=False) == InstallLocation((UNIVERSAL,))
 
     def test_several_folders_are_one_folder_and_links(self):
         placement = plan_placement(["claude-code", "codex", "kiro"], for_user=False, copy=False)
-        assert placement == Placement((UNIVERSAL,), (".claude/skills", ".kiro/skills"))
+        assert placement == InstallLocation((UNIVERSAL,), (".claude/skills", ".kiro/skills"))
 
     def test_copies_need_no_universal_folder(self):
         placement = plan_placement(["claude-code", "kiro"], for_user=False, copy=True)
-        assert placement == Placement((".claude/skills", ".kiro/skills"))
+        assert placement == InstallLocation((".claude/skills", ".kiro/skills"))
 
     def test_the_users_folders_differ(self):
         assert plan_placement(["windsurf"], for_user=True, copy=False).folders == (".codeium/windsurf/skills",)
@@ -209,7 +209,7 @@ class TestSettings:
 
 digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
-placements = st.builds(Placement, st.just((UNIVERSAL,)), st.just((".claude/skills",)) | st.just(()))
+placements = st.builds(InstallLocation, st.just((UNIVERSAL,)), st.just((".claude/skills",)) | st.just(()))
 file_digests = st.dictionaries(st.from_regex(r"[a-z]{1,8}/[a-z]{1,8}\.md", fullmatch=True), digests, max_size=3)
 common = {
     "name": st.from_regex(r"sk-[a-z0-9]{1,10}", fullmatch=True),
@@ -237,7 +237,7 @@ locked_skills = st.builds(
     **common,
 )
 REMOTE = LockedSkill(
-    "a", BASE, f"{BASE}/i.json", f"{BASE}/a.md", None, "files", None, "", (), Placement((UNIVERSAL,)), {}
+    "a", BASE, f"{BASE}/i.json", f"{BASE}/a.md", None, "files", None, "", (), InstallLocation((UNIVERSAL,)), {}
 )
 
 

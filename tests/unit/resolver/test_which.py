@@ -11,7 +11,7 @@ from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCa
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import FetchError
 from skillwire.model.digest import Digest
-from skillwire.model.install import Lock, LockedSkill, OriginRecord, Placement
+from skillwire.model.install import InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.lockfile import encode_lock
@@ -169,7 +169,7 @@ def test_what_is_installed_is_compared_with_what_was_found(bench, tmp_path):
     (place / "SKILL.md").write_bytes(text)
     locked = LockedSkill(
         "code-review", A, index_url(A), f"{A}/code-review.md", Digest.of(b"older"), "skill-md", "1.0.0",
-        "2026-01-01T00:00:00Z", ("universal",), Placement((".agents/skills",)),
+        "2026-01-01T00:00:00Z", ("universal",), InstallLocation((".agents/skills",)),
         {"SKILL.md": Digest.of(text).removeprefix("sha256:")},
     )  # fmt: skip
     bench.folder.lock_path.write_bytes(encode_lock(Lock({"code-review": locked})))

@@ -46,7 +46,7 @@ from skillwire.adapters.files.journal import (
     write_journal,
 )
 from skillwire.errors import ConflictError, SourceLocation, StorageError, TrustError
-from skillwire.model.install import Lock, Placement
+from skillwire.model.install import InstallLocation, Lock
 from skillwire.model.skill import Finding
 from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
@@ -161,7 +161,7 @@ class FolderChange:
         self._placed.update(place for place, _ in ready)
         self._steps += ready
 
-    def take_away(self, name: str, placement: Placement) -> None:
+    def take_away(self, name: str, placement: InstallLocation) -> None:
         """Remove ``name`` at :meth:`commit`, except where this change puts it."""
         for folder in (*placement.folders, *placement.links):
             self._steps.append((self._folder.inside(folder) / name, None))
@@ -369,7 +369,7 @@ class FileSkillsFolder:
             raise storage_error(error, self.lock_path) from error
         return decode_lock(content, str(self.lock_path))
 
-    def installed_files(self, placement: Placement, name: str) -> Mapping[str, str] | None:
+    def installed_files(self, placement: InstallLocation, name: str) -> Mapping[str, str] | None:
         """Return ``path → SHA-256`` of the installed files of ``name``; None when no copy exists.
 
         A copy that differs, or an unexpected link, appears under a key that no lock contains, so it counts as a change.
@@ -395,7 +395,7 @@ class FileSkillsFolder:
                 return {f"{folder}/{name}": "is not our link"}
         return found
 
-    def missing_places(self, placement: Placement, name: str) -> tuple[str, ...]:
+    def missing_places(self, placement: InstallLocation, name: str) -> tuple[str, ...]:
         """Return each ``folder/name`` of ``placement`` without a copy or link."""
         placement = self.distinct(placement)
         folders = (*placement.folders, *placement.links)
@@ -413,12 +413,12 @@ class FileSkillsFolder:
             raise TrustError("FOLDER_OUTSIDE", f"{folder} leads out of {self.root}", place=SourceLocation(path))
         return Path(real)
 
-    def distinct(self, placement: Placement) -> Placement:
+    def distinct(self, placement: InstallLocation) -> InstallLocation:
         """Return ``placement`` without the folders and links that really are an earlier one's folder."""
         if len(placement.folders) + len(placement.links) == 1:
             return placement
         seen: set[Path] = set()
-        return Placement(
+        return InstallLocation(
             tuple(self._not_seen(placement.folders, seen)),
             tuple(self._not_seen(placement.links, seen)),
         )
@@ -430,7 +430,7 @@ class FileSkillsFolder:
                 seen.add(real)
                 yield folder
 
-    def _is_our_link(self, path: Path, placement: Placement, name: str) -> bool:
+    def _is_our_link(self, path: Path, placement: InstallLocation, name: str) -> bool:
         return path.is_symlink() and real_path(path) == real_path(self.inside(placement.folders[0]) / name)
 
 

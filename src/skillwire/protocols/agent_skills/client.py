@@ -1,7 +1,6 @@
-"""What a consumer asks: one index, one artifact, each as an exchange.
+"""The client's requests: an index, an artifact, files; each is a flow.
 
-Spec: ASD Client Implementation, Integrity and Verification. Trust: every answer is hostile until its digest
-matches, and an index is only ever a promise.
+Spec: ASD Client Implementation, Integrity and Verification. Trust: every response is hostile until its digest matches.
 """
 
 from __future__ import annotations
@@ -35,15 +34,12 @@ _NOT_MODIFIED: Final = 304
 def fetch_index(
     url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
 ) -> Flow[HttpResponse | None]:
-    """Ask for an index.
+    """Fetch an index; None when it does not exist.
 
     Args:
         url: of the index.
-        cached: an earlier answer, whose validators make the request conditional.
+        cached: an earlier response, whose validators make the request conditional; a 304 confirms it.
         authorization: value of the ``Authorization`` header; sent to this origin only.
-
-    Returns:
-        The answer with status 200, or 304 when ``cached`` still holds, or None when there is no index.
 
     Raises:
         FetchError, TrustError: from the driver; ``HTTP_STATUS``; ``ACCESS_DENIED``.
@@ -62,14 +58,14 @@ def fetch_index(
 def fetch_artifact(
     entry: IndexEntry | SkillRef, *, authorization: str | None = None, sink: Sink | None = None
 ) -> Flow[bytes | None]:
-    """Ask for the artifact of ``entry`` and verify it; return its bytes, or None when they are in ``sink``.
+    """Fetch the artifact of ``entry`` and verify it; return its bytes, or None when they are in ``sink``.
 
-    ``sink`` takes a large artifact as it comes and may hold the first part already. When the whole is not what the
-    digest says, the first part may be why: then it is fetched once from the start.
+    ``sink`` takes a large artifact as it arrives and may already hold its first part. If the digest of the whole is
+    wrong, that part may be the cause, so the artifact is fetched once from the start.
 
     Raises:
         TrustError: ``DIGEST_MISMATCH``. Spec: ASD Verification, "clients MUST NOT use unverified content".
-        NotFoundError: the artifact is not where the index says.
+        NotFoundError: the artifact is not at its URL.
     """
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
     if sink is not None and sink.size and sink.digest() == entry.digest:
@@ -113,10 +109,7 @@ def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = Non
 def fetch_file(
     file: IndexedFile, *, max_bytes: int, authorization: str | None = None, end: float | None = None
 ) -> Flow[bytes]:
-    """Ask for one file, and verify it when the index gives its digest.
-
-    ``end`` is when to give up, as the monotonic clock counts.
-    """
+    """Fetch one file, and verify it if the index gives its digest; gives up at ``end`` on the monotonic clock."""
     if end is None:
         end = time.monotonic() + limits.DOWNLOAD_SECONDS
     response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes), None, end)
@@ -136,10 +129,9 @@ def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResp
 
 
 def verify_digest(content: bytes | str, digest: Digest | str | None, source: str) -> None:
-    """Check ``content``, or the digest that it was found to have; nothing to check when the index has none.
+    """Check ``content`` (or its computed digest) against ``digest``, if there is one.
 
-    Raises:
-        TrustError: ``DIGEST_MISMATCH``, with both digests.
+    Raises TrustError (``DIGEST_MISMATCH``).
     """
     if digest is None:
         return

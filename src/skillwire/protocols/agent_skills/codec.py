@@ -1,9 +1,7 @@
 """Index bytes to values and back.
 
-Decoding is strict about the document (one reading only, bounded, of a known generation) and forgiving
-about entries: a bad one is skipped with the reason and the place, and the others still work.
-
-Spec: ASD Discovery Index; specs §1. Trust: the bytes are hostile.
+Decoding is strict about the document (unambiguous, bounded, of a known generation) and lenient about entries: an
+invalid one is skipped and reported with its place. Spec: ASD Discovery Index; specs §1. Trust: the bytes are hostile.
 """
 
 from __future__ import annotations
@@ -40,9 +38,9 @@ _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
-    """Return a 0.2.0 index as we publish it: the text's fields, and ``version`` and ``files`` for old clients.
+    """Return a 0.2.0 index: the protocol's fields, and ``version`` and ``files`` for older clients.
 
-    What a skill can do and which scenes it takes part in is told beside them **[ours]**; others pass over it.
+    Capabilities and scenes are added **[ours]**; other clients ignore them.
     """
     return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
 
@@ -77,7 +75,7 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
 
 
 def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
-    """Return an index with ``fields`` and ``entries``, of which only a few are held at a time."""
+    """Return an index with ``fields`` and ``entries``, holding few entries at a time."""
     head = _encoder.encode(fields | {"skills": []})
     written = io.BytesIO()
     written.write(head[:-2].encode())  # without the brackets that close it
@@ -93,19 +91,18 @@ def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
 def place_urls(index: bytes, artifacts: str) -> bytes:
     """Return an encoded index with ``artifacts`` in place of each :data:`UNPLACED` that begins a URL.
 
-    Within a text of JSON each quote has a backslash before it, so no description can hold what is looked for.
+    JSON escapes each quote within a text, so no description can contain the searched bytes.
     """
     unplaced, placed = ((b'"url":' + _encoder.encode(start).encode())[:-1] for start in (UNPLACED, artifacts))
     return index.replace(unplaced, placed)
 
 
 def decode_index(data: bytes, index_url: str) -> Index:
-    """Return the index that ``data`` holds, with every URL in it made absolute against ``index_url``.
+    """Return the index in ``data`` with absolute URLs, resolved against ``index_url``.
 
     Raises:
-        DecodeError: not JSON as we read it (``JSON_*``).
-        ValidationError: not an index (``INDEX_SHAPE``), of an unknown schema (``INDEX_SCHEMA_UNKNOWN``), too
-            many entries (``INDEX_ENTRIES``), or one name twice (``NAME_DUPLICATE``).
+        DecodeError: invalid JSON (``JSON_*``).
+        ValidationError: ``INDEX_SHAPE``, ``INDEX_SCHEMA_UNKNOWN``, ``INDEX_ENTRIES`` or ``NAME_DUPLICATE``.
     """
     document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
     generation, items = _generation(document, index_url)
@@ -205,7 +202,7 @@ class _Reader:
         return neutralise(version)[:64] if isinstance(version, str) else None
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return the names of a list that is ours; nothing of what is otherwise: somebody else may mean another."""
+        """Return a list of names in one of our own fields; empty for any other form."""
         found = self.item.get(key)
         if not isinstance(found, list) or len(found) > limits.INDEX_NAMES:
             return ()

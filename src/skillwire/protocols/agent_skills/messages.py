@@ -1,22 +1,13 @@
-"""The values of Agent Skills Discovery: the index and its entries.
+"""The values of Agent Skills Discovery: the index and its entries, media types, and header fields of responses.
 
-An index has been written in four shapes so far. The two that are published today are 0.1.0 (lists of files
-to fetch one by one) and 0.2.0 (one artifact a skill, with a digest); a draft before and an interim between
-them are met in the wild and are read, never written.
+Four index generations exist. 0.1.0 (a list of files to fetch) and 0.2.0 (one artifact per skill, with a digest) are
+published today; an earlier draft and an interim form are read, never written.
 
-Spec: ASD Discovery Index; specs §1, "Index generations met in the wild".
-
-The media type under which one file of a skill is served.
-
-A skill's files come from whoever wrote the skill, but are read under our origin: an HTML page or an SVG image
-could run scripts there. So only types that no browser executes are named, what people read is plain text, and
-all else is bytes to download. Spec: ASD HTTP Considerations (``SKILL.md`` as ``text/markdown``).
-
-The header fields that answers of a kind carry, on the live server and on static hosts alike.
-
-A skill's files come from whoever wrote the skill and are read under our origin: ``nosniff`` and a sandbox
-without permissions keep a browser from running what is in them. Everything that anyone may read is open to
-scripts of other origins, without credentials. Spec: ASD HTTP Considerations (CORS).
+A publisher's files are read under our origin, and HTML or SVG could run scripts there. So only media types that no
+browser executes are named, text is served as plain text, and everything else as bytes to download; ``nosniff`` and a
+sandbox without permissions support this on live servers and static hosts. Public responses allow scripts of other
+origins without credentials (CORS).
+Spec: ASD Discovery Index, HTTP Considerations; specs §1, "Index generations met in the wild".
 """
 
 from __future__ import annotations
@@ -48,10 +39,9 @@ class Generation(StrEnum):
 class IndexEntry(NamedTuple):
     """One skill of an index.
 
-    ``artifact_type`` is ``files`` for generations that list files instead of naming an artifact; ``url`` is
-    then that of ``SKILL.md``. Decoding makes every URL absolute; encoding writes it as it stands.
-    ``digest`` is None only where the generation has none. ``capabilities`` and ``scenes`` are what the skill can do and
-    takes part in, in the words of Skill Discovery, where the publisher says so **[ours]**.
+    ``artifact_type`` is ``files`` for generations that list files; ``url`` is then that of ``SKILL.md``. Decoding makes
+    URLs absolute; encoding writes them unchanged. ``digest`` is None only in generations without digests.
+    ``capabilities`` and ``scenes`` are Skill Discovery's **[ours]**.
     """
 
     name: str

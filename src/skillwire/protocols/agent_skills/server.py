@@ -1,10 +1,9 @@
-"""What we answer, and where: the address space of a site, as a function of the catalog.
+"""The address space of a site, as a function of the catalog.
 
-A :class:`Site` is made from a snapshot that was already narrowed to its audience. It opens no file and keeps no
-table of URLs: a path is taken apart, the skill looked up by name and the file by its exact path in the skill's
-list. So a path can never mean anything outside of a skill, whatever it holds, and 10,000 skills cost one table
-of digests. The same value feeds the live server (:meth:`Site.lookup`) and the static build
-(:meth:`Site.paths`), which is why both give the same bytes::
+A :class:`Site` is made from a catalog that is already reduced to what the caller may see. It opens no file and has no
+table of URLs: a path is split, the skill found by name and the file by its exact path in the skill's list. So a path
+cannot lead outside of a skill, and 10,000 skills cost one table of digests. The live server (:meth:`Site.lookup`) and
+the static build (:meth:`Site.paths`) use the same value and give the same bytes::
 
     /.well-known/agent-skills/index.json                0.2.0, with files and version for older clients
     /.well-known/skills/index.json                      0.1.0
@@ -14,9 +13,8 @@ of digests. The same value feeds the live server (:meth:`Site.lookup`) and the s
     /@SCOPE/.well-known/...                             the same for one skill, publisher or scene
     /.well-known/agent-skills/.well-known/...           the same again, for a client given a pasted index URL
 
-An index names artifacts by their digest URL, so an index and an artifact fetched on both sides of a change
-still fit together. Its URLs are relative unless a base URL is given: a site may then be mounted anywhere.
-
+An index names artifacts by their digest URLs, so an index and an artifact fetched before and after a change still fit.
+Its URLs are relative without a base URL, so a site may be mounted anywhere.
 Spec: ASD URI Structure, Discovery Index, HTTP Considerations; specs §1.
 """
 
@@ -62,7 +60,7 @@ _PLAIN_PATH: Final = re.compile(r"(?!.*\.\.)[ !\"$&->@-Z^-~]+", re.ASCII)
 
 
 class CachePolicy(StrEnum):
-    """How long an answer may be kept without asking again: a ``Cache-Control`` value. Spec: ASD HTTP."""
+    """How long a response may be reused without revalidation: a ``Cache-Control`` value. Spec: ASD HTTP."""
 
     BRIEF = "public, max-age=60, stale-while-revalidate=300"
     FOREVER = "public, max-age=31536000, immutable"
@@ -71,7 +69,7 @@ class CachePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlobResponse:
-    """An answer whose bytes a blob store holds: a file of a skill, or an artifact. No coding may change them."""
+    """A response whose bytes are in a blob store: a file or an artifact. Content coding must not change them."""
 
     media_type: str
     cache: CachePolicy
@@ -81,12 +79,12 @@ class BlobResponse:
 
 @dataclass(frozen=True, slots=True)
 class IndexResponse:
-    """An answer that is an index, encoded when it is wanted.
+    """A response that is an index, encoded on demand.
 
     Args:
         skills: of the site, by name.
-        names: of those that it lists, in order.
-        artifacts: what stands before ``sha256/`` in its URLs.
+        names: of the listed skills, in order.
+        artifacts: the prefix of ``sha256/`` in its URLs.
         old: whether it is of version 0.1.0.
     """
 
@@ -119,10 +117,10 @@ Representation = BlobResponse | IndexResponse
 
 
 class SiteTables(NamedTuple):
-    """What a site looks up beside its skills, of which it holds those named ``names``.
+    """The lookup tables of a site with the skills ``names``.
 
-    ``by_digest`` is artifact's digest, as 32 bytes (half of the memory), → name of the skill; ``groups`` scope → names;
-    ``superseded`` digest → artifact.
+    ``by_digest`` maps an artifact's digest, as 32 bytes (half the memory), to the skill's name; ``groups`` scopes to
+    names; ``superseded`` digests to artifacts.
     """
 
     names: AbstractSet[str]
@@ -155,10 +153,10 @@ class Site:
     """The address space of a catalog.
 
     Args:
-        catalog: what the audience may see.
-        base_url: an absolute URL without a final slash, put before the URLs in indexes; relative URLs when empty.
-        superseded: artifacts that the catalog no longer has and that are still found by their digest.
-        below: the site of a part of the catalog; of that part nothing is looked at again.
+        catalog: what the caller may see.
+        base_url: absolute, without a final slash, prefixed to the URLs in indexes; relative URLs when empty.
+        superseded: artifacts no longer in the catalog that are still served by digest.
+        below: the site of a part of the catalog, whose tables are reused.
 
     ``names`` are those of its skills, in order.
     """
@@ -177,9 +175,9 @@ class Site:
         self.tables: SiteTables = _tables(catalog.skills, superseded, below.tables if below else None)
 
     def lookup(self, path: str) -> Representation | None:
-        """Return what is answered at ``path`` (percent-decoded, from the site's root), or None.
+        """Return the response at ``path`` (percent-decoded, from the site's root), or None.
 
-        Trust: ``path`` is a stranger's.
+        Trust: ``path`` is hostile.
         """
         scope, found = _take_apart(path)
         names = self.names
@@ -198,10 +196,7 @@ class Site:
         return self._file(name, file) if len(names) == len(self.names) or name in names else None
 
     def skill_at(self, path: str) -> str | None:
-        """Return the name of the skill that is answered at ``path``, whole or a part of it; None for several.
-
-        ``path`` is one at which :meth:`lookup` finds something.
-        """
+        """Return the name of the skill at ``path``, where :meth:`lookup` finds something; None for several skills."""
         scope, found = _take_apart(path)
         if scope in self._skills:
             return scope
@@ -214,10 +209,10 @@ class Site:
         return name if name in self._skills else None
 
     def paths(self) -> Iterator[str]:
-        """Yield every path that a static site holds, the indexes of the whole site last.
+        """Yield every path of a static site, the indexes of the whole site last.
 
-        Of what :meth:`lookup` answers it leaves out what would be stored once more for each way to ask: the
-        files of publishers and scenes, and most pasted URLs.
+        It omits what :meth:`lookup` answers under alternative paths: files of publishers and scenes, and most pasted
+        URLs.
         """
         for skill in self._skills.values():
             yield from skill_paths(skill.name, artifact_name(skill), [file.path for file in skill.files])
@@ -277,10 +272,7 @@ def artifact_name(skill: Skill) -> str:
 def skill_paths(name: str, artifact: str, files: Iterable[str]) -> Iterator[str]:
     """Yield the paths of a static site that depend on one skill alone, its indexes last.
 
-    Args:
-        name: of the skill.
-        artifact: see :func:`artifact_name`.
-        files: the paths of its files.
+    ``artifact`` is from :func:`artifact_name`; ``files`` are paths within the skill.
     """
     yield f"{WELL_KNOWN}/sha256/{artifact}"
     extension = artifact[artifact.index(".") :]
@@ -329,11 +321,7 @@ def _indexed(path: str) -> IndexedFile:
 
 
 def check_base_url(base_url: str | None) -> str:
-    """Return ``base_url`` in its one written form, without a final slash; the empty text when there is none.
-
-    Raises:
-        ValidationError: ``URL`` when it cannot be read, or has a query.
-    """
+    """Return ``base_url`` in its one form without a final slash, or an empty text. Raises ValidationError (``URL``)."""
     if not base_url:
         return ""
     url = parse_url(base_url)

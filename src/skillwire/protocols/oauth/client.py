@@ -1,18 +1,14 @@
-"""What we ask an authorization server, as exchanges.
+"""Requests to an authorization server, and the authorization code flow.
 
-A token request is made once and follows no redirect: what it carries is for that endpoint alone. It carries secrets,
-so nothing of it is in any error. Whether a URL may be asked at all is the address policy's to say, and the caller's:
-:func:`check_endpoint` demands https, or a host of the user's own.
+A token request is sent once and follows no redirect, because it carries secrets for that endpoint alone; errors contain
+none of it. The caller checks URLs with :func:`check_endpoint`, which requires https or a host that the user named, and
+the address policy checks every connection. oauthlib builds the bodies of logins. Renewal and revocation are on the
+install path, which is limited to the standard library; tests compare their bodies with oauthlib's.
 
-The bodies of the logins are oauthlib's. Renewing and revoking are on the install path, where nothing but the standard
-library may be imported; tests hold their bodies against oauthlib's. Spec: RFC 6749, 7009, 7636, 8414, 8628, 9728.
-
-The authorization code: the question that the browser carries, and judging what it brings back.
-
-The question has a ``state`` that the answer must repeat, and the hash of a secret that the token endpoint is told
-(PKCE, S256), so that neither a page of somebody else's can slip its own answer in, nor can a program that overhears
-the answer use it. A server that names itself in the answer must be the one that was asked (RFC 9207), and one that
-has promised to do so must do it. Spec: RFC 6749 §4.1, RFC 7636, RFC 8252 §8, RFC 9207 §2.4.
+The browser's authorization request has a ``state`` that the answer must repeat, and the hash of a secret (PKCE, S256)
+that only the token endpoint receives. So another page cannot inject its own answer, and a program that reads the answer
+cannot use it. A server that names itself must be the one that was asked, and a server that promised to name itself must
+do so (RFC 9207). Spec: RFC 6749, 7009, 7636, 8252 §8, 8414, 8628, 9207, 9728.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ _JSON: Final = {"Accept": "application/json"}
 
 
 def check_endpoint(url: str, addresses: AddressPolicy) -> None:
-    """Check that secrets may be sent to ``url``: over https, or to a host of the user's own network that was named.
+    """Check that secrets may be sent to ``url``: over https, or to a named host of the user's network.
 
     Raises:
         TrustError: ``PLAIN_HTTP_REFUSED``, ``ADDRESS_REFUSED``, ``PORT_REFUSED``. ValidationError: ``URL``.
@@ -63,10 +59,9 @@ def check_endpoint(url: str, addresses: AddressPolicy) -> None:
 
 
 def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
-    """Look for the metadata of ``issuer`` in the places of RFC 8414 and OpenID Connect; None when it is in none.
+    """Fetch the metadata of ``issuer`` from the places of RFC 8414 and OpenID Connect; None if absent.
 
-    Raises:
-        TrustError, DecodeError, FetchError: as the codec says.
+    Raises as the codec.
     """
     base = parse_url(issuer)
     path = base.path.rstrip("/")
@@ -80,11 +75,9 @@ def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
 
 
 def fetch_resource(url: str) -> Flow[ProtectedResource | None]:
-    """Ask for the metadata of a protected resource; None when there is none at ``url``.
+    """Fetch the metadata of a protected resource; None if absent.
 
-    Raises:
-        TrustError: ``LOGIN_STATE`` when it is of a resource on another origin.
-        DecodeError, FetchError: as the codec says.
+    Raises TrustError (``LOGIN_STATE``) for a resource on another origin, and as the codec.
     """
     response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
     if response.status != _OK:
@@ -126,12 +119,10 @@ def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Flow[De
 def await_device(
     token_url: str, client: ClientIdentity, device: DeviceCode, clock: Callable[[], float] = time.monotonic
 ) -> Flow[Tokens]:
-    """Ask until the user has answered on the other device, no faster than the server allows. Spec: RFC 8628 §3.4.
+    """Poll until the user has answered on the other device, no faster than the server allows. Spec: RFC 8628 §3.4.
 
-    A lost connection makes the pause twice as long, as ``slow_down`` makes it five seconds longer.
-
-    Raises:
-        FetchError: ``LOGIN_TIMEOUT``, ``LOGIN_DENIED``; as :func:`decode_tokens` says.
+    A lost connection doubles the pause; ``slow_down`` adds five seconds. Raises FetchError (``LOGIN_TIMEOUT``,
+    ``LOGIN_DENIED``), and as :func:`decode_tokens`.
     """
     from oauthlib.oauth2 import DeviceClient  # noqa: PLC0415  # only a login needs it
 
@@ -160,10 +151,9 @@ def _next_pause(error: FetchError, interval: float) -> float:
 
 
 def renew(grant: TokenRenewal) -> Flow[Tokens]:
-    """Ask for a new access token, with the refresh token or as the client itself. Spec: RFC 6749 §6.
+    """Request a new access token with the refresh token or client credentials. Spec: RFC 6749 §6.
 
-    Raises:
-        FetchError: ``LOGIN_EXPIRED`` when the server refuses for good.
+    Raises FetchError (``LOGIN_EXPIRED``) when the server refuses permanently.
     """
     client = identity_of(grant)
     if grant.refresh_token is None:
@@ -191,10 +181,7 @@ def _refresh(token_url: str, client: ClientIdentity, refresh_token: str) -> Flow
 
 
 def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
-    """Revoke the refresh token, or the access token where there is none; return whether the server has done it.
-
-    Spec: RFC 7009 §2.
-    """
+    """Revoke the refresh token, or else the access token; return whether the server confirmed it. Spec: RFC 7009 §2."""
     if grant.revocation_url is None:
         return False
     token, hint = grant.refresh_token or access_token, "refresh_token" if grant.refresh_token else "access_token"
@@ -207,7 +194,7 @@ def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
 
 
 def identity_of(grant: TokenRenewal) -> ClientIdentity:
-    """Return who got ``grant``."""
+    """Return the client identity of ``grant``."""
     from skillwire.protocols.oauth.messages import ClientIdentity  # noqa: PLC0415  # annotations alone need it else
 
     return ClientIdentity(grant.client_id, grant.client_secret, grant.sends_secret_in_body)
@@ -244,13 +231,13 @@ _MOST_FIELDS: Final = 30
 
 
 def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scope: str) -> AuthorizationRequest:
-    """Return the question to ask in the browser.
+    """Return the authorization request for the browser.
 
     Args:
         server: has an authorization endpoint, which was checked.
-        client_id: who asks.
-        redirect_url: where the answer is awaited.
-        scope: words with spaces between them; empty for what the server gives by itself.
+        client_id: of this client.
+        redirect_url: where the answer arrives.
+        scope: separated by spaces; empty for the server's default.
     """
     from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only this login needs it
 
@@ -276,16 +263,12 @@ def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scop
 
 
 def read_answer(target: str, question: AuthorizationRequest) -> str:
-    """Return the authorization code that the browser brings.
+    """Return the authorization code in ``target``, the path and query of the browser's request.
 
-    Args:
-        target: path and query of the request that the listener got.
-        question: what was asked.
+    Trust: any web page and any local program can send one.
 
     Raises:
         TrustError: ``LOGIN_STATE``. FetchError: ``LOGIN_DENIED``, ``LOGIN_REFUSED``. DecodeError: ``LOGIN_ANSWER``.
-
-    Trust: any page in the browser, and any program on this machine, can send one.
     """
     fields = _fields(target)
     if not hmac.compare_digest(fields.get("state", "").encode(), question.state.encode()):

@@ -1,8 +1,8 @@
-"""An authorization server's answers to values.
+"""An authorization server's responses to values.
 
-Everything here is on the install path, since a token may have to be renewed there, so it needs the standard library
-only. Spec: RFC 6749 §5, RFC 8414 §3.3, RFC 8628 §3.2, RFC 9728 §3.3. Trust: the answers are a stranger's; nothing but
-``DecodeError``, ``FetchError`` and ``TrustError`` escapes, and no error shows what may be a secret.
+The module is on the install path, where tokens may need renewal, so it uses only the standard library. Spec: RFC 6749
+§5, RFC 8414 §3.3, RFC 8628 §3.2, RFC 9728 §3.3. Trust: responses are hostile; only ``DecodeError``, ``FetchError`` and
+``TrustError`` are raised, and no error shows a possible secret.
 """
 
 from __future__ import annotations
@@ -32,15 +32,11 @@ _RESOURCE_METADATA: Final = re.compile(r'\bresource_metadata="([^"\\]{1,2048})"'
 
 
 def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens:
-    """Return the tokens of the token endpoint's answer.
-
-    Args:
-        response: the answer.
-        secrets: what was sent, so that a message of the server's that repeats it is not shown.
+    """Return the tokens in the token endpoint's response; ``secrets`` are the sent ones, which no message may repeat.
 
     Raises:
         FetchError: ``LOGIN_REFUSED`` and the others of :mod:`skillwire.protocols.oauth.errors`; ``CONTENT_TYPE``.
-        DecodeError: ``LOGIN_ANSWER``, or not JSON. TrustError: ``REDIRECT_REFUSED``.
+        DecodeError: ``LOGIN_ANSWER``, or invalid JSON. TrustError: ``REDIRECT_REFUSED``.
     """
     answer = _object(response, secrets)
     place = SourceLocation(response.url)
@@ -79,9 +75,7 @@ def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> Device
 def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
     """Return the metadata of ``issuer``.
 
-    Raises:
-        TrustError: ``LOGIN_STATE`` when it is another issuer's (RFC 8414 §3.3).
-        DecodeError, FetchError: as :func:`decode_tokens`.
+    Raises TrustError (``LOGIN_STATE``) for another issuer's (RFC 8414 §3.3), and as :func:`decode_tokens`.
     """
     answer = _object(response)
     place = SourceLocation(response.url)
@@ -103,7 +97,7 @@ def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
 
 
 def decode_resource(response: HttpResponse) -> ProtectedResource:
-    """Return what a protected resource says; whose it is, the caller judges. Raises as :func:`decode_tokens` does."""
+    """Return the metadata of a protected resource; the caller checks its origin. Raises as :func:`decode_tokens`."""
     answer = _object(response)
     resource = _text(answer, "resource")
     if resource is None:
@@ -112,7 +106,7 @@ def decode_resource(response: HttpResponse) -> ProtectedResource:
 
 
 def resource_metadata_url(response: HttpResponse) -> str | None:
-    """Return where a 401 says that the metadata of the resource is. Spec: RFC 9728 §5.1."""
+    """Return the resource metadata URL in a 401. Spec: RFC 9728 §5.1."""
     found = _RESOURCE_METADATA.search(response.headers.get("www-authenticate", "")[:4096])
     return found[1] if found else None
 

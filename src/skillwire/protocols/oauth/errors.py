@@ -1,4 +1,4 @@
-"""How an authorization server says no: its codes, and ours for them. Spec: RFC 6749 §4.1.2.1, §5.2; RFC 8628 §3.5."""
+"""An authorization server's error codes, and ours for them. Spec: RFC 6749 §4.1.2.1, §5.2; RFC 8628 §3.5."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHOWN: Final = 200
 
 
 def refusal(answer: Mapping[str, Any], place: SourceLocation, secrets: Sequence[str] = ()) -> FetchError:
-    """Return the error that ``answer`` tells; ``details["error"]`` is the server's own code.
+    """Return the error in ``answer``; ``details["error"]`` is the server's code.
 
-    Trust: the texts are a stranger's. A description is bounded and shown without hidden characters; what repeats one of
-    ``secrets`` is left out.
+    Trust: the texts are hostile. A description is bounded, shown without hidden characters, and dropped if it repeats
+    one of ``secrets``.
     """
     code, description = answer.get("error"), answer.get("error_description")
     theirs = code if isinstance(code, str) and _CODE.fullmatch(code) and code not in secrets else "unknown"

@@ -1,4 +1,4 @@
-"""The values of OAuth 2.0. What is secret stays out of ``repr``, so that no trace or log shows it."""
+"""The values of OAuth 2.0. Secrets stay out of ``repr``, and so out of traces and logs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Who we are to an authorization server.
+    """Our identity at an authorization server.
 
-    Args:
-        client_id: as it registered us.
-        secret: of a confidential client.
-        sends_secret_in_body: whether it knows ``client_secret_post`` only, and not Basic.
+    ``secret`` is for a confidential client; ``sends_secret_in_body`` for a server that supports only
+    ``client_secret_post``.
     """
 
     client_id: str
@@ -22,13 +20,13 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata:
-    """What is known of an authorization server. Spec: RFC 8414 §2.
+    """The metadata of an authorization server. Spec: RFC 8414 §2.
 
     Args:
         token_url: of the token endpoint.
         issuer: its name; None when only its URLs are known.
-        says_issuer: whether it promises to name itself in each answer (RFC 9207).
-        secret_methods: how clients may authenticate; empty when that is not said.
+        says_issuer: it promises to name itself in each answer (RFC 9207).
+        secret_methods: client authentication methods; empty if not stated.
     """
 
     token_url: str
@@ -43,7 +41,7 @@ class ServerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """What a resource says of itself: whose tokens it takes. Spec: RFC 9728 §2."""
+    """The metadata of a protected resource: the issuers that it accepts. Spec: RFC 9728 §2."""
 
     resource: str
     issuers: tuple[str, ...]
@@ -73,14 +71,14 @@ class DeviceCode:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A question that the browser carries, and what its answer must fit.
+    """An authorization request for the browser, and what its answer must match.
 
     Args:
         url: to open.
-        state: that the answer has to bring back.
-        verifier: of PKCE, told to the token endpoint alone.
-        redirect_url: where the answer is awaited.
-        server: that is asked.
+        state: to be repeated in the answer.
+        verifier: of PKCE, for the token endpoint only.
+        redirect_url: where the answer arrives.
+        server: the addressed server.
     """
 
     url: str

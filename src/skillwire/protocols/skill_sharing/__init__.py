@@ -1,1 +1,1 @@
-"""Skill Sharing Protocol: skills described, found and opened under a provider's own domain."""
+"""Skill Sharing Protocol: describing, finding and opening skills under a provider's domain."""

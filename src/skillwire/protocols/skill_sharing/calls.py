@@ -1,23 +1,14 @@
-"""What a provider answers when a skill is called: bytes to a value that nothing in them can surprise.
+"""Calling a skill: the requests for invocation, status, result and cancellation, and their responses as values.
 
-An answer is an InvocationResponse, or an error, or, to an invocation, neither: then it is the output itself, which a
-provider that needs no time may send **[ours]**. Texts that are shown to people are bounded and without hidden
-characters; the output is data and stays as it came.
+``POST`` and ``PUT`` carry an InvocationRequest. The protocol does not define how ``GET`` and ``DELETE`` carry inputs;
+they go into the query, text unchanged and other values as JSON **[ours]**. ``Idempotency-Key`` and ``Prefer: wait`` are
+ours as well; other servers ignore them. A credential is sent in header fields to the URL's origin only, never in a body
+and never through a redirect (:mod:`skillwire.wire.fetch`).
 
-Spec: SSP §5.4, §8.2; specs §2. Trust: every answer is hostile; nothing but ``DecodeError`` and ``ValidationError``
-escapes, and an answer that is an error becomes a value.
-
-What a consumer asks to have a skill executed: invocation, status, result and cancellation, each as an exchange.
-
-``POST`` and ``PUT`` carry an InvocationRequest. The text has no word on how ``GET`` and ``DELETE`` carry inputs; they
-go into the query, a text as it is and any other value as JSON **[ours]**. ``Idempotency-Key`` and ``Prefer: wait`` are
-ours, too; who does not know them passes them over.
-
-A credential goes to the origin of the URL alone: each exchange is handed the header fields that carry it, and no
-redirect takes them elsewhere (:mod:`skillwire.wire.fetch`). It is never part of a body.
-
-Spec: SSP §5.3, §5.5, §7.2, §7.4. Trust: every answer is hostile, and read by
-:mod:`~skillwire.protocols.skill_sharing.calls`.
+A response is an InvocationResponse, an error, or, to an invocation, the output itself **[ours]**. Text for people is
+bounded and cleaned of hidden characters; the output is unchanged data. Trust: every response is hostile; only
+``DecodeError`` and ``ValidationError`` are raised, and an error response becomes a value.
+Spec: SSP §5.3, §5.4, §5.5, §7.2, §7.4, §8.2; specs §2.
 """
 
 from __future__ import annotations
@@ -80,18 +71,18 @@ class Output(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came. One of ``response``, ``output`` and ``error`` is there, or none: then nothing has changed.
+    """A response. At most one of ``response``, ``output`` and ``error`` is set; none means that nothing has changed.
 
     Args:
-        status: of HTTP.
-        error: what the provider says went wrong with the request; the outcome of the execution is in ``response``.
-        retry_after: seconds that the server asks to wait; from ``Retry-After``, else from the error's own advice.
-        most_retries: how often it may be asked again, where the error says so.
-        etag: of the status that was told.
-        location: where the status is told, as ``Location`` says.
-        waited: whether the server has waited, as ``Prefer: wait`` asked it to.
-        takes_keys: whether it says that it takes ``Idempotency-Key``.
-        is_put_off: whether the server takes nothing now, and says when it does: 503 with ``Retry-After``.
+        status: HTTP status.
+        error: about the request; the execution's own failure is in ``response``.
+        retry_after: seconds to wait, from ``Retry-After`` or the error's advice.
+        most_retries: from the error, if given.
+        etag: of the returned status.
+        location: of the status, from ``Location``.
+        waited: whether the server waited as ``Prefer: wait`` asked.
+        takes_keys: whether the server supports ``Idempotency-Key``.
+        is_put_off: 503 with ``Retry-After``: the server accepts nothing now.
     """
 
     status: int
@@ -108,33 +99,32 @@ class Answer(NamedTuple):
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the provider says by a reason of ours that asking again does not help."""
+        """Whether one of our reasons shows that repeating the request is useless."""
         details = self.error.details.get("details") if self.error is not None else None
         return isinstance(details, dict) and details.get("reason") == "not_granted"
 
     @property
     def may_be_accepted(self) -> bool:
-        """Whether a call that was answered so may be under way all the same, as far as nobody knows better.
+        """Whether the call may be running in spite of this response.
 
-        A gateway that has lost its server (502, 504) does not know. Who puts a call off has not taken it; a 503 without
-        a time says only that something failed, and with ours that is the ledger's commit. Spec: RFC 9110 §15.6.
+        A gateway that lost its server (502, 504) does not know. A 503 without ``Retry-After`` reports a failure, such
+        as our ledger's commit; with it, the call was not accepted. Spec: RFC 9110 §15.6.
         """
         return self.status in _UNKNOWN and not self.is_put_off and not self.is_permanent
 
 
 def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_id: str | None = None) -> Answer:
-    """Return what an answer says.
+    """Return a response as a value.
 
     Args:
-        answer: as it came.
+        answer: the HTTP response.
         may_be_output: whether it may be the output itself: of an invocation or a result, not of a status.
-        execution_id: of the execution that was asked for.
+        execution_id: of the requested execution.
 
     Raises:
-        DecodeError: not JSON, where it says that it is.
-        ValidationError: ``VALIDATION_ERROR`` for an InvocationResponse that is malformed, ``ID_DIFFERS`` for one of
-            another execution.
-        FetchError: ``CONTENT_TYPE`` for something else than a status, where one was asked for.
+        DecodeError: invalid JSON with a JSON content type.
+        ValidationError: ``VALIDATION_ERROR`` for a malformed one, ``ID_DIFFERS`` for another execution's.
+        FetchError: ``CONTENT_TYPE`` for anything but a status, where a status was requested.
     """
     headers = answer.headers
     read = Answer(
@@ -168,7 +158,7 @@ def _read_error(answer: HttpResponse, read: Answer) -> Answer:
 
 
 def _json_of(answer: HttpResponse) -> Any:
-    """Return the JSON value of an answer that says that it is JSON, or may be; UNSET of any other."""
+    """Return the JSON value of a response that is or may be JSON; UNSET for others."""
     found = content_type(answer)
     if not answer.body or not (found == "application/json" or found.endswith("+json")):
         return UNSET
@@ -240,12 +230,7 @@ _MARGIN: Final = 20.0  # seconds that an answer may take beyond what the server 
 
 
 class InvocationOptions(NamedTuple):
-    """What goes with the inputs of a call.
-
-    Args:
-        caller_id, caller_type: who calls, as it says itself.
-        timeout: seconds that the caller waits; None for as long as it takes.
-    """
+    """What accompanies the inputs of a call; ``timeout`` in seconds, None for no limit."""
 
     caller_id: str
     caller_type: str = "user"
@@ -255,11 +240,7 @@ class InvocationOptions(NamedTuple):
 
 
 def encode_invocation(skill_id: str, inputs: Mapping[str, Any], about: InvocationOptions) -> bytes:
-    """Return the InvocationRequest of a call as bytes. Spec: SSP §5.3.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` for inputs that JSON cannot say.
-    """
+    """Return the InvocationRequest of a call. Spec: SSP §5.3. Raises ValidationError (``VALIDATION_ERROR``)."""
     milliseconds = UNSET if about.timeout is None else round(about.timeout * 1000)
     context = InvocationContext(
         trace_id=UNSET if about.trace_id is None else about.trace_id,
@@ -289,15 +270,15 @@ def invocation(
     Args:
         descriptor: of the skill, checked.
         inputs: checked, with defaults.
-        about: what else the provider is told.
-        key: under which the provider executes the call once, however often it comes.
+        about: what accompanies the inputs.
+        key: idempotency key: the provider executes the call once.
         credential: the header fields that carry it; see :func:`credential_fields`.
         wait: seconds that the provider is asked to wait for the end.
 
     Raises:
-        ValidationError: ``DESCRIPTOR`` for an endpoint that wants something else than JSON, ``URL`` for inputs that
-            are too long for one, ``VALIDATION_ERROR`` for inputs that JSON cannot say.
-        UsageError: ``USAGE`` for a key that no header may hold.
+        ValidationError: ``DESCRIPTOR`` for an endpoint that does not take JSON, ``URL`` for inputs too long for one,
+            ``VALIDATION_ERROR`` for inputs that JSON cannot express.
+        UsageError: ``USAGE`` for an invalid key.
     """
     if not _KEY.fullmatch(key):
         raise UsageError("USAGE", f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters")
@@ -320,22 +301,13 @@ def invocation(
 
 
 def submit(request: HttpRequest) -> Flow[Answer]:
-    """Call a skill by a request of :func:`invocation`.
-
-    Raises:
-        FetchError, TrustError: from the driver.
-        DecodeError, ValidationError: as :func:`~skillwire.protocols.skill_sharing.calls.read_answer`.
-    """
+    """Send a request of :func:`invocation`. Raises as the driver and :func:`read_answer` do."""
     response = yield from fetch(request)
     return read_answer(response, may_be_output=True)
 
 
 def status_headers(url: str) -> Flow[Answer]:
-    """Ask what may be sent to an endpoint; only ``status`` and ``takes_keys`` of the answer are told.
-
-    Raises:
-        FetchError, TrustError: from the driver.
-    """
+    """Ask an endpoint for its options; only ``status`` and ``takes_keys`` of the answer are set."""
     response = yield from fetch(HttpRequest(url, "OPTIONS", max_bytes=limits.CALL_ANSWER_BYTES))
     fields = response.headers.get("access-control-allow-headers", "").lower().split(",")
     return Answer(response.status, takes_keys=response.status < _REFUSED and _KEY_FIELD in map(str.strip, fields))
@@ -366,7 +338,7 @@ def fetch_result(url: str, credential: Mapping[str, str], *, execution_id: str |
 
 
 def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
-    """Take an execution back, by ``DELETE`` of its status **[ours]**; the answer tells how it ended."""
+    """Cancel an execution by ``DELETE`` of its status **[ours]**; the answer shows how it ended."""
     headers = {**credential, "Accept": "application/json"}
     request = HttpRequest(url, "DELETE", headers=headers, max_bytes=limits.CALL_ANSWER_BYTES)
     response = yield from fetch(request)
@@ -393,12 +365,12 @@ def credential_header(auth: AuthConfig) -> str | None:
 
 
 def status_url(endpoint: InvocationEndpoint, execution_id: str) -> str | None:
-    """Return where the status of an execution is told; None where the descriptor does not say. Spec: SSP §5.5."""
+    """Return the status URL of an execution; None when the descriptor has none. Spec: SSP §5.5."""
     return execution_url(endpoint.status_url, execution_id) if endpoint.status_url else None
 
 
 def result_url(endpoint: InvocationEndpoint, execution_id: str) -> str | None:
-    """Return where the result of an execution is; None where the descriptor does not say. Spec: SSP §5.5."""
+    """Return the result URL of an execution; None when the descriptor has none. Spec: SSP §5.5."""
     return execution_url(endpoint.result_url, execution_id) if endpoint.result_url else None
 
 

@@ -1,10 +1,8 @@
-"""What a consumer asks: an index, a registry, one document, each as an exchange.
+"""The client's requests: an index, a registry, a document; each is a flow.
 
-The answers are bytes that nobody has read yet; :mod:`~skillwire.protocols.skill_sharing.codec` reads them. This
-module stands beside the install path, so it imports nothing that is not there already.
-
-Spec: SSP §4.2; SSB §5.2 to §5.4. Trust: every answer is hostile. A credential is the caller's to choose; it goes to the
-origin of the URL and never through a redirect to another one.
+They return unread bytes for :mod:`~skillwire.protocols.skill_sharing.codec`. The module is on the install path, so it
+imports nothing heavy. The caller chooses the credential; it is sent to the URL's origin only.
+Spec: SSP §4.2; SSB §5.2 to §5.4. Trust: every response is hostile.
 """
 
 from __future__ import annotations
@@ -75,20 +73,17 @@ def fetch_document(
     authorization: str | None = None,
     max_bytes: int = limits.INDEX_BYTES,
 ) -> Flow[HttpResponse | None]:
-    """Ask for a document of Skill Sharing, of whatever kind it is.
+    """Fetch a Skill Sharing document of any kind; None when it does not exist.
 
     Args:
         url: of the document.
-        cached: an earlier answer, whose validators make the request conditional.
+        cached: an earlier response, whose validators make the request conditional; a 304 confirms it.
         authorization: value of the ``Authorization`` header; sent to this origin only.
-        max_bytes: how large it may be.
-
-    Returns:
-        The answer with status 200, or 304 when ``cached`` still holds, or None when there is nothing.
+        max_bytes: size limit.
 
     Raises:
         FetchError, TrustError: from the driver; ``HTTP_STATUS``; ``CONTENT_TYPE``; ``AUTH_REQUIRED`` and
-            ``PERMISSION_DENIED`` with what the provider says about them.
+            ``PERMISSION_DENIED`` with the provider's message.
     """
     headers = {"Accept": "application/json", **conditional_headers(cached.headers if cached else {})}
     if authorization is not None:

@@ -1,11 +1,8 @@
-"""Bytes to indexes and descriptors, as a consumer reads them.
+"""Bytes to indexes and descriptors, for a client.
 
-Decoding is strict about a document and forgiving about the entries of an index: a bad one is skipped with the
-reason and the place, and the others still work. But an id that stands twice makes an index invalid as a whole,
-since nobody could say which of the two is meant.
-
-Spec: SSP §3, §4; SSB §5; specs §2. Trust: the bytes are hostile; nothing but ``DecodeError`` and
-``ValidationError`` escapes.
+Decoding is strict about a document and lenient about an index's entries: an invalid one is skipped and reported. An id
+that occurs twice invalidates the whole index, because either entry could be meant.
+Spec: SSP §3, §4; SSB §5; specs §2. Trust: hostile; only ``DecodeError`` and ``ValidationError`` are raised.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _RETRY: Final = {"max_attempts": 0, "backoff_ms": 0}
 
 @dataclass(frozen=True, slots=True)
 class SharingIndex:
-    """A decoded index: who publishes, its good entries by id, and what was skipped or is doubtful."""
+    """A decoded index: its publisher, valid entries by id, and findings about the rest."""
 
     provider: IndexProvider | None
     entries: Mapping[str, SkillIndexEntry]
@@ -44,17 +41,15 @@ class SharingIndex:
 
 
 def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None = None) -> SharingIndex:
-    """Return the index that ``data`` holds: a Skill Index, or a registry's list of entries.
-
-    Every ``descriptor_url`` is made absolute.
+    """Return a Skill Index, or a registry's list of entries, with absolute descriptor URLs.
 
     Args:
         data: the document.
         index_url: where it was found.
-        addresses: where descriptors may lie; the policy that the user named ``index_url`` under, unless given.
+        addresses: where descriptors may be; by default the policy with ``index_url`` named.
 
     Raises:
-        DecodeError: not JSON as we read it.
+        DecodeError: invalid JSON.
         ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``INDEX_ENTRIES``, ``ID_DUPLICATE``.
     """
     document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
@@ -84,16 +79,16 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
 def decode_descriptor(
     data: bytes, url: str, *, addresses: AddressPolicy | None = None, expected_id: str | None = None
 ) -> SkillDescriptor:
-    """Return the descriptor that ``data`` holds, checked in full.
+    """Return the descriptor in ``data``, fully checked.
 
     Args:
         data: the document.
         url: where it was found.
-        addresses: where its URLs may lead; the policy that the user named ``url`` under, unless given.
-        expected_id: the id that the index gives it.
+        addresses: where its URLs may lead; by default the policy with ``url`` named.
+        expected_id: the id in the index.
 
     Raises:
-        DecodeError: not JSON as we read it.
+        DecodeError: invalid JSON.
         ValidationError: ``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``.
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
@@ -121,7 +116,7 @@ def _reached(descriptor: SkillDescriptor, base: Url) -> SkillDescriptor:
 
 
 def _check_protocol(document: object, source: str) -> None:
-    """Check the version before anything else: what a newer one looks like nobody knows. Spec: SSP §6.4."""
+    """Check the version first: the form of a newer one is unknown. Spec: SSP §6.4."""
     protocol = document.get("protocol") if isinstance(document, dict) else None
     version = protocol.get("version") if isinstance(protocol, dict) else None
     if isinstance(version, str):
@@ -147,7 +142,7 @@ def _complete_retry(document: object) -> object:
 
 
 class _EntryReader:
-    """Reads the entries of one index; keeps what it has to say about them."""
+    """Reads the entries of one index and collects findings."""
 
     def __init__(self, base: Url, addresses: AddressPolicy, *, is_registry: bool) -> None:
         self.findings: list[Finding] = []

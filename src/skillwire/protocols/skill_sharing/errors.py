@@ -1,7 +1,7 @@
-"""How Skill Sharing tells errors: seven codes, one form, both spellings read.
+"""Errors of Skill Sharing: seven codes, one form, both spellings read.
 
-:data:`ERRORS` is the protocol's table. :func:`code_for` finds the row for any error of ours, and always finds one: an
-error that has no row of its own is told by its kind. Spec: SSP §8; specs §2.
+:data:`ERRORS` is the protocol's table. :func:`code_for` finds a row for every error of ours, by its kind if it has none
+of its own. Spec: SSP §8; specs §2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ErrorRow(NamedTuple):
-    """One category: the statuses that carry it, the first being ours, and what to say about trying again."""
+    """One category: its statuses, ours first, and its retry advice."""
 
     statuses: tuple[int, ...]
     meaning: str
@@ -92,13 +92,13 @@ def code_for(error: SkillwireError) -> str:
 def error_body(
     code: str, message: str, details: object = UNSET, retry: RetryAdvice | None = None
 ) -> Mapping[str, ErrorBody]:
-    """Return an error in the unified form; the row's advice stands in unless ``retry`` is given. Spec: SSP §8.2."""
+    """Return an error in the unified form, with the row's retry advice by default. Spec: SSP §8.2."""
     advice = retry or ERRORS[code].retry
     return {"error": ErrorBody(code=code, message=message, details=details, retry=advice or UNSET)}
 
 
 def encode_error(error: SkillwireError) -> tuple[int, bytes]:
-    """Return the status and the body that tell an error of ours."""
+    """Return the status and body of an error."""
     code = code_for(error)
     details: Any = dict(error.details) or UNSET
     if code == "VALIDATION_ERROR" and details is not UNSET and "errors" in details:
@@ -107,9 +107,9 @@ def encode_error(error: SkillwireError) -> tuple[int, bytes]:
 
 
 def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
-    """Return the error that a provider's answer tells; one by its status when the body tells none.
+    """Return the error in a provider's response, or one by its status.
 
-    Trust: the body is hostile. Its texts are bounded and without hidden characters; nothing in it raises.
+    Trust: hostile. Texts are bounded and cleaned of hidden characters; the body never makes this raise.
     """
     try:
         document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)

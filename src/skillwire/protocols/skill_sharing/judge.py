@@ -1,17 +1,13 @@
-"""Everything that is wrong with a document, whatever it is: for ``validate``, and for whoever writes documents.
+"""Everything wrong with a document, for ``validate`` and authors; and the Skill Sharing rules of ``check``.
 
-A consumer stops at the first reason not to use a document; an author wants all of them, each with its place in the
-text. So this asks the version table, then the schema, and, when that has nothing to say, the rules, and gathers what
-they find. Which kind of document it is, is guessed from the fields that only one kind has.
+A client stops at the first fault; an author needs all of them with their places. So this applies the version table,
+then the schema, and, if that finds nothing, the rules. The kind of a document follows from fields that only one kind
+has. The schema is applied strictly: what our reader accepts from the blueprint's form is a fault here.
 
-The schema is held to the letter here: what our reader forgives a publisher of the blueprint's form is an error.
-Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding places is bounded, too.
-
-The rules that what a folder says for Skill Sharing can be served, for ``check`` and for publishing.
-
-A publisher's own descriptor is served as it is, so it has to be one: by the schema, and by the rules that our own
-client applies to a stranger's. Local addresses are let pass; who publishes inside a network means them. The schemas in
-``skill.toml`` stand in the descriptor that is made, so the same rules are theirs.
+A publisher's ``descriptor.json`` is served unchanged, so ``check`` applies the same schema and rules to it, and to the
+schemas in ``skill.toml``, which become part of the generated descriptor. Local addresses are allowed, since the
+publisher may serve a local network.
+Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding places is bounded.
 """
 
 from __future__ import annotations
@@ -65,13 +61,13 @@ class DocumentReport(NamedTuple):
 def validate_document(
     data: bytes, source: str, kind: str | None = None, check_url: Callable[[Url], None] = lambda _: None
 ) -> DocumentReport:
-    """Return everything that is wrong with a document.
+    """Return everything wrong with a document.
 
     Args:
         data: the document.
         source: its file or URL, for places.
-        kind: a key of :data:`KINDS`; guessed unless given.
-        check_url: raises for a URL that a descriptor must not lead to; none is refused unless given.
+        kind: a key of :data:`DOCUMENT_KINDS`; guessed by default.
+        check_url: raises for a URL that a descriptor must not contain; accepts all by default.
     """
     try:
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
@@ -209,7 +205,7 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
 
 
 def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the schemas that stand in ``skill.toml``, each with its path there."""
+    """Yield the schemas in ``skill.toml``, each with its path."""
     for name, one in content.manifest.inputs.items():
         if one.schema:
             yield ("inputs", name, "schema"), one.schema
@@ -223,7 +219,7 @@ def _text(content: FolderContent, path: str) -> str:
 
 
 def _place_in_folder(text: str, path: str, place: SourceLocation) -> SourceLocation:
-    """Return about where a JSON Pointer leads: the line of its last key that stands in the text."""
+    """Return the approximate place of a JSON Pointer: the line of its last key in the text."""
     at = -1
     for part in path.split("/")[1:]:
         key = f'"{part.replace("~1", "/").replace("~0", "~")}"'

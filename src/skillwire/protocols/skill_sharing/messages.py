@@ -1,12 +1,9 @@
-"""The values of Skill Sharing: descriptors, indexes, and what is said when a skill is invoked.
+"""The values of Skill Sharing: descriptors, indexes, invocations and errors.
 
-These classes are the one source of the protocol's schema: :mod:`~skillwire.protocols.skill_sharing.schemas` writes
-JSON Schema, TypeScript and MDX from them. What cannot be said by a type, that one field demands another, stands in
-:data:`CONDITIONS`; decoding checks it too.
-
-An optional field that is absent is ``msgspec.UNSET``, which is false, so that absence and ``null`` stay apart and
-writing a value gives back what was read. Fields that the text does not know are passed over: a minor version may
-add some. Spec: SSP §3, §4, §5, §9.1.
+These classes are the only source of the protocol's schema: :mod:`~skillwire.protocols.skill_sharing.schemas` writes
+JSON Schema, TypeScript and MDX from them. :data:`CONDITIONS` holds the fields that require another field; decoding
+checks them. An absent optional field is ``msgspec.UNSET``, so absence and ``null`` differ and encoding restores the
+input. Unknown fields are ignored, since a minor version may add some. Spec: SSP §3, §4, §5, §9.1.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ class CapabilityType(StrEnum):
 
 
 class AuthType(StrEnum):
-    """How a caller proves who it is. Spec: SSP §3.4.3."""
+    """How a caller authenticates. Spec: SSP §3.4.3."""
 
     API_KEY = "api_key"
     OAUTH2 = "oauth2"
@@ -65,7 +62,7 @@ class ProtocolVersion(_Message, frozen=True, kw_only=True):
 
 
 class Provider(_Message, frozen=True, kw_only=True):
-    """Who provides a skill. Spec: SSP §3.2."""
+    """The provider of a skill. Spec: SSP §3.2."""
 
     name: Annotated[str, Meta(description="Name of the provider.")]
     url: Annotated[str, Meta(description="URL of the provider.")] | UnsetType = UNSET
@@ -73,7 +70,7 @@ class Provider(_Message, frozen=True, kw_only=True):
 
 
 class IndexProvider(_Message, frozen=True, kw_only=True):
-    """Who publishes an index. Spec: SSP §4.3.2."""
+    """The publisher of an index. Spec: SSP §4.3.2."""
 
     name: Annotated[str, Meta(description="Name of the provider.")]
     url: Annotated[str, Meta(description="URL of the provider.")] | UnsetType = UNSET
@@ -195,7 +192,7 @@ class SkillIndex(_Message, frozen=True, kw_only=True):
 
 
 class Caller(_Message, frozen=True, kw_only=True):
-    """Who invokes a skill. Spec: SSP §5.3."""
+    """The caller of a skill. Spec: SSP §5.3."""
 
     id: Annotated[str, Meta(description="Identifier of the caller.")]
     type: Annotated[str, Meta(description="Kind of caller, such as ifay, service or user.")]

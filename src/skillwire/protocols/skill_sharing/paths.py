@@ -1,4 +1,4 @@
-"""Where a publisher answers for Skill Sharing, below its address. Spec: SSP §4.2, §5.5."""
+"""The paths of Skill Sharing below a publisher's address. Spec: SSP §4.2, §5.5."""
 
 from __future__ import annotations
 

@@ -1,18 +1,15 @@
-"""Which versions of the protocol fit together, as a table. Spec: SSP §6.
+"""Rules for descriptors beyond the schema, and the table of compatible protocol versions.
 
-What a descriptor must not do, beyond what its schema says.
+A descriptor is hostile: it directs our requests and credentials, and contains schemas that we apply. These rules are
+ours unless a clause is named:
 
-A descriptor is a stranger's text that tells us where to send requests and credentials, and hands us schemas to
-check values by. These rules are ours, except where a clause is named:
+- URLs are valid, lead where the address policy allows, and contain no placeholder but ``{execution_id}``, followed by
+  nothing that leaves its path. Status and result have the invocation's origin: a token goes to one origin only.
+- A nested schema is valid, refers to nothing outside of itself, and has no pattern that could take exponential time in
+  a backtracking engine.
+- Numbers are plausible, input names are unique, a default fits its schema.
 
-- URLs can be read, lead where the address policy allows, and hold no placeholder but ``{execution_id}``, which
-  nothing may follow that climbs out of its path. Status and result are asked where the skill was invoked: a token
-  for one origin is never sent to another.
-- A schema inside is a schema, refers to nothing outside of itself, and has no pattern whose matching could take
-  exponential time in a reader with a backtracking engine.
-- Numbers make sense, inputs have names of their own, a default fits its schema.
-
-Trust: the descriptor is hostile and bounded in size; judging it takes time that grows with it.
+The descriptor's size is bounded, and the checks are linear in it. Spec: SSP §3, §6.
 """
 
 from __future__ import annotations
@@ -54,11 +51,9 @@ RULES: Final[dict[int, Rule]] = {
 
 
 def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: SourceLocation | None = None) -> None:
-    """Check that a consumer of the protocol version ``consumer`` can read a document of ``version``.
+    """Check that a client of protocol version ``consumer`` can read a document of ``version``.
 
-    Raises:
-        ValidationError: ``VERSION_INCOMPATIBLE`` with both versions and the range that is read; ``VALIDATION_ERROR``
-            when ``version`` is none.
+    Raises ValidationError: ``VERSION_INCOMPATIBLE``, or ``VALIDATION_ERROR`` for an invalid version.
     """
     if not is_version(version):
         raise ValidationError("VALIDATION_ERROR", f"not a version: {ascii(version)[:80]}", place=place)
@@ -92,15 +87,14 @@ _TAKEN_FIELDS: Final = frozenset(
 
 
 def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: AddressPolicy | None = None) -> None:
-    """Check what a descriptor would make us do.
+    """Check a descriptor that fits the schema.
+
+    Raises ValidationError (``DESCRIPTOR``) with every violation in ``details``.
 
     Args:
-        descriptor: as the schema accepts it.
+        descriptor: to check.
         source: its URL or file, for errors.
-        addresses: where its URLs may lead; the policy with nothing opened unless given.
-
-    Raises:
-        ValidationError: ``DESCRIPTOR`` with every violation in ``details``.
+        addresses: where its URLs may lead; by default the policy that names no origin.
     """
     violations = list(find_violations(descriptor, (addresses or AddressPolicy()).check_url))
     if violations:

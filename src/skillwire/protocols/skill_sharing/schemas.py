@@ -1,13 +1,7 @@
-"""The shape of each message, read from its class: what the three forms of the schema are written from.
+"""The protocol's schema as JSON Schema 2020-12, TypeScript and MDX, from the shapes of the message classes.
 
-The protocol's schema as JSON Schema 2020-12, written from the shapes of the messages.
-
-``schema/draft/`` holds what this module and its two neighbours write; ``just schema`` writes it anew. The root is
-a Skill Descriptor, every definition of the text is below ``$defs``. Spec: SSP §9.1.
-
-The protocol's schema as a page for people, in MDX. Spec: SSP §1.5.
-
-The protocol's schema as TypeScript, in strict types. Spec: SSP §9.2.
+``schema/draft/`` holds the three forms; ``just schema`` writes them. The root is a Skill Descriptor; every definition
+is below ``$defs``. Spec: SSP §1.5, §9.1, §9.2.
 """
 
 from __future__ import annotations

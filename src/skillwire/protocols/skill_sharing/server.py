@@ -1,15 +1,14 @@
-"""What we answer for Skill Sharing: the index of a catalog, its descriptors, and where each is.
+"""What a server answers for Skill Sharing: the index of a catalog and its descriptors.
 
-A :class:`Sharing` is made of a snapshot that was already narrowed to its audience, for one address under which that
-audience reaches us, since indexes and descriptors carry full URLs::
+A :class:`Sharing` is made from skills already reduced to what the caller may see, for one address, because indexes and
+descriptors contain full URLs::
 
     /.well-known/skill-sharing[?type=TYPE]      the index
-    /skills[?type=TYPE]                         the same entries as a registry gives them: a list
+    /skills[?type=TYPE]                         the same entries as a registry's list
     /skills/NAME.json                           one descriptor
 
-A folder that has a ``descriptor.json`` is described by it, byte for byte. For the others a descriptor is made: an
-instruction is *knowledge* whose endpoint is its artifact, fetched by its digest; an action is invoked here. Spec: SSP
-§3, §4; specs §0.
+A folder's ``descriptor.json`` is served unchanged. Otherwise a descriptor is made: an instruction is *knowledge* with
+its artifact's digest URL as endpoint; an action is invoked here. Spec: SSP §3, §4; specs §0.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ Described = SkillDescriptor | Digest
 
 
 class Sharing:
-    """The skills of one audience, described.
+    """The descriptors of the skills that a caller may see.
 
     Args:
-        skills: name → skill, those that the audience may see.
-        provider: who publishes.
-        base_url: the address under which the audience reaches us, without a final slash.
-        auth: how callers of skills that are not public authenticate here.
+        skills: by name.
+        provider: the publisher.
+        base_url: the address under which the caller reaches us, without a final slash.
+        auth: how callers authenticate for skills that are not public.
     """
 
     def __init__(self, skills: Mapping[str, Skill], provider: str, base_url: str, auth: AuthConfig = _NOBODY) -> None:
@@ -75,8 +74,7 @@ class Sharing:
     def index(self, capability_type: str | None = None) -> bytes:
         """Return the index, of one capability type or of all. Spec: SSP §4.3, §4.5.
 
-        Raises:
-            UsageError: ``CAPABILITY_TYPE``.
+        Raises UsageError (``CAPABILITY_TYPE``).
         """
         provider = IndexProvider(name=self._provider, url=self.base_url or UNSET)
         entries = list(self._entries(check_type(capability_type)))
@@ -87,11 +85,7 @@ class Sharing:
         return msgspec.json.encode(list(self._entries(check_type(capability_type))))
 
     def describe(self, name: str) -> Described:
-        """Return the descriptor of the skill ``name``.
-
-        Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``, the same for a skill that is hidden and for one that is not there.
-        """
+        """Return the descriptor of a skill. Raises NotFoundError (``SKILL_NOT_FOUND``), also for a hidden skill."""
         skill = self._skills.get(name)
         if skill is None or skill.sharing is None:
             raise not_found(name)
@@ -178,7 +172,7 @@ def not_found(name: str) -> NotFoundError:
 
 
 def check_type(capability_type: str | None) -> str | None:
-    """Return ``capability_type`` if it is one of the four, or None for all. Raises UsageError (``CAPABILITY_TYPE``)."""
+    """Return ``capability_type`` if it is valid, or None for all. Raises UsageError (``CAPABILITY_TYPE``)."""
     if capability_type is None or capability_type in set(CapabilityType):
         return capability_type
     message = f"{ascii(capability_type)[:40]} is no capability type"
@@ -191,7 +185,7 @@ def sharing_id(skill: Skill) -> str:
 
 
 def _endpoint_table(facts: SharingFacts) -> dict[str, Any]:
-    """Return what ``skill.toml`` says of the endpoint: its time limit, and how a call is made again."""
+    """Return the endpoint fields of ``skill.toml``: time limit and retries."""
     table = dict(facts.endpoint or {})
     if isinstance(retry := table.get("retry"), dict):
         table["retry"] = {"max_attempts": 0, "backoff_ms": 0, **retry}

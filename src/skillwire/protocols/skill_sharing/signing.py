@@ -1,14 +1,13 @@
-r"""Signed requests: what we offer as the ``custom`` way to authenticate. Both sides use this module.
+r"""Signed requests: our ``custom`` authentication, for both sides.
 
-The text leaves open what is signed and how a request is kept from being sent twice. **[ours]**: the header field
-``X-Signature`` holds ``KEYID:TIMESTAMP:HEX``, and ``HEX`` is the HMAC-SHA256, keyed with the secret as it was shown,
-over::
+The protocol does not define what is signed or how replay is prevented. **[ours]**: the header field ``X-Signature``
+holds ``KEYID:TIMESTAMP:HEX``; ``HEX`` is the HMAC-SHA256, keyed with the secret, over::
 
     TIMESTAMP "\n" METHOD "\n" TARGET "\n" BODY
 
-``TIMESTAMP`` is in seconds since the epoch, ``METHOD`` in capitals, ``TARGET`` the request target as it was sent, with
-its query, and ``BODY`` the bytes that are sent, none for a request without. So a signature is good for one request at
-one time and for nothing else. Spec: SSP §7.2.3.
+``TIMESTAMP`` is in seconds since the epoch, ``METHOD`` in capitals, ``TARGET`` the request target as sent with its
+query, and ``BODY`` the bytes sent, possibly none. So a signature is valid for one request at one time.
+Spec: SSP §7.2.3.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FORM: Final = re.compile(r"([a-z2-7]{16}):(0|[1-9][0-9]{0,11}):([0-9a-f]{64})",
 
 
 class Signature(NamedTuple):
-    """What the header field says: which key, when in seconds since the epoch, and 64 hexadecimal characters."""
+    """The parts of the header field: key id, time in seconds since the epoch, 64 hexadecimal characters."""
 
     key_id: str
     timestamp: int
@@ -43,10 +42,10 @@ def sign(key_id: str, secret: bytes, method: str, target: str, body: bytes, *, t
 
     Args:
         key_id: of the signing key.
-        secret: of the signing key, as it was shown, in ASCII.
+        secret: of the signing key, in ASCII as shown to the user.
         method: in capitals.
-        target: as it is sent: path and query of the URL.
-        body: as it is sent, content coding included; empty for none.
+        target: path and query as sent.
+        body: as sent, content coding included.
         timestamp: now, in whole seconds since the epoch.
     """
     signed = f"{timestamp}\n{method}\n{target}\n".encode("utf-8", "surrogateescape") + body
@@ -54,7 +53,7 @@ def sign(key_id: str, secret: bytes, method: str, target: str, body: bytes, *, t
 
 
 def read_signature(value: str) -> Signature | None:
-    """Return what a header field says, None when it is no signature. Trust: ``value`` is a stranger's."""
+    """Return the signature in a header field, or None. Trust: ``value`` is hostile."""
     form = _FORM.fullmatch(value)
     return Signature(form[1], int(form[2]), form[3]) if form else None
 
@@ -67,7 +66,7 @@ def is_signed_by(signature: Signature, secret: bytes, method: str, target: str, 
 
 
 def custom_auth() -> CustomAuth:
-    """Return how a descriptor tells callers to sign. Spec: SSP §3.5.5, §7.2.3."""
+    """Return the descriptor's instructions for signing. Spec: SSP §3.5.5, §7.2.3."""
     from skillwire.protocols.skill_sharing.messages import (  # noqa: PLC0415  # whoever signs does without msgspec
         CustomAuth,
         ParameterDefinition,

@@ -1,24 +1,17 @@
-"""Documents against the schema: everything that is wrong with one, or the value that it spells.
+"""Documents against the schema: every violation, or the value; and the schemas nested in descriptors.
 
-The schema asks for types and for nothing that could be dangerous or wrong beyond them; that is
-:mod:`~skillwire.protocols.skill_sharing.rules`. Spec: SSP §9.3, §8.3.1. Trust: documents are hostile. The schema is
-ours, nothing is fetched for it, and its patterns run in an engine whose time grows with the text only.
+The schema checks types; :mod:`~skillwire.protocols.skill_sharing.rules` checks the rest. The schema is ours, nothing is
+fetched for it, and its patterns run in an engine with linear time. Schemas nested in a descriptor are compiled and
+applied to values, here and by every reader, so they are judged first.
 
-Patterns whose matching may take exponential time in an engine that backtracks.
+Our engine does not backtrack, but readers of what we publish may use one that does, and a pattern such as ``(a+)+$``
+stops it for hours. :func:`may_backtrack` finds a group that repeats without bound and
 
-We match patterns of strangers with an engine that does not. But what we publish or hand on is read by others, and
-a pattern such as ``(a+)+$`` stops them for hours. What is found here is a group that repeats without bound and
-
-- holds something that repeats without bound, unless a separator that nothing else in the group can match tells
-  the rounds apart, as in ``(-[a-z]+)*``; or
+- contains an unbounded repetition, unless a separator that nothing else in the group can match divides the rounds, as
+  in ``(-[a-z]+)*``; or
 - has branches that may begin with the same character, as ``(a|ab)*``.
 
-The test errs to the safe side: some patterns that it names are harmless.
-
-The schemas inside of a descriptor: what an input and the output look like.
-
-They are compiled and run against values, here and by every reader, so they are judged first. Trust: hostile, in a
-document of bounded size and depth.
+Some patterns that it reports are harmless. Spec: SSP §9.3, §8.3.1. Trust: documents are hostile.
 """
 
 from __future__ import annotations
@@ -56,7 +49,7 @@ _MOST_ERRORS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that is wrong: where (a JSON Pointer), what, what should stand there, what does. Spec: SSP §8.3.1."""
+    """One violation: a JSON Pointer, a message, the expected and the actual value. Spec: SSP §8.3.1."""
 
     path: str
     message: str
@@ -77,14 +70,11 @@ class Validation:
 
 
 def validate(document: object, definition: str = "SkillDescriptor") -> Validation:
-    """Return everything that is wrong with ``document``, in the order in which it stands there.
+    """Return every violation in ``document``, in its order. Raises DecodeError for bytes that are not JSON.
 
     Args:
         document: a decoded JSON value, or the bytes of one.
         definition: a key of :data:`~skillwire.protocols.skill_sharing.messages.DEFINITIONS`.
-
-    Raises:
-        DecodeError: bytes that are no JSON.
     """
     value = load_json(document, max_bytes=limits.DESCRIPTOR_BYTES) if isinstance(document, bytes) else document
     errors: list[Violation] = []
@@ -96,11 +86,10 @@ def validate(document: object, definition: str = "SkillDescriptor") -> Validatio
 
 
 def parse(document: object, *, source: str = "descriptor") -> SkillDescriptor:
-    """Return the descriptor that ``document`` spells: a decoded JSON value, or the bytes of one.
+    """Return the descriptor in a decoded JSON value or its bytes.
 
     Raises:
-        DecodeError: bytes that are no JSON.
-        ValidationError: ``VALIDATION_ERROR`` with every error in ``details``.
+        DecodeError: invalid JSON. ValidationError: ``VALIDATION_ERROR`` with every violation in ``details``.
     """
     if isinstance(document, bytes):
         return cast(
@@ -111,11 +100,11 @@ def parse(document: object, *, source: str = "descriptor") -> SkillDescriptor:
 
 
 def parse_as(data: bytes, definition: str, *, max_bytes: int, source: str) -> Any:
-    """Return the message of a definition that ``data`` spells.
+    """Return the message of a definition in ``data``.
 
     Raises:
-        DecodeError: bytes that are no JSON, or more than ``max_bytes`` of them.
-        ValidationError: ``VALIDATION_ERROR`` with every error in ``details``.
+        DecodeError: invalid JSON, or more than ``max_bytes``.
+        ValidationError: ``VALIDATION_ERROR`` with every violation in ``details``.
     """
     quick = parse_plain(data, definition, max_bytes)
     if quick is not None:
@@ -124,13 +113,11 @@ def parse_as(data: bytes, definition: str, *, max_bytes: int, source: str) -> An
 
 
 def parse_plain(data: bytes, definition: str, max_bytes: int) -> Any | None:
-    """Return the message that ``data`` spells, if it is as most are: small, plain, and without fault.
+    """Return the message in ``data`` if it is small, plain and valid; None means that :func:`parse_as` must judge it.
 
-    None is no judgement: :func:`parse_as` gives one.
-
-    The typed decoder is five times as fast as the guarded reader, and does not see a key that stands twice, nor how
-    deep a document is. Without escapes a text is written as it was read, so a second key, or one that the schema does
-    not know, shows as a colon that is missing when the value is written again. So few brackets cannot nest too deep.
+    The typed decoder is five times as fast as the guarded reader, but accepts duplicate keys and any depth. Without
+    escapes a text is encoded as it was read, so a duplicate or unknown key shows as a missing colon when the value is
+    encoded again, and a small number of brackets bounds the depth.
     """
     if len(data) > max_bytes or b"\\" in data or data.count(b"{") + data.count(b"[") > limits.JSON_DEPTH:
         return None
@@ -154,13 +141,10 @@ def serialize(descriptor: SkillDescriptor) -> str:
 
 
 def convert(value: object, definition: str, *, source: str) -> Any:
-    """Return the message that a decoded JSON value spells.
+    """Return the message in a decoded JSON value. Raises ValidationError (``VALIDATION_ERROR``) with every violation.
 
-    Converting accepts what the schema accepts (``tests/property`` shows it), so the slower validator is asked only
-    what is wrong.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` with every error in ``details``.
+    Conversion accepts exactly what the schema accepts (``tests/property`` checks it), so the slower validator only
+    explains failures.
     """
     try:
         return msgspec.convert(value, DEFINITIONS[definition])
@@ -170,7 +154,7 @@ def convert(value: object, definition: str, *, source: str) -> Any:
 
 
 def invalid(definition: str, violations: Sequence[Violation], source: str) -> ValidationError:
-    """Return the error that says what is wrong with a document. Spec: SSP §8.3.1."""
+    """Return the error for an invalid document. Spec: SSP §8.3.1."""
     first = violations[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     return ValidationError(
@@ -296,7 +280,7 @@ _DIALECTS: Final = ("https://json-schema.org/draft/2020-12/schema", "http://json
 
 
 def find_unsafe_keywords(schema: Mapping[str, Any], path: str) -> Iterator[Violation]:
-    """Yield what makes a schema unfit to be used; ``path`` is where it stands."""
+    """Yield the violations that make the schema at ``path`` unsafe."""
     if not schema:
         return
     found = False
@@ -315,9 +299,9 @@ def judge_default(parameter: ParameterDefinition, path: str) -> Iterator[Violati
 
 
 def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
-    """Return the schema that a value of an input has to fit: its type, and what its schema says.
+    """Return the schema of an input's value: its type and its own schema.
 
-    The schema stays the root, since it may refer to its own parts from there.
+    The own schema stays the root, because it may refer to its own parts.
     """
     own = {"type": parameter.type} if parameter.type in TYPES else {}
     schema = parameter.schema or {}

@@ -1,1 +1,1 @@
-"""Skills Protocol: skills listed, described, read and executed through one endpoint that speaks JSON-RPC 2.0."""
+"""Skills Protocol: listing, describing, reading and executing skills through one JSON-RPC 2.0 endpoint."""

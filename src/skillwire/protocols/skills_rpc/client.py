@@ -1,15 +1,9 @@
-"""What a consumer asks of an endpoint of the Skills Protocol: one call, as an exchange.
+"""The client's requests to a Skills Protocol endpoint: any call, and blobs that are too large for one.
 
-:func:`call` makes any call; :mod:`~skillwire.protocols.skills_rpc.codec` reads what the methods give. The credential
-goes to the origin of the endpoint alone, and a redirect to another origin is refused (:mod:`skillwire.wire.fetch`),
-since the request has a body.
-
-Spec: SKP; JSON-RPC 2.0. Trust: every answer is hostile until it was read.
-
-Blobs that are too large for a request or an answer, as they are: ``/blobs`` beside the endpoint **[ours]**.
-
-A server that does not have it answers as to any address that it does not know, and that is told. Spec: specs §4, what
-docs/reference/protocols/skills-rpc.md says of ``/blobs``. Trust: every answer is hostile.
+:mod:`~skillwire.protocols.skills_rpc.codec` reads the results. A credential is sent to the endpoint's origin only, and
+a redirect elsewhere is refused (:mod:`skillwire.wire.fetch`). Large blobs go to ``/blobs`` beside the endpoint
+**[ours]**; a server without it answers as for any unknown path, and the error explains it. Spec: SKP; JSON-RPC 2.0;
+specs §4. Trust: every response is hostile.
 """
 
 from __future__ import annotations
@@ -53,16 +47,16 @@ def call(
     Args:
         endpoint: the URL, such as ``https://example.com/rpc``.
         method: its name.
-        params: its parameters, by name.
+        params: by name.
         authorization: value of the ``Authorization`` header; sent to this origin only.
-        timeout: seconds for the answer. An execution is answered when it has ended.
-        max_bytes: how large the answer may be.
+        timeout: seconds for the response, which for an execution comes at its end.
+        max_bytes: size limit of the response.
 
     Raises:
-        FetchError, TrustError: from the driver; ``HTTP_STATUS``, ``CONTENT_TYPE``; ``AUTH_REQUIRED`` and
+        FetchError, TrustError: from the driver; ``HTTP_STATUS``, ``CONTENT_TYPE``; ``AUTH_REQUIRED``,
             ``PERMISSION_DENIED``.
-        SkillwireError: the error that the endpoint tells.
-        DecodeError, ValidationError: ``RPC_ANSWER`` and others for an answer that is none.
+        SkillwireError: the endpoint's error.
+        DecodeError, ValidationError: ``RPC_ANSWER`` and others for an invalid response.
     """
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     if authorization is not None:
@@ -102,11 +96,11 @@ _TOO_LARGE: Final = 413
 
 
 def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | None = None) -> Flow[CreatedBlob]:
-    """Make a blob of ``content``, of the media type ``kind``.
+    """Create a blob of ``content`` with the media type ``kind``.
 
     Raises:
         FetchError, TrustError: from the driver; ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``.
-        DecodeError: ``LIMIT_SIZE`` when that is too large there, or there is no such place.
+        DecodeError: ``LIMIT_SIZE`` when it is too large, or the server has no ``/blobs``.
         ValidationError: ``RPC_ANSWER``.
     """
     url = str(resolve_url(parse_url(endpoint), "blobs"))
@@ -122,12 +116,7 @@ def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | 
 
 
 def fetch_blob(endpoint: str, blob_id: str, *, authorization: str | None = None) -> Flow[bytes]:
-    """Return the bytes of a blob.
-
-    Raises:
-        FetchError, TrustError: from the driver; as :func:`send_blob`.
-        DecodeError: ``LIMIT_SIZE`` when there is no such place, or the blob is larger than is read.
-    """
+    """Return the bytes of a blob; raises as :func:`send_blob`."""
     url = str(resolve_url(parse_url(endpoint), f"blobs/{quote(blob_id, safe='')}"))
     headers = {"Accept": "*/*", **_credential(authorization)}
     request = HttpRequest(

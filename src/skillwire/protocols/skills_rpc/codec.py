@@ -1,31 +1,21 @@
-"""JSON-RPC 2.0, both ends: bytes to calls and back, requests to bytes and answers back.
+"""JSON-RPC 2.0 for both ends, and the results of the methods.
 
-:func:`decode` reads what a client sent: one request or a batch. Each is a :class:`Call`, or :class:`Refused` when it is
-no request; a batch holds both. Whoever answers goes through them in this order::
+:func:`decode` reads one request or a batch: each part is a :class:`Call`, or :class:`Refused` if it is invalid. A
+server answers in this order::
 
     request = decode(body)                              Single, Batch, or Refused as a whole
     result = method(decode_params(call.params, Params))  whatever the method gives
     encode_result(call.request_id, result)              or encode_error(call.request_id, error)
     join_batch(answers)                                 for a batch
 
-What is a notification is answered with nothing at all, whatever becomes of it; :func:`join_batch` leaves it out.
+A notification has no answer, and :func:`join_batch` omits it. A result is a JSON value, or bytes that are already JSON:
+a list of ten thousand skills is joined from parts encoded once.
 
-A result is a JSON value, or JSON that is written already, as bytes: a list of ten thousand skills is joined from parts
-that were written once, and never written again.
-
-What the text leaves open is settled so **[ours]**: an ``id`` is told with every error that has one that can be told;
-positional parameters are refused, but an empty list is none; a batch is bounded.
-
-Spec: JSON-RPC 2.0 §4 to §6. Trust: the bytes are a stranger's; nothing but the errors that are named escapes, and they
-come back as values where a request is meant.
-
-What the methods give: values to JSON, and, for a client, JSON to values.
-
-Encoding leaves out what is not there. Decoding takes what the text promises, passes over what it does not know, and
-refuses the rest with its place. Texts that people read in a list are bounded and without hidden characters; manifests,
-files and outputs are data and stay as they came.
-
-Spec: SKP; specs §4. Trust: what is decoded is a stranger's; nothing but ``ValidationError`` escapes.
+Our choices where the text is open **[ours]**: every error with a known ``id`` carries it; positional parameters are
+refused, except an empty list; a batch is bounded. Decoders of results require what the text promises, ignore unknown
+fields, and refuse the rest with its place. Text for people is bounded and cleaned of hidden characters; manifests,
+files and outputs are unchanged data. Spec: JSON-RPC 2.0 §4 to §6; SKP; specs §4. Trust: all input is hostile; only the
+named errors are raised, or returned where a request is expected.
 """
 
 from __future__ import annotations
@@ -101,7 +91,7 @@ class Call(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """What is no request, and the error that says why; ``request_id`` is None where it could not be told."""
+    """An invalid request and its error; ``request_id`` is None when unknown."""
 
     error: SkillwireError
     request_id: RequestId = None
@@ -120,12 +110,7 @@ class Batch(NamedTuple):
 
 
 def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Single | Batch | Refused:
-    """Return what ``data`` asks for, or, as :class:`Refused`, why nothing in it can be answered.
-
-    Args:
-        data: the body of a request, or a line.
-        max_bytes: how large it may be.
-    """
+    """Return the requests in ``data``, of at most ``max_bytes``; :class:`Refused` if none can be answered."""
     try:
         document = load_json(data, max_bytes=max_bytes, source="request")
     except DecodeError as error:
@@ -141,7 +126,7 @@ def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Single 
 
 
 def params_type(method: str) -> type[Params]:
-    """Return what ``method`` takes. Raises NotFoundError: ``RPC_METHOD``. Spec: JSON-RPC §5.1."""
+    """Return the parameters of ``method``. Raises NotFoundError (``RPC_METHOD``). Spec: JSON-RPC §5.1."""
     found = METHODS.get(method)
     if found is None:
         fix = f"The methods are {', '.join(METHODS)}."
@@ -150,10 +135,9 @@ def params_type(method: str) -> type[Params]:
 
 
 def decode_params(params: Mapping[str, Any] | list[Any], kind: type[P]) -> P:
-    """Return the parameters of a call.
+    """Return a call's parameters.
 
-    Raises:
-        ValidationError: ``RPC_PARAMS`` with the place, and with what the method takes.
+    Raises ValidationError (``RPC_PARAMS``) with the place and the method's parameters.
     """
     if isinstance(params, list):
         if params:
@@ -174,7 +158,7 @@ def encode_result(request_id: RequestId, result: object) -> bytes:
 
 
 def encode_error(request_id: RequestId, error: SkillwireError) -> bytes:
-    """Return the answer that tells an error. Spec: JSON-RPC §5.1."""
+    """Return the response for an error. Spec: JSON-RPC §5.1."""
     written = msgspec.json.encode(error_object(error))
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (msgspec.json.encode(request_id), written)
 
@@ -186,11 +170,7 @@ def join_batch(answers: Iterable[bytes | None]) -> bytes | None:
 
 
 def encode_request(method: str, params: Params | Mapping[str, Any], request_id: RequestId) -> bytes:
-    """Return the request that calls ``method``.
-
-    Raises:
-        ValidationError: ``RPC_PARAMS`` for parameters that JSON cannot say.
-    """
+    """Return the request that calls ``method``. Raises ValidationError (``RPC_PARAMS``)."""
     document = {"jsonrpc": _VERSION, "id": request_id, "method": method, "params": params}
     try:
         return msgspec.json.encode(document)
@@ -199,20 +179,17 @@ def encode_request(method: str, params: Params | Mapping[str, Any], request_id: 
 
 
 def decode_answer(data: bytes, request_id: RequestId, *, source: str, max_bytes: int) -> Any:
-    """Return the result that an answer holds.
+    """Return the result in a response. Trust: hostile.
 
     Args:
         data: the body.
         request_id: of the call.
         source: the URL of the endpoint.
-        max_bytes: how large it may be.
+        max_bytes: size limit.
 
     Raises:
-        SkillwireError: the error that it tells; see :func:`~skillwire.protocols.skills_rpc.errors.raised_error`.
-        DecodeError: no JSON as we read it.
-        ValidationError: ``RPC_ANSWER`` for what is no answer to this call.
-
-    Trust: the answer is a stranger's.
+        SkillwireError: the endpoint's error; see :func:`~skillwire.protocols.skills_rpc.errors.raised_error`.
+        DecodeError: invalid JSON. ValidationError: ``RPC_ANSWER`` for any other invalid response.
     """
     answer = load_json(data, max_bytes=max_bytes, source=source)
     if not isinstance(answer, dict) or answer.get("jsonrpc") != _VERSION:
@@ -263,7 +240,7 @@ def _bad_params(message: str, pointer: str, kind: type[Params]) -> ValidationErr
 
 
 def _explain(told: str, kind: type[Params]) -> ValidationError:
-    """Return the error for what the decoder says: where, and what may stand there."""
+    """Return the error for the decoder's message: the place, and what is allowed there."""
     match = _WHERE.fullmatch(told)
     what, where = (match["what"], match["where"] or "") if match else (told, "")
     pointer = _STEP.sub(lambda step: f"/{step[1] or step[2]}", where)
@@ -281,7 +258,7 @@ def _explain(told: str, kind: type[Params]) -> ValidationError:
 
 
 def _plain(what: str) -> str:
-    """Return what the decoder says of a value, in words: ``Expected `int` >= 1`` is about a whole number."""
+    """Return the decoder's message in plain words: ``Expected `int` >= 1`` is about a whole number."""
     match = _EXPECTED.fullmatch(what)
     if match is None:
         return f"does not fit: {what[:1].lower()}{what[1:]}"
@@ -303,7 +280,7 @@ _TEXT_LENGTH: Final = 1000
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A result as it stands in JSON."""
+    """A result in its JSON form."""
 
 
 class _Listed(_Wire, frozen=True, kw_only=True):
@@ -386,17 +363,17 @@ def encode_described(skill: DescribedSkill) -> bytes:
 
 
 def encode_file(file: FileContent) -> bytes:
-    """Return a file as JSON; ``encoding`` is said where it is not text."""
+    """Return a file as JSON; ``encoding`` is given if it is not text."""
     return msgspec.json.encode(_File(content=file.content, encoding=file.encoding))
 
 
 def encode_created(blob: CreatedBlob) -> bytes:
-    """Return what is told of a new blob as JSON."""
+    """Return a new blob's facts as JSON."""
     return msgspec.json.encode(blob._asdict())
 
 
 def encode_blob(blob: BlobContent) -> bytes:
-    """Return a part of a blob as JSON; ``truncated`` is always said."""
+    """Return a part of a blob as JSON; ``truncated`` is always given."""
     told = {name: value for name, value in blob._asdict().items() if name != "kind" or value}
     if blob.encoding == "text":
         del told["encoding"]
@@ -418,10 +395,9 @@ def encode_run(run: RunResult) -> bytes:
 
 
 def decode_page(result: object, source: str) -> SkillPage:
-    """Return the page that ``list_skills`` gave; ``source`` is the URL of the endpoint.
+    """Return the page of ``list_skills``; ``source`` is the endpoint's URL.
 
-    Raises:
-        ValidationError: ``RPC_ANSWER``; so do the other decoders.
+    All decoders raise ValidationError (``RPC_ANSWER``).
     """
     page = _convert(result, _Page, source)
     if len(page.skills) > limits.INDEX_ENTRIES:

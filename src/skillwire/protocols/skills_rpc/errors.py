@@ -1,14 +1,10 @@
-"""How the Skills Protocol tells errors: the codes of JSON-RPC, and six of ours.
+"""Errors of the Skills Protocol: the codes of JSON-RPC, and six of ours.
 
-:data:`ERRORS` says what each number means, :data:`NUMBERS` which number an error code of ours gets. An error that has
-no row there is told by its kind, so :func:`number_of` finds a number for each. What the number cannot say stands in
-``data``: our code, the place, what to do, and whether it helps to try again.
-
-What is done about an error here is done by a program that speaks JSON-RPC, so a fix is told where whoever raised the
-error gave one, or :data:`FIXES` has one; the advice of :data:`skillwire.codes.CODES` is for people at a terminal.
-
-An execution that fails is no error of this level, but a result whose ``status`` is ``failed``. Spec: JSON-RPC 2.0 §5.1;
-specs §4.
+:data:`ERRORS` lists the numbers, :data:`NUMBERS` maps our error codes to them; :func:`number_of` finds a number for
+every error, by its kind if its code has no row. ``data`` adds our code, the place, the fix and whether a retry may
+help. The client is a program, so a fix is sent only if the error or :data:`FIXES` has one; the advice of
+:data:`skillwire.codes.CODES` is for people at a terminal. A failed execution is not an error but a result with
+``status`` ``failed``. Spec: JSON-RPC 2.0 §5.1; specs §4.
 """
 
 from __future__ import annotations
@@ -148,14 +144,14 @@ _DATA_BYTES: Final = 4096
 
 
 def number_of(error: SkillwireError) -> int:
-    """Return the number that tells an error of ours."""
+    """Return the number of an error."""
     if error.code in NUMBERS:
         return NUMBERS[error.code]
     return next(_BY_KIND[kind] for kind in type(error).__mro__ if kind in _BY_KIND)
 
 
 def fix_of(error: SkillwireError) -> str | None:
-    """Return what a caller of the protocol does about an error; None where nobody knows."""
+    """Return the fix for a client of the protocol, or None."""
     return error.fix or FIXES.get(error.code)
 
 
@@ -173,13 +169,9 @@ def error_object(error: SkillwireError) -> dict[str, Any]:
 
 
 def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
-    """Return the error that a server's ``error`` tells.
+    """Return the error in a server's ``error`` member; ``source`` is the endpoint's URL.
 
-    Args:
-        told: the member, of which nothing was checked.
-        source: the URL of the endpoint.
-
-    Trust: a stranger's. Its texts are bounded and without hidden characters; nothing in it raises.
+    Trust: hostile. Texts are bounded and cleaned of hidden characters; this never raises.
     """
     number = told.get("code")
     known = number if isinstance(number, int) and number in ERRORS else INTERNAL_ERROR
@@ -203,7 +195,7 @@ def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
 
 
 def _closer_kind(code: str, number: int) -> type[SkillwireError] | None:
-    """Return the kind of error that ``code`` is raised as, where it says more closely what ``number`` says."""
+    """Return the error class of ``code`` if it is more specific than that of ``number``."""
     if code in _CLOSER:
         return _CLOSER[code] if NUMBERS[code] == number else None
     if number != INVALID_PARAMS or code in NUMBERS or code not in CODES:

@@ -1,11 +1,9 @@
-"""The values of the Skills Protocol: what its methods take, and what they give.
+"""The values of the Skills Protocol: parameters and results of its methods.
 
-Parameters are strict: a name that a method does not know is refused, since a model that misspelt one would otherwise
-get an answer to another question. An optional parameter may be ``null``, which is as if it were not there. Results are
-read leniently, because a server of a newer version may say more.
-
-:data:`METHODS` is the protocol's list: each method with the parameters that it takes. Spec: SKP "Discovery Methods";
-specs §4. What no text says is marked **[ours]**.
+Parameters are strict: an unknown name is refused, because a model that misspelt one would get an answer to another
+question. A ``null`` parameter counts as absent. Results are read leniently, since a newer server may add fields.
+:data:`METHODS` maps each method to its parameters. Spec: SKP "Discovery Methods"; specs §4. Additions are marked
+**[ours]**.
 """
 
 from __future__ import annotations
@@ -58,9 +56,9 @@ class ReadSkillFile(Params, frozen=True, kw_only=True):
 
 
 class ExecuteSkill(Params, frozen=True, kw_only=True):
-    """Which skill is executed, and with what.
+    """The skill to execute and its input; ``input_blobs`` are ids of blobs that the code gets as files.
 
-    ``input_blobs`` are ids of blobs, which the code finds as files. Spec: specs §4.
+    Spec: specs §4.
     """
 
     name: str
@@ -77,10 +75,10 @@ class RunLimits(Params, frozen=True, kw_only=True):
 
 
 class RunCode(Params, frozen=True, kw_only=True):
-    """Which code is run, and with what.
+    """The code to run and its input.
 
-    ``entrypoint`` is the function that is called with ``args``; ``mount_skills`` are dotted names of skills whose files
-    the code finds. Spec: specs §4.
+    ``entrypoint`` is the function called with ``args``; ``mount_skills`` are dotted names of skills whose files the
+    code can read. Spec: specs §4.
     """
 
     code: str
@@ -143,15 +141,15 @@ class RunError(NamedTuple):
 
 
 class RunResult(NamedTuple):
-    """What came of an execution. Spec: specs §4, "run".
+    """The result of an execution. Spec: specs §4, "run".
 
     Args:
-        status: ``completed`` or ``failed``; the second is a result all the same, and no error of JSON-RPC.
-        run_id: by which the execution can be found again.
+        status: ``completed`` or ``failed``; a failure is a result too, not a JSON-RPC error.
+        run_id: id of the execution.
         summary: one sentence for a model.
-        output: any JSON value; not there when it failed.
-        output_blobs: what the run left.
-        logs_preview: the end of what it printed.
+        output: any JSON value; absent after a failure.
+        output_blobs: files that the run left.
+        logs_preview: the end of the printed text.
         error: why it failed.
     """
 
@@ -190,7 +188,7 @@ class DescribedSkill(NamedTuple):
 
 
 class FileContent(NamedTuple):
-    """A file of a skill, as it stands in JSON."""
+    """A file of a skill in its JSON form."""
 
     content: str
     encoding: Encoding = "text"

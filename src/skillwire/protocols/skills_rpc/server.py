@@ -1,48 +1,20 @@
-"""Cursors of ``list_skills``: after which name the next page begins, and in which namespace.
+"""What a server answers for the Skills Protocol: lists, descriptions and files of skills.
 
-A cursor says a name, not a number, so that pages neither repeat nor pass over a skill when others are published or
-removed between them; the name itself may be gone. It holds ``namespace/name``; one that somebody made up leads to a
-page that may be asked for without it.
+A :class:`SkillsRpc` is made from a :class:`SkillIndex` already reduced to what the caller may see. A skill that the
+caller may see but not use is listed and described from the catalog; its files are refused. A hidden skill is answered
+like an absent one. Methods take parameters and return JSON bytes; only ``read_blob`` may block.
 
-Spec: SKP ``list_skills``, "Pagination cursor from a previous response". Trust: a cursor is a stranger's.
+A list is sorted by dotted name and encoded once, in one text per level of detail with each skill's end, so a page costs
+only its sending: 10,000 skills take 4 MiB, and no skill values are kept. An index of fewer skills shares the text of a
+larger one and holds numbers. A namespace is a prefix (``salesforce`` and ``salesforce.leads`` both contain
+``salesforce.leads.sync``), so it is one range of the sorted names, found by bisection. A cursor holds
+``namespace/name``, a name and not a number, so pages neither repeat nor skip a skill when others come and go; a forged
+one only reaches pages that need no cursor.
 
-The skill ``skills.protocol.guide``, which teaches a model to use an endpoint of this protocol.
-
-It lies in this package as the folder of a skill, and is prepared as any other. Every endpoint knows it by its name,
-whatever is published there; a published skill of that name takes its place. Spec: specs §4, "every runtime ships the
-instruction skill".
-
-The skills of an audience as ``list_skills`` tells them: sorted by dotted name, written once.
-
-A page of a list is a part of a text that was written when the index was made, so that it costs what sending it costs.
-The text lies in one piece for each level of detail, with the place at which each skill ends: 10,000 skills take 4 MiB,
-and no value of any of them is kept. The index of a narrower audience shares the text of a wider one; it holds the
-numbers of its skills.
-
-A namespace is a prefix: ``salesforce`` holds ``salesforce.leads.sync``, and so does ``salesforce.leads``. In the order
-of dotted names each namespace is one range, which is found by bisection.
-
-Spec: SKP ``list_skills``, "deterministically sorted"; specs §0.
-
-The manifest that ``describe_skill`` gives: what ``skill.toml`` says, with what it leaves to defaults.
-
-A skill without a ``skill.toml`` has the same shape: the fields that the Skills Protocol wants are always there, first
-and in its order. What follows is the document as it was read. To those who may know of a skill and not use it, the
-manifest tells what the catalog holds and nothing of the folder.
-
-Spec: SKP ``describe_skill``, "Parsed skill.toml as JSON"; specs §0, §4.
-
-What we answer for the Skills Protocol: lists, descriptions and files of skills; no executions, which take time.
-
-:class:`SkillsRpc` is made of an :class:`~skillwire.protocols.skills_rpc.server.SkillIndex` that was already narrowed to
-its audience. A skill that the audience may know of and not use is listed and described with what the catalog tells;
-its files are refused. One that it may not know of is not there: no answer tells the two apart.
-
-Each method takes its parameters and gives JSON, as bytes. Nothing here waits but ``read_blob``, which a server calls
-in a thread, or not, as it sees fit.
-
-Spec: SKP; specs §4. Trust: parameters are a stranger's. A path is judged before anything is looked for, and what it
-names is looked for among the files of the skill alone, by their digests: no path of a file system is ever made of it.
+A described manifest always has the protocol's fields first and in order, with defaults; the document follows as read.
+The skill ``skills.protocol.guide`` teaches a model to use an endpoint. It is a skill folder in this package, known at
+every endpoint unless a published skill has its name. Spec: SKP; specs §0, §4. Trust: parameters are hostile. A path is
+checked, then looked up among the skill's own files; it never becomes a file-system path.
 """
 
 from __future__ import annotations
@@ -86,15 +58,7 @@ def encode_cursor(namespace: str | None, last: str) -> str:
 
 
 def decode_cursor(cursor: str, namespace: str | None) -> str:
-    """Return the name behind which the page begins.
-
-    Args:
-        cursor: as a client gave it.
-        namespace: that of the list that it asks for.
-
-    Raises:
-        UsageError: ``CURSOR`` for what is none, or one of another namespace.
-    """
+    """Return the name before the page. Raises UsageError (``CURSOR``), also for a cursor of another namespace."""
     try:
         of, slash, last = unseal(cursor, limits.RPC_CURSOR_LENGTH).decode().partition("/")
     except UnicodeDecodeError:
@@ -176,17 +140,17 @@ class IndexTexts(NamedTuple):
 
 
 class SkillIndex:
-    """The skills of an audience, listed; immutable.
+    """The listed skills of a caller; immutable.
 
-    Making one of a whole catalog takes 0.1 s for 10,000 skills, one ``within`` it 3 ms.
+    Indexing a catalog of 10,000 skills takes 0.1 s, a part ``within`` it 3 ms.
 
     Args:
-        skills: name in the catalog → skill; a skill is looked up in it when it is asked for.
-        within: an index that holds all of them, whose text is shared.
+        skills: by name in the catalog; a skill is looked up on demand.
+        within: an index that contains all of them and shares its text.
 
     Attributes:
-        written: what it shares with others.
-        numbers: its skills among those that are written, in order.
+        written: the shared text.
+        numbers: its skills among those in the text, in order.
     """
 
     def __init__(self, skills: Mapping[str, Skill], within: SkillIndex | None = None) -> None:
@@ -209,7 +173,7 @@ class SkillIndex:
         return self.skills.get(self.written.catalog[self.numbers[place]])
 
     def page(self, asked: ListSkills) -> bytes:
-        """Return the page that is asked for, as JSON. Raises UsageError (``CURSOR``)."""
+        """Return the requested page as JSON. Raises UsageError (``CURSOR``)."""
         start, stop = self._range(asked.namespace)
         if asked.cursor is not None:
             start = max(
@@ -241,7 +205,7 @@ class SkillIndex:
 
 
 def list_entry(skill: Skill) -> ListedSkill:
-    """Return what a list tells of a skill. Spec: SKP ``list_skills``."""
+    """Return a skill's entry in a list. Spec: SKP ``list_skills``."""
     return ListedSkill(dotted_name(skill), skill.version, skill.description, namespace_of(skill), skill.kind)
 
 
@@ -253,7 +217,7 @@ def dotted_name(skill: Skill) -> str:
 
 
 def namespace_of(skill: Skill) -> str:
-    """Return the namespace that groups a skill: what it says, else the first part of its dotted name."""
+    """Return the namespace of a skill: as stated, else the first part of its dotted name."""
     said = skill.identifiers.namespace if skill.identifiers is not None else ""
     return said or dotted_name(skill).partition(_DOT)[0]
 
@@ -274,17 +238,16 @@ def _fragments(skill: Skill) -> tuple[bytes, bytes]:
 
 
 def full_manifest(skill: Skill, skill_toml: bytes | None) -> dict[str, Any]:
-    """Return the manifest of a skill; ``skill_toml`` is that file, None where the folder has none.
+    """Return the manifest of a skill; ``skill_toml`` is that file's content or None.
 
-    Raises:
-        DecodeError: a ``skill.toml`` that cannot be read, which is never published.
+    Raises DecodeError for an unreadable ``skill.toml``, which is never published.
     """
     document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
     return {**_head(skill), **document}
 
 
 def known_manifest(skill: Skill) -> dict[str, Any]:
-    """Return the manifest that the catalog alone tells."""
+    """Return the manifest that the catalog alone provides."""
     facts = skill.sharing
     manifest = {**_head(skill), "access": skill.access.value}
     if facts is not None and facts.inputs:
@@ -296,7 +259,7 @@ def known_manifest(skill: Skill) -> dict[str, Any]:
 
 
 def known_frontmatter(skill: Skill) -> dict[str, Any]:
-    """Return as much of the frontmatter as every list tells."""
+    """Return the part of the frontmatter that lists contain."""
     return {"name": skill.name, "description": skill.description}
 
 
@@ -326,12 +289,12 @@ class _Found(NamedTuple):
 
 
 class SkillsRpc:
-    """The skills of one audience, told by the methods of the protocol.
+    """The protocol's methods for the skills of one caller.
 
     Args:
-        index: what it may know of.
+        index: what it may see.
         usable: names in the catalog of what it may read and execute.
-        read_blob: gives the bytes of a file by its digest; None where they are lost.
+        read_blob: returns the bytes of a file by its digest, or None.
     """
 
     def __init__(self, index: SkillIndex, usable: Container[str], read_blob: Callable[[Digest], bytes | None]) -> None:
@@ -344,7 +307,7 @@ class SkillsRpc:
         return self._index.page(params)
 
     def describe_skill(self, params: DescribeSkill) -> bytes:
-        """Return the manifest of a skill, and its SKILL.md as far as it is asked for. Spec: SKP ``describe_skill``.
+        """Return the manifest of a skill, and its SKILL.md if requested. Spec: SKP ``describe_skill``.
 
         Raises:
             NotFoundError: ``SKILL_NOT_FOUND``.
@@ -370,7 +333,7 @@ class SkillsRpc:
         Raises:
             TrustError: a ``PATH_...`` code; ``PERMISSION_DENIED``.
             NotFoundError: ``SKILL_NOT_FOUND``, ``FILE_NOT_FOUND``.
-            ValidationError: ``ENCODING`` for a file that is no text, ``LIMIT_SIZE``.
+            ValidationError: ``ENCODING`` for a file that is not text, ``LIMIT_SIZE``.
         """
         path = _judged(params.path)
         found = self._find(params.name, params.version)
@@ -390,11 +353,9 @@ class SkillsRpc:
         return msgspec.json.encode({"content": content.decode()})
 
     def usable(self, name: str, version: str | None = None) -> Skill:
-        """Return a skill that is to be executed, or shown to code.
+        """Return a skill to be executed or mounted.
 
-        Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``.
-            TrustError: ``PERMISSION_DENIED``.
+        Raises NotFoundError (``SKILL_NOT_FOUND``), TrustError (``PERMISSION_DENIED``).
         """
         found = self._find(name, version)
         if not found.is_usable:

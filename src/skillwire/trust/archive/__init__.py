@@ -1,9 +1,8 @@
 """The strict archive reader: bytes to a plan in memory, and the plan to a folder.
 
-:func:`read_archive` looks at the first bytes, reads the one format they announce (:mod:`.tar` inside
-:mod:`.gzip_member`, or :mod:`.zip`) into entries, and :mod:`.plan` turns the entries into files. Nothing is
-written before the whole archive has been read and found good; then :func:`unpack` writes the plan aside
-and renames it into place. See ``docs/topics/archives.md``.
+:func:`read_archive` detects the format, reads it (:mod:`.tar` inside :mod:`.gzip`, or :mod:`.zip`) into entries, and
+:mod:`.plan` turns the entries into files. :func:`unpack` writes a plan only after the whole archive was read and
+accepted. See ``docs/topics/archives.md``.
 """
 
 from skillwire.trust.archive.plan import ArchivePlan, plan_files

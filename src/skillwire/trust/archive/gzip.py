@@ -1,9 +1,8 @@
-"""Inflating a hostile stream: never more than was allowed, never two copies of it.
+"""A gzip file of exactly one member, inflated within bounds. Spec: RFC 1952.
 
-A gzip file of exactly one member, with nothing before, between or behind. Spec: RFC 1952.
-
-The format allows several members one after another, and readers differ: some stop at the first, some go
-on, some skip zeros in between. So one archive could be two skills, and only the plain form passes.
+The format allows several members, and readers differ: some stop at the first, some continue, some skip zeros between.
+So one archive could be two skills, and only the plain form is accepted: nothing before, between or after. Inflating a
+hostile stream never exceeds its limit and never holds two copies.
 """
 
 from __future__ import annotations
@@ -22,20 +21,10 @@ _OUTPUT_BYTES: Final = 256 * 1024
 
 
 def inflate(source: memoryview, limit: int) -> tuple[bytes | bytearray, int]:
-    """Inflate the raw deflate stream that ``source`` begins with.
+    """Inflate the raw deflate stream that ``source`` begins with; return the result and the bytes that the stream took.
 
-    Args:
-        source: the stream, and whatever follows it.
-        limit: how many bytes the result may have.
-
-    Returns:
-        The result, and how many bytes of ``source`` the stream took. Inflating stops beyond ``limit``, so
-        a result that is longer (by one byte) means that the stream goes on.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED`` when the stream is broken or ends too early.
-
-    Trust: memory is bounded by ``limit`` and two small buffers, whatever ``source`` says.
+    Inflating stops at one byte beyond ``limit``, which the caller sees in the result's length. Raises DecodeError
+    (``ARCHIVE_MALFORMED``). Trust: memory is bounded by ``limit`` and two small buffers.
     """
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     result = bytearray()
@@ -76,14 +65,11 @@ _HEADER_CRC, _EXTRA, _NAME, _COMMENT, _RESERVED = 0x02, 0x04, 0x08, 0x10, 0xE0
 
 
 def read_gzip(content: bytes) -> bytes | bytearray:
-    """Return what the one member of ``content`` holds.
+    """Return the content of the one member. Trust: inflating stops at the bounds on size and ratio.
 
     Raises:
         DecodeError: ``ARCHIVE_MALFORMED``.
-        TrustError: ``ARCHIVE_HEADER_SIZE``, ``ARCHIVE_TOTAL_SIZE``, ``ARCHIVE_RATIO`` or
-            ``ARCHIVE_TRAILING_DATA``.
-
-    Trust: inflating stops at the bound on size or ratio, whatever the trailer says.
+        TrustError: ``ARCHIVE_HEADER_SIZE``, ``ARCHIVE_TOTAL_SIZE``, ``ARCHIVE_RATIO`` or ``ARCHIVE_TRAILING_DATA``.
     """
     start = _header_size(content)
     plausible = plausible_size(len(content))

@@ -1,21 +1,11 @@
-"""What the two formats have in common: an entry, the reading of its name, and the first bounds.
+"""The plan of an unpacking: the files that will exist, decided before the first one is written.
 
-An archive's entries as a tree in memory, and links followed in it.
-
-Links are followed as the system would: component by component, a link met on the way followed in turn,
-``..`` going to the parent of where the walk *is*. So a chain of links of which none escapes as text, but
-all of them together do, is seen. What one link leads to is found once and remembered, so that links which
-name each other many times cost no more than links which do not.
-
-The plan of an unpacking: which files there will be, decided before the first one is written.
-
-The entries of an archive are put into a tree in memory. No two may meet in one place, as
-:func:`skillwire.trust.paths.collision_key` sees places, and none may stand below a link. Then every link is
-followed inside that tree, as the system would follow it, and is planned as a copy of what it leads to: a
-copy cannot be turned to point elsewhere later, and works on systems without links. So a plan has files and
-nothing else; folders are implied, and one without files vanishes.
-
-Spec: ASD Archive Structure, Archive Safety.
+Entries of either format are put into a tree in memory. No two may have the same
+:func:`~skillwire.trust.paths.collision_key`, and none may be below a link. Then every link is followed inside the tree
+as a system would: component by component, links on the way in turn, ``..`` to the parent of the current folder. So a
+chain of links that escapes only as a whole is detected. Each link is resolved once, so links that name each other many
+times cost no more. A link becomes a copy of its target, which cannot be redirected later and works on systems without
+links. A plan contains only files; folders are implied. Spec: ASD Archive Structure, Archive Safety.
 """
 
 from __future__ import annotations
@@ -32,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """One member of an archive, its name checked, its link not yet followed.
+    """One member of an archive with a checked name; its link is not yet followed.
 
     Args:
         path: as :func:`skillwire.trust.paths.check_path` returns it; empty for the root folder itself.
-        content: of a file; a view of bytes that the archive's reader holds.
-        target: of a link, as it stands in the archive.
+        content: of a file; a view of the archive reader's bytes.
+        target: of a link, as in the archive.
     """
 
     kind: Literal["file", "folder", "symlink", "hardlink"]
@@ -48,10 +38,9 @@ class Entry(NamedTuple):
 
 
 def entry_path(name: bytes, *, folder: bool) -> str:
-    """Return the path of an entry: one leading ``./``, and the final ``/`` of a folder, are no part of it.
+    """Return the path of an entry without a leading ``./`` and a folder's final ``/``.
 
-    Raises:
-        TrustError: the codes of :func:`skillwire.trust.paths.check_path`.
+    Raises TrustError as :func:`skillwire.trust.paths.check_path` does.
     """
     if folder and name in {b".", b"./"}:
         return ""
@@ -67,11 +56,7 @@ def plausible_size(archive_size: int) -> int:
 
 
 def check_file_size(size: int, name: str | bytes) -> None:
-    """Refuse a file that says it is larger than a file may be, before anything is made for it.
-
-    Raises:
-        TrustError: ``ARCHIVE_FILE_SIZE``.
-    """
+    """Refuse a file whose declared size is too large. Raises TrustError (``ARCHIVE_FILE_SIZE``)."""
     if size > limits.ARCHIVE_FILE_BYTES:
         raise TrustError("ARCHIVE_FILE_SIZE", f"{show(name)} has {size} bytes, at most {limits.ARCHIVE_FILE_BYTES}")
 
@@ -82,7 +67,7 @@ def malformed(message: str) -> DecodeError:
 
 
 class Link:
-    """A symbolic or hard link, where it stands, and what it was found to lead to."""
+    """A symbolic or hard link, its place, and its resolved target."""
 
     __slots__ = ("folder", "found", "hard", "path", "target")
 
@@ -109,10 +94,9 @@ class Tree:
         self._folders = {"": self.root}
 
     def add(self, entry: Entry) -> None:
-        """Put ``entry`` in its place, and the folders above it.
+        """Put ``entry`` in its place and make the folders above it.
 
-        Raises:
-            TrustError: ``PATH_COLLISION`` or ``LINK_THROUGH``.
+        Raises TrustError (``PATH_COLLISION``, ``LINK_THROUGH``).
         """
         if entry.kind == "folder":
             self._folder(entry.path)
@@ -149,9 +133,7 @@ class Tree:
     def resolve(self, link: Link, hops: int = 0) -> Folder | FileContent:
         """Return the folder or file that ``link`` leads to.
 
-        Raises:
-            TrustError: ``LINK_ESCAPE``, ``LINK_DANGLING``, ``LINK_LOOP``, ``LINK_THROUGH``,
-                ``PATH_TOO_LONG``, ``PATH_WINDOWS`` or ``PATH_INVALID``.
+        Raises TrustError: ``LINK_ESCAPE``, ``LINK_DANGLING``, ``LINK_LOOP``, ``LINK_THROUGH``, or a ``PATH_...`` code.
         """
         if link.found is None:
             if hops > limits.ARCHIVE_LINK_HOPS:
@@ -225,13 +207,12 @@ class ArchivePlan(NamedTuple):
 def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
     """Return the plan of an archive's entries.
 
+    Trust: entries are hostile; copies of links count against the same bounds as files, and linked folders are walked at
+    most as often as entries are allowed.
+
     Raises:
         ValidationError: ``NO_SKILL_MD``.
-        TrustError: ``ARCHIVE_ENTRIES``, ``ARCHIVE_TOTAL_SIZE``, ``PATH_COLLISION`` or a code that begins
-            with ``LINK_``.
-
-    Trust: ``entries`` come from a hostile archive; copies of links count against the same bounds as files,
-    and folders that links lead to are walked at most as often as there may be entries.
+        TrustError: ``ARCHIVE_ENTRIES``, ``ARCHIVE_TOTAL_SIZE``, ``PATH_COLLISION`` or a ``LINK_...`` code.
     """
     tree = Tree()
     budget = _Budget()
@@ -245,11 +226,7 @@ def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
 
 
 def plan_files(files: Iterable[FileContent]) -> ArchivePlan:
-    """Return the plan of files that came one by one, or from a folder, under the same rules.
-
-    Raises:
-        ValidationError, TrustError: as :func:`plan_entries`, and the codes of paths.
-    """
+    """Return the plan of single files under the same rules. Raises as :func:`plan_entries`, and the codes of paths."""
     return plan_entries(map(_file_entry, files))
 
 
@@ -277,9 +254,9 @@ class _Budget:
 def _files_below(
     folder: Folder, prefix: str, trail: tuple[Folder, ...], tree: Tree, budget: _Budget, *, copied: bool = False
 ) -> Iterable[FileContent]:
-    """Yield the files below ``folder``, links replaced by what they lead to.
+    """Yield the files below ``folder`` with links replaced by their targets.
 
-    ``trail`` are the folders that are being walked: to enter one of them again would never end.
+    ``trail`` are the folders being walked: entering one of them again would never end.
     """
     for name, node in folder.children.values():
         path = prefix + name

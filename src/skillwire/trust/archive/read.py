@@ -1,4 +1,4 @@
-"""From the bytes of an archive to its plan: the format is found in the bytes, and must be the stated one."""
+"""From the bytes of an archive to its plan: the format is detected and must be the stated one."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ ArchiveFormat = Literal["tar.gz", "zip"]
 
 
 def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None) -> ArchivePlan:
-    """Return the files of an archive, all rules checked, nothing written.
+    """Return the files of an archive with all rules checked and nothing written.
 
     Args:
         content: the whole archive, its digest already verified.
-        expected_format: what the server's ``Content-Type`` or the URL's extension says, if anything.
+        expected_format: from the ``Content-Type`` or the URL's extension, if any.
 
     Returns:
-        A plan whose contents are views of at most one buffer: keep it no longer than needed.
+        A plan whose contents are views of at most one buffer: keep it only as long as needed.
 
     Raises:
         DecodeError: ``ARCHIVE_MALFORMED``, ``ARCHIVE_UNSUPPORTED_METHOD`` or ``ARCHIVE_ENCRYPTED``.
         ValidationError: ``NO_SKILL_MD``.
-        TrustError: any other code that begins with ``ARCHIVE_``, ``PATH_`` or ``LINK_``.
+        TrustError: any other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` code.
 
-    Spec: ASD Archive Structure, Archive Safety.
-    Trust: ``content`` is hostile; memory and time are bounded by the ``ARCHIVE_`` rows of
-    :mod:`skillwire.limits`.
+    Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; the ``ARCHIVE_`` rows of
+    :mod:`skillwire.limits` bound memory and time.
     """
     if len(content) > limits.ARCHIVE_BYTES:
         raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")

@@ -1,19 +1,14 @@
-"""The records of a PAX extended header: ``LENGTH KEY=VALUE`` and a line feed. Spec: POSIX.1 pax.
+"""The tar format, as POSIX (ustar, pax) and GNU write it, read strictly.
 
-An extended header may overrule an entry's name, link target and size. The length of a record counts its
-own digits, and readers that trust it lose step; the size may contradict the header's, and readers that
-believe one lose step with readers that believe the other. So each length must fit exactly, each key that
-matters may stand once, and a size must repeat what the header says.
+A tar is a run of 512-byte blocks: a header, the content padded to a block, the next header; two blocks of zeros end it.
+Extension headers precede their entry: a PAX one (``x``), or GNU's long name (``L``) and long link (``K``). Most attacks
+make two readers disagree on block boundaries, so that one takes a file's content for headers. Here each number has one
+form, extension headers of different kinds do not mix, only zeros follow the end, and a header that is neither ustar nor
+GNU is refused.
 
-The tar format, as POSIX (ustar, pax) and GNU write it, read strictly.
-
-A tar is a run of 512-byte blocks: a header, the content padded to a block, the next header; two blocks of
-zeros end it. Extension headers stand before the entry that they speak of: a PAX one (``x``), or GNU's long
-name (``L``) and long link (``K``). Most attacks make two readers lose step, so that one of them takes a
-file's content for headers. Here each number has one form, no two extension headers of different kinds
-meet, nothing but zeros follows the end, and a header that is neither ustar nor GNU is refused.
-
-Owners, times, device numbers and extended attributes are never read.
+A PAX header consists of records ``LENGTH KEY=VALUE`` and a line feed, and may override an entry's name, link target and
+size. So each length must fit exactly, each relevant key may occur once, and a size must repeat the header's. Owners,
+times, device numbers and extended attributes are never read. Spec: POSIX.1 pax.
 """
 
 from __future__ import annotations
@@ -41,13 +36,9 @@ _MEANINGFUL: Final = frozenset({b"path", b"linkpath", b"size", b"hdrcharset", b"
 
 
 def read_extended(data: bytes) -> Mapping[bytes, bytes]:
-    """Return ``path``, ``linkpath`` and ``size`` of an extended header, as far as it has them.
+    """Return ``path``, ``linkpath`` and ``size`` of an extended header, where present; other keys are ignored.
 
-    What else it says (times, owners, attributes, comments) is passed over.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED``.
-        TrustError: ``ARCHIVE_ENTRY_TYPE`` for a sparse file.
+    Raises DecodeError (``ARCHIVE_MALFORMED``), TrustError (``ARCHIVE_ENTRY_TYPE``) for a sparse file.
     """
     known: dict[bytes, bytes] = {}
     for key, value in _records(data):
@@ -66,10 +57,9 @@ def read_extended(data: bytes) -> Mapping[bytes, bytes]:
 
 
 def check_global(data: bytes) -> None:
-    """Refuse a global header that changes the entries after it; ``git archive`` writes a harmless one.
+    """Refuse a global header that changes later entries; ``git archive`` writes a harmless one.
 
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED``.
+    Raises DecodeError (``ARCHIVE_MALFORMED``).
     """
     for key, _ in _records(data):
         if key in _MEANINGFUL or key.startswith(_SPARSE):
@@ -111,14 +101,12 @@ class _Header(NamedTuple):
 
 
 def read_tar(stream: bytes | bytearray) -> Iterator[Entry]:
-    """Yield the entries of an inflated tar.
+    """Yield the entries of an inflated tar. Trust: a size is used only after it is seen to lie inside ``stream``.
 
     Raises:
         DecodeError: ``ARCHIVE_MALFORMED``.
-        TrustError: ``ARCHIVE_TRAILING_DATA``, ``ARCHIVE_ENTRY_TYPE``, ``ARCHIVE_FILE_SIZE``,
-            ``ARCHIVE_HEADER_SIZE``, or the codes of paths.
-
-    Trust: no size is believed before it is seen to lie inside ``stream``.
+        TrustError: ``ARCHIVE_TRAILING_DATA``, ``ARCHIVE_ENTRY_TYPE``, ``ARCHIVE_FILE_SIZE``, ``ARCHIVE_HEADER_SIZE``,
+            or the codes of paths.
     """
     view = memoryview(stream).toreadonly()
     extension: dict[bytes, bytes] = {}

@@ -1,14 +1,11 @@
-"""Writing a plan to the disk, so that it is there whole or not at all.
+"""Writing a plan to the disk as a whole or not at all.
 
-The files are written into a staging folder beside the destination, open to the user alone, and the
-finished folder is renamed into place. Every folder is made and entered, and every file is created, by name
-inside a folder that is already open, never following a link and never opening what exists: whatever
-somebody does to the surroundings meanwhile, nothing can be written elsewhere. A failure, or an interrupt,
-removes the staging folder.
+Files are written into a staging folder beside the destination, open to the user only, which is then renamed into place.
+Every folder is entered and every file created by name inside an open folder, without following a link or opening an
+existing file. So no concurrent change can redirect a write. A failure or interrupt removes the staging folder.
 
-Modes are asked for as 0755 for folders and executable files and 0644 for the rest, and the user's umask
-has the last word, as for any file that the user makes. Nothing is flushed to the device: after a power cut
-``skillwire verify`` tells what is missing.
+Modes are 0755 for folders and executable files and 0644 for others, reduced by the user's umask. Nothing is synced:
+after a power failure ``skillwire verify`` reports what is missing.
 """
 
 from __future__ import annotations
@@ -38,11 +35,10 @@ def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path) -> None
 
     Args:
         plan: from :func:`skillwire.trust.archive.read_archive`, or files, which are planned first.
-        destination: a folder that is not there yet, in a folder that is.
+        destination: a new folder in an existing one.
 
     Raises:
-        ConflictError: ``DESTINATION_EXISTS``.
-        StorageError: ``STORAGE`` when the disk or its permissions refuse.
+        ConflictError: ``DESTINATION_EXISTS``. StorageError: ``STORAGE``.
         ValidationError, TrustError: as :func:`skillwire.trust.archive.plan_files`.
     """
     plan = plan if isinstance(plan, ArchivePlan) else plan_files(plan)

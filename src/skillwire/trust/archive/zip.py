@@ -1,19 +1,12 @@
-"""The extra fields of a zip entry, as far as they change what the entry is. Spec: APPNOTE 4.5, 4.6.9.
+"""The zip format, read strictly: the directory, the local headers, and the extra fields that matter.
 
-Two matter: the 64-bit sizes, and the Unicode path, which some readers prefer to the name. Whatever else
-there is (times, owners, alignment) is passed over, once it is seen to be well-formed.
+A reader may search the end of a zip in different ways and find different directories. Here every byte has one meaning:
+the end record ends the file, the directory ends where the end record (or its 64-bit form) begins, and the files' data
+fill everything before, in the order of their offsets: no overlap, gap or prefix. Each file is described in the
+directory and before its data; both must agree, as must the descriptors after streamed data.
 
-The directory of a zip: the end record, its 64-bit form, and the central entries. Spec: APPNOTE 4.3, 4.4.
-
-A zip is found from its end, so a reader may look for the end in different ways and find different
-directories. Here every byte has one meaning: the end record ends the file, the directory ends where the
-end record (or its 64-bit form) begins, and :mod:`.zip` proves that the files' data fill everything before.
-
-The files of a zip, after its directory and its local headers have been seen to agree. Spec: APPNOTE 4.3.
-
-Each file is described twice, in the directory and in front of its data, and readers believe one or the
-other. Here both must say the same, the descriptors behind streamed data too, and the entries in the order
-of their offsets must fill the file from its first byte to the directory: no overlap, no gap, no prefix.
+Of the extra fields two matter: the 64-bit sizes, and the Unicode path, which some readers prefer to the name. The
+others must be well-formed and are ignored. Spec: APPNOTE 4.3 to 4.6.9.
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ _FULL: Final = 0xFFFFFFFF
 
 
 def read_extra(extra: bytes) -> Mapping[int, bytes]:
-    """Return the extra fields by id. Raises DecodeError: ``ARCHIVE_MALFORMED`` when one is cut off or stands twice."""
+    """Return the extra fields by id. Raises DecodeError (``ARCHIVE_MALFORMED``) for a cut or repeated field."""
     fields: dict[int, bytes] = {}
     position = 0
     while position < len(extra):
@@ -59,10 +52,8 @@ def read_extra(extra: bytes) -> Mapping[int, bytes]:
 def read_zip64(field: bytes | None, values: Sequence[int]) -> Sequence[int]:
     """Return ``values`` with each one that is full replaced by its 64-bit form, in their order.
 
-    Where none is full the field may repeat them all, as Python before 3.11.4 writes it: both readings agree.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED`` unless the field has exactly the values that are full.
+    If none is full the field may repeat them all, as Python before 3.11.4 writes it. Raises DecodeError
+    (``ARCHIVE_MALFORMED``) unless the field has exactly the expected values.
     """
     full = [number for number, value in enumerate(values) if value == _FULL]
     if not full and field == struct.pack(f"<{len(values)}Q", *values):
@@ -78,7 +69,7 @@ def read_zip64(field: bytes | None, values: Sequence[int]) -> Sequence[int]:
 
 
 def check_unicode_path(extra: Mapping[int, bytes], name: bytes) -> None:
-    """Refuse a Unicode path that is another one than the name. Raises DecodeError (``ARCHIVE_MALFORMED``)."""
+    """Refuse a Unicode path that differs from the name. Raises DecodeError (``ARCHIVE_MALFORMED``)."""
     field = extra.get(_UNICODE_PATH)
     if field is not None and field != _UNICODE_PATH_HEAD.pack(1, zlib.crc32(name)) + name:
         raise malformed("the Unicode path of an entry is another one than its name")
@@ -97,7 +88,7 @@ _COMMENT_BYTES: Final = 0xFFFF
 
 
 class CentralEntry(NamedTuple):
-    """What the directory says of one file. ``host`` is the system of ``attributes`` (APPNOTE 4.4.2)."""
+    """A file's entry in the directory. ``host`` is the system of ``attributes`` (APPNOTE 4.4.2)."""
 
     name: bytes
     host: int
@@ -126,9 +117,7 @@ class _End(NamedTuple):
 def read_directory(content: bytes) -> Directory:
     """Return the one directory of ``content``.
 
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED``.
-        TrustError: ``ARCHIVE_ENTRIES``.
+    Raises DecodeError (``ARCHIVE_MALFORMED``), TrustError (``ARCHIVE_ENTRIES``).
     """
     position = content.rfind(_END_MAGIC, max(0, len(content) - _END.size - _COMMENT_BYTES))
     if position < 0 or len(content) - position < _END.size:
@@ -151,7 +140,7 @@ def read_directory(content: bytes) -> Directory:
 
 
 def _read_end64(content: bytes, position: int, end: _End) -> tuple[int, _End]:
-    """Return where the 64-bit end record begins, and what it says, which the plain one must not contradict."""
+    """Return the position and contents of the 64-bit end record, which the plain one must not contradict."""
     _, disk, offset, disks = _LOCATOR.unpack_from(content, position)
     if disk or disks != 1 or offset + _END64.size != position:
         raise malformed("the zip's 64-bit end record is not in front of its locator")
@@ -209,13 +198,13 @@ _OWNER_EXECUTES: Final = 0o100
 def read_zip(content: bytes) -> Iterator[Entry]:
     """Yield the entries of a zip, in the order of its directory.
 
+    Trust: all bounds are checked against declared sizes before the first byte is inflated, and inflating stops at the
+    declared size.
+
     Raises:
         DecodeError: ``ARCHIVE_MALFORMED``, ``ARCHIVE_ENCRYPTED`` or ``ARCHIVE_UNSUPPORTED_METHOD``.
         TrustError: ``ARCHIVE_ENTRIES``, ``ARCHIVE_FILE_SIZE``, ``ARCHIVE_TOTAL_SIZE``, ``ARCHIVE_RATIO``,
             ``ARCHIVE_ENTRY_TYPE`` or the codes of paths.
-
-    Trust: all bounds are held against the declared sizes before the first byte is inflated, and inflating
-    stops at the declared size.
     """
     directory = read_directory(content)
     _check_bounds(directory, len(content))
@@ -280,7 +269,7 @@ def _check_local(content: bytes, entry: CentralEntry, end: int) -> int:
 
 
 def _agrees(local: tuple[int, int, int], entry: CentralEntry) -> bool:
-    """Whether a local header says what the directory says, or leaves to a descriptor what it says nothing of."""
+    """Whether a local header repeats the directory, or leaves its values to a descriptor."""
     # The specification wants three zeros there; libarchive and Info-ZIP write the size that they know beforehand.
     true = (entry.crc, entry.compressed, entry.size)
     unsaid = bool(entry.flags & _DESCRIPTOR)

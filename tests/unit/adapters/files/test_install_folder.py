@@ -10,7 +10,7 @@ import pytest
 
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
-from skillwire.model.install import Lock, Placement, StagedSkill
+from skillwire.model.install import InstallLocation, Lock, StagedSkill
 from skillwire.model.skill import FileContent
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 UNIVERSAL, CLAUDE = ".agents/skills", ".claude/skills"
-COPIES = Placement((UNIVERSAL, CLAUDE))
-LINKED = Placement((UNIVERSAL,), (CLAUDE,))
+COPIES = InstallLocation((UNIVERSAL, CLAUDE))
+LINKED = InstallLocation((UNIVERSAL,), (CLAUDE,))
 MD = b"---\nname: one\ndescription: d\n---\n"
 
 
@@ -85,18 +85,18 @@ def failing_rename(monkeypatch, fails):
 
 class TestSeeing:
     def test_a_link_to_a_folder_is_seen(self, folder, root):
-        install(folder, Placement((UNIVERSAL,)))
+        install(folder, InstallLocation((UNIVERSAL,)))
         (root / UNIVERSAL / "one/extra").symlink_to("/etc")
-        assert folder.installed_files(Placement((UNIVERSAL,)), "one")["extra"] == "is a link"
+        assert folder.installed_files(InstallLocation((UNIVERSAL,)), "one")["extra"] == "is a link"
 
     def test_a_fifo_is_seen_and_not_read(self, folder, root):
-        install(folder, Placement((UNIVERSAL,)))
+        install(folder, InstallLocation((UNIVERSAL,)))
         os.mkfifo(root / UNIVERSAL / "one/pipe")
-        assert folder.installed_files(Placement((UNIVERSAL,)), "one")["pipe"] == "is not a file"
+        assert folder.installed_files(InstallLocation((UNIVERSAL,)), "one")["pipe"] == "is not a file"
 
     @pytest.mark.parametrize("call", ["open", "scandir"])
     def test_what_cannot_be_read_is_said(self, folder, root, monkeypatch, call):
-        install(folder, Placement((UNIVERSAL,)))
+        install(folder, InstallLocation((UNIVERSAL,)))
         (root / UNIVERSAL / "one/sub").mkdir()
         real = getattr(os, call)
 
@@ -107,13 +107,13 @@ class TestSeeing:
 
         monkeypatch.setattr(os, call, refusing)
         with pytest.raises(StorageError) as caught:
-            folder.installed_files(Placement((UNIVERSAL,)), "one")
+            folder.installed_files(InstallLocation((UNIVERSAL,)), "one")
         assert str(root / UNIVERSAL / "one") in str(caught.value.place)
 
     def test_a_name_that_is_not_utf_8_can_be_printed(self, folder, root):
-        install(folder, Placement((UNIVERSAL,)))
+        install(folder, InstallLocation((UNIVERSAL,)))
         (root / UNIVERSAL / "one" / os.fsdecode(b"a\xff")).write_bytes(b"")
-        assert r"a\xff" in folder.installed_files(Placement((UNIVERSAL,)), "one")
+        assert r"a\xff" in folder.installed_files(InstallLocation((UNIVERSAL,)), "one")
 
     @pytest.mark.parametrize(("placement", "gone"), [(COPIES, UNIVERSAL), (COPIES, CLAUDE), (LINKED, CLAUDE)])
     def test_a_copy_or_link_that_is_gone_is_named(self, folder, root, placement, gone):
@@ -148,11 +148,11 @@ class TestPlaces:
         assert names(root / UNIVERSAL) == ["one"]
 
     def test_moving_to_another_name_of_the_same_folder_keeps_the_skill(self, folder, root):
-        install(folder, Placement((UNIVERSAL,)))
+        install(folder, InstallLocation((UNIVERSAL,)))
         (root / ".claude").symlink_to(".agents")
         change = folder.change()
-        change.stage(staged(Placement((CLAUDE,))))
-        change.take_away("one", Placement((UNIVERSAL,)))
+        change.stage(staged(InstallLocation((CLAUDE,))))
+        change.take_away("one", InstallLocation((UNIVERSAL,)))
         change.commit(Lock())
         change.close()
         assert (root / UNIVERSAL / "one/SKILL.md").read_bytes() == MD
@@ -325,7 +325,7 @@ class TestUndoing:
     def test_a_skill_that_could_not_be_staged_is_not_put_in_place(self, folder, root):
         (root / ".claude").write_bytes(b"a file where a folder must be")
         change = folder.change()
-        change.stage(staged(Placement((UNIVERSAL,)), name="two"))
+        change.stage(staged(InstallLocation((UNIVERSAL,)), name="two"))
         with pytest.raises(StorageError):
             change.stage(staged(LINKED))
         change.commit(Lock())

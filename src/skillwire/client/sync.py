@@ -1,25 +1,23 @@
-"""The asynchronous client: conversations on the event loop, work on files in threads."""
+"""The synchronous client, which the command line uses too: the standard library only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.runner import AsyncRunner
-from skillwire.client.session import ClientSession, IndexedSkill, body_of, read_body, read_file
+from skillwire.client.runner import SyncRunner
+from skillwire.client.session import ClientSession, SkillFlows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.client.call_values import CallArguments, PreparedCall
-    from skillwire.client.lan import Names
-    from skillwire.client.lan_asynchronous import AsyncLan
-    from skillwire.client.rpc_asynchronous import AsyncRpcSkills
+    from skillwire.client.lan import Lan
+    from skillwire.client.rpc import RpcSkills
+    from skillwire.client.runner import SyncHttp
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.lan import LanSkill, SceneResult
     from skillwire.model.ref import Files, SkillRef
     from skillwire.model.skill import Finding
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
     from skillwire.resolver.which import Resolution
 
 
-class AsyncClient:
-    """Finds, verifies and installs skills. An asynchronous context manager; connections are kept between calls.
+class Client:
+    """Finds, verifies and installs skills. A context manager; connections are kept between calls.
 
     Args:
         project: the folder whose ``skills.lock`` and agents' folders are meant.
@@ -71,18 +69,18 @@ class AsyncClient:
             report=report,
             on_traffic=on_traffic,
         )
-        self._runner = AsyncRunner(self._session)
-        self._lan: AsyncLan | None = None
+        self._runner = SyncRunner(self._session)
+        self._lan: Lan | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         """Return the client."""
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connections."""
-        await self.close()
+        self.close()
 
     @property
     def root(self) -> Path:
@@ -90,25 +88,25 @@ class AsyncClient:
         return self._session.root
 
     @property
-    def driver(self) -> AsyncDriver | None:
+    def driver(self) -> SyncHttp | None:
         """What holds the conversations; None until the first one. Tests set a simulated publisher."""
         return self._runner.driver
 
     @driver.setter
-    def driver(self, driver: AsyncDriver | None) -> None:
+    def driver(self, driver: SyncHttp | None) -> None:
         self._runner.driver = driver
 
     @property
-    def lan(self) -> AsyncLan:
+    def lan(self) -> Lan:
         """The local network: its skills and scenes, and what changes. Nothing is asked yet.
 
         Raises:
             ValidationError: ``DISCOVERY_CONFIGURATION`` for what the settings say of it.
         """
         if self._lan is None:
-            from skillwire.client.lan_asynchronous import AsyncLan  # noqa: PLC0415  # installing does without
+            from skillwire.client.lan import Lan  # noqa: PLC0415  # installing does without
 
-            self._lan = AsyncLan(self._session, self._runner)
+            self._lan = Lan(self._session, self._runner)
         return self._lan
 
     def set_token(self, origin: str, token: str) -> None:
@@ -120,24 +118,26 @@ class AsyncClient:
         """
         self._session.access.set_token(origin, token)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
         try:
             if self._lan is not None:
-                await self._lan.close()
+                self._lan.close()
         finally:
-            await self._runner.close()
+            self._runner.close()
 
-    async def index(self, origin: str) -> list[AsyncRemoteSkill]:
+    def index(self, origin: str) -> list[RemoteSkill]:
         """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
 
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
-        return self._remote(await self._runner.run(self._session.locate(origin)))
+        return [
+            RemoteSkill(skill, self._session, self._runner) for skill in self._runner.run(self._session.locate(origin))
+        ]
 
-    async def skill(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
+    def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
         Where Agent Skills Discovery has it, Skill Sharing is not asked for it, unless ``both`` are wanted; what that
@@ -147,9 +147,10 @@ class AsyncClient:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
         """
-        return self._remote([await self._runner.run(self._session.locate_one(reference, both=both))])[0]
+        ref = self._runner.run(self._session.locate_one(reference, both=both))
+        return RemoteSkill(ref, self._session, self._runner)
 
-    async def which(self, reference: str, *, explain: bool = False) -> Resolution:
+    def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
 
         What goes wrong on the way is part of the answer. With ``explain`` both protocols of the origin are asked.
@@ -157,11 +158,11 @@ class AsyncClient:
         Raises:
             UsageError: ``REFERENCE``.
         """
-        return await self._runner.run(self._session.which(reference, explain=explain))
+        return self._runner.run(self._session.which(reference, explain=explain))
 
-    async def find(
-        self, query: str = "", origins: Sequence[str] = (), *, capability_type: str | None = None
-    ) -> list[tuple[AsyncRemoteSkill, float]]:
+    def find(
+        self, query: str = "", origins: Sequence[str] | str = (), *, capability_type: str | None = None
+    ) -> list[tuple[RemoteSkill, float]]:
         """Search the indexes of ``origins``, or of the configured sources; return skills and scores, best first.
 
         All skills, with the score 0, for an empty query. An origin that cannot be read is reported; when none can
@@ -171,19 +172,18 @@ class AsyncClient:
         Raises:
             UsageError: ``NO_SOURCES``.
         """
-        hits = await self._runner.run(self._session.search(query, origins, capability_type))
-        skills = self._remote([skill for skill, _ in hits])
-        return [(skill, score) for skill, (_, score) in zip(skills, hits, strict=True)]
+        hits = self._runner.run(self._session.search(query, origins, capability_type))
+        return [(RemoteSkill(skill, self._session, self._runner), score) for skill, score in hits]
 
-    async def sharing_document(self, url: str) -> bytes:
+    def sharing_document(self, url: str) -> bytes:
         """Return the bytes of a document of Skill Sharing as it is published, unread: for ``validate``.
 
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``. FetchError: the network or the server failed.
         """
-        return await self._runner.run(self._session.sharing_document(url))
+        return self._runner.run(self._session.sharing_document(url))
 
-    async def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
+    def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
         """Decide what :meth:`add` would do, and change nothing.
 
         Args:
@@ -196,21 +196,21 @@ class AsyncClient:
             UsageError: ``USAGE`` for an unknown agent, or two skills of one name. TrustError: ``ORIGIN_REFUSED``,
             ``DOWNGRADE``. As :meth:`index` otherwise.
         """
-        return await self._runner.run(self._session.plan(references, agents, copy=copy))
+        return self._runner.run(self._session.plan(references, agents, copy=copy))
 
-    async def plan_frozen(self, *names: str) -> InstallPlan:
+    def plan_locked(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
 
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """
-        return await self._runner.run(self._session.plan_frozen(names))
+        return self._runner.run(self._session.plan_locked(names))
 
-    async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
+    def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
-        return await self._runner.run(self._session.plan_update(comparisons))
+        return self._runner.run(self._session.plan_update(comparisons))
 
-    async def apply(
+    def apply(
         self,
         plan: InstallPlan,
         *,
@@ -221,7 +221,7 @@ class AsyncClient:
         """Do what a plan says: everything, or nothing.
 
         Args:
-            plan: from :meth:`plan`, :meth:`plan_frozen` or :meth:`plan_update`.
+            plan: from :meth:`plan`, :meth:`plan_locked` or :meth:`plan_update`.
             consent: agree to ``plan.unknown_origins``, now and from now on.
             overwrite: replace ``plan.conflicts``.
             on_done: called after each skill that was fetched.
@@ -232,9 +232,9 @@ class AsyncClient:
             ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``. StorageError: the disk failed.
         """
         flow = self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
-        return await self._runner.run(flow)
+        return self._runner.run(flow)
 
-    async def add(
+    def add(
         self,
         *references: str,
         agents: Sequence[str] = (),
@@ -246,30 +246,30 @@ class AsyncClient:
 
         Arguments and errors are those of :meth:`plan` and :meth:`apply`, one after the other.
         """
-        plan = await self.plan(*references, agents=agents, copy=copy)
-        return await self.apply(plan, consent=consent, overwrite=overwrite)
+        flow = self._session.add(references, agents, consent=consent, overwrite=overwrite, copy=copy)
+        return self._runner.run(flow)
 
-    async def installed(self) -> list[LockedSkill]:
+    def installed(self) -> list[LockedSkill]:
         """Return what ``skills.lock`` says is installed, by name."""
-        return await self._runner.run(self._session.installed())
+        return self._runner.run(self._session.installed())
 
-    async def verify(self, *names: str) -> Verification:
+    def verify(self, *names: str) -> Verification:
         """Compare what stands on disk, these skills or all, with ``skills.lock``, byte for byte.
 
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return await self._runner.run(self._session.verify(names))
+        return self._runner.run(self._session.verify(names))
 
-    async def remove(self, *names: str) -> list[LockedSkill]:
+    def remove(self, *names: str) -> list[LockedSkill]:
         """Take skills away, whether or not their files were changed, and out of the lock; return what they were.
 
         Raises:
             NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
         """
-        return await self._runner.run(self._session.remove(names))
+        return self._runner.run(self._session.remove(names))
 
-    async def compare(self, *names: str) -> list[UpdateComparison]:
+    def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
 
         An origin that cannot be read is a state of its skills, ``unreachable``, and no error.
@@ -277,26 +277,25 @@ class AsyncClient:
         Raises:
             NotFoundError: ``NOT_INSTALLED``.
         """
-        return await self._runner.run(self._session.compare(names))
+        return self._runner.run(self._session.compare(names))
 
-    async def outdated(self, *names: str) -> list[UpdateComparison]:
+    def outdated(self, *names: str) -> list[UpdateComparison]:
         """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
-        return [row for row in await self.compare(*names) if row.state != "current"]
+        return self._runner.run(self._session.outdated(names))
 
-    async def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
+    def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
         """Bring installed skills, these or all, up to date with their origins.
 
         What is gone or cannot be reached stays as it is; :meth:`outdated` says which. Arguments and errors are those
         of :meth:`compare` and :meth:`apply`.
         """
-        plan = await self.plan_update(await self.compare(*names))
-        return await self.apply(plan, consent=consent, overwrite=overwrite)
+        return self._runner.run(self._session.update(names, consent=consent, overwrite=overwrite))
 
-    async def origins(self) -> dict[str, OriginRecord]:
+    def trusted_origins(self) -> dict[str, OriginRecord]:
         """Return the origins that someone agreed to install from, with what is remembered of each."""
-        return await self._runner.run(self._session.accepted_origins())
+        return self._runner.run(self._session.trusted_origins())
 
-    async def forget_origin(self, origin: str, *, dry_run: bool = False) -> list[str]:
+    def revoke_trust(self, origin: str, *, dry_run: bool = False) -> list[str]:
         """Take back the consent to ``origin``, as a user would type it; return which origins that were.
 
         With ``dry_run`` nothing is changed. What is installed stays, and so does the memory that an origin gives
@@ -305,23 +304,15 @@ class AsyncClient:
         Raises:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``.
         """
-        return await self._runner.run(self._session.forget_origin(origin, dry_run=dry_run))
+        return self._runner.run(self._session.revoke_trust(origin, dry_run=dry_run))
 
-    async def call(
+    def call(
         self,
         reference: str,
         inputs: Mapping[str, Any] | None = None,
         *,
-        wait: bool = True,
-        timeout: float | None = None,
-        priority: str | None = None,
-        trace_id: str | None = None,
-        idempotency_key: str | None = None,
-        caller_id: str | None = None,
-        caller_type: str = "user",
-        consent: bool = False,
-        on_change: Callable[[RemoteExecution], object] = lambda _: None,
         use_unverified: bool | None = None,
+        **options: Unpack[CallArguments],
     ) -> RemoteExecution:
         """Call the one skill that ``reference`` means; return its execution, which may have failed.
 
@@ -330,7 +321,7 @@ class AsyncClient:
 
         Args:
             reference: as a user would type it; or ``lan:CAPABILITY`` for whoever on the local network can do it, as
-                :meth:`AsyncLan.call` says.
+                :meth:`Lan.call` says.
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
             timeout: seconds that it may take; the provider is told. When they are over it may still be going on:
@@ -351,48 +342,14 @@ class AsyncClient:
             FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and what the network and the
             provider say. As :meth:`skill` otherwise.
         """
-        options: CallArguments = {
-            "wait": wait,
-            "timeout": timeout,
-            "priority": priority,
-            "trace_id": trace_id,
-            "idempotency_key": idempotency_key,
-            "caller_id": caller_id,
-            "caller_type": caller_type,
-            "consent": consent,
-            "on_change": on_change,
-        }
         if reference.startswith("lan:"):
             from skillwire.resolver.sources.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
 
             if (capability := lan_capability(reference)) is not None:
-                return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return await (await self.skill(reference)).call(inputs, **options)
+                return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
+        return (self.skill(reference)).call(inputs, **options)
 
-    async def discover(self, query: str = "", *, capabilities: Names = (), scenes: Names = ()) -> list[LanSkill]:
-        """Ask the local network for skills; :meth:`AsyncLan.discover` says more."""
-        return await self.lan.discover(query, capabilities=capabilities, scenes=scenes)
-
-    async def request_scene(
-        self, scene: str, capabilities: Names = (), *, use_unverified: bool | None = None
-    ) -> SceneResult:
-        """Ask the local network for a scene, such as ``auth``, and join the group of those who provide it.
-
-        The agent that joins is there until the client is closed; :meth:`AsyncLan.request_scene` says more.
-
-        Returns:
-            ``is_joined`` tells whether there is such a scene; ``connection_info`` how its provider is reached.
-
-        Raises:
-            TrustError: ``DISC_004``, nobody has certified the provider. FetchError: ``LAN_UNAVAILABLE``.
-        """
-        return await self.lan.request_scene(scene, capabilities, use_unverified=use_unverified)
-
-    async def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene that :meth:`request_scene` has joined."""
-        await self.lan.leave_scene(scene)
-
-    async def execution(self, execution: str) -> RemoteExecution:
+    def execution(self, execution: str) -> RemoteExecution:
         """Ask how far an execution is, and what it gave: by its id, when it was called here, or its status URL.
 
         An id may be cut short to what no other call of here begins with.
@@ -403,9 +360,9 @@ class AsyncClient:
             with.
             FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
         """
-        return await self._runner.run(self._session.calls.look(execution))
+        return self._runner.run(self._session.calls.look(execution))
 
-    async def result(
+    def result(
         self,
         execution: str,
         *,
@@ -416,16 +373,16 @@ class AsyncClient:
 
         Arguments and errors are those of :meth:`execution` and :meth:`call`.
         """
-        return await self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
+        return self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
 
-    async def cancel(self, execution: str) -> RemoteExecution:
+    def cancel(self, execution: str) -> RemoteExecution:
         """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
 
         Raises what :meth:`execution` does.
         """
-        return await self._runner.run(self._session.calls.take_back(execution))
+        return self._runner.run(self._session.calls.take_back(execution))
 
-    def rpc(self, endpoint: str) -> AsyncRpcSkills:
+    def rpc(self, endpoint: str) -> RpcSkills:
         """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.
 
         Nothing is asked yet.
@@ -433,88 +390,68 @@ class AsyncClient:
         Raises:
             UsageError: ``REFERENCE`` for what is no URL.
         """
-        from skillwire.client.rpc_asynchronous import AsyncRpcSkills  # noqa: PLC0415  # installing does without
+        from skillwire.client.rpc import RpcSkills  # noqa: PLC0415  # installing does without
         from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
-        return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)
-
-    def _remote(self, skills: Sequence[SkillRef]) -> list[AsyncRemoteSkill]:
-        return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in skills]
+        return RpcSkills(endpoint_url(endpoint), self._session, self._runner)
 
 
-class AsyncRemoteSkill(IndexedSkill):
+class RemoteSkill(SkillFlows):
     """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
 
     Spec: ASD Progressive Disclosure.
     """
 
-    def __init__(self, located: SkillRef, session: ClientSession, runner: AsyncRunner) -> None:
-        super().__init__(located)
-        self._session, self._runner = session, runner
-        self._files: Files | None = None
-        self._described: SkillDescriptor | None = None
+    def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner) -> None:
+        super().__init__(ref, session)
+        self._runner = runner
 
-    async def described(self) -> DescribedSkill:
+    def described(self) -> DescribedSkill:
         """Return its manifest and the frontmatter of its ``SKILL.md``, as an endpoint of the Skills Protocol has them.
 
         Raises:
             NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
             is malformed.
         """
-        return await self._runner.run(self._session.endpoints.described(self._located))
+        return self._runner.run(self._fetch_described())
 
-    async def descriptor(self) -> SkillDescriptor:
+    def descriptor(self) -> SkillDescriptor:
         """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
 
         Raises:
             NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
             ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
         """
-        self._described = await self._runner.run(self._session.descriptor(self._located))
-        return self._described
+        return self._runner.run(self._fetch_descriptor())
 
-    async def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
+    def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
         """Call it, by the descriptor that was last returned, or else by one that is fetched now.
 
-        Arguments, result and errors are those of :meth:`AsyncClient.call` and :meth:`descriptor`.
+        Arguments, result and errors are those of :meth:`Client.call` and :meth:`descriptor`.
         """
-        if self.rpc is not None:
-            return await self._runner.run(self._session.endpoints.call(self._located, inputs or {}, options))
-        descriptor = self._described or await self.descriptor()
-        flow = self._session.calls.call(self._located, descriptor, inputs or {}, **options)
-        return await self._runner.run(flow)
+        return self._runner.run(self._call(inputs or {}, options))
 
-    async def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
+    def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
         """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
-        if self.rpc is not None:
-            return await self._runner.run(self._session.endpoints.prepare(self._located, inputs or {}, options))
-        descriptor = self._described or await self.descriptor()
-        flow = self._session.calls.prepare(self._located, descriptor, inputs or {}, **options)
-        return await self._runner.run(flow)
+        return self._runner.run(self._prepare(inputs or {}, options))
 
-    async def files(self) -> Files:
+    def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.
 
         Raises:
             UsageError: it is at an endpoint, which lists none; :meth:`open` reads one.
             FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
         """
-        if self._files is None:
-            self._files = await self._runner.run(self._session.files(self._located))
-        return self._files
+        return self._runner.run(self._fetch_files())
 
-    async def body(self) -> str:
+    def body(self) -> str:
         """Return the instructions: ``SKILL.md`` without its frontmatter. Raises what :meth:`files` does."""
-        if self.rpc is not None:
-            return body_of(await self.open("SKILL.md"), self.name)
-        return read_body(self.name, await self.files())
+        return self._runner.run(self._read_body())
 
-    async def open(self, path: str) -> bytes:
+    def open(self, path: str) -> bytes:
         """Return the bytes of one file. Of a skill at an endpoint that is fetched alone, and may be the id of a blob.
 
         Raises:
             TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
         """
-        if self.rpc is not None:
-            return await self._runner.run(self._session.endpoints.file(self._located, path))
-        return read_file(self.name, path, await self.files())
+        return self._runner.run(self._read_file(path))

@@ -1,0 +1,354 @@
+"""The methods of an endpoint of the Skills Protocol: bytes where the wire has text or base64.
+
+:class:`RpcSkills` and :class:`AsyncRpcSkills` run the same flows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from skillwire import limits
+from skillwire.client.call_values import seconds_of
+from skillwire.protocols.skills_rpc.codec import decode_described, decode_file, decode_page, decode_run
+from skillwire.protocols.skills_rpc.messages import (
+    DescribeSkill,
+    ExecuteSkill,
+    ListSkills,
+    LoadGuide,
+    ReadBlob,
+    ReadSkillFile,
+    RunCode,
+    RunLimits,
+)
+from skillwire.resolver.sources.skills_rpc import (
+    Pages,
+    ask,
+    ask_any,
+    bytes_of,
+    create_blob,
+    read_blob,
+    read_text_or_bytes,
+)
+from skillwire.wire.exchange import work
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from skillwire.client.runner import AsyncRunner, SyncRunner
+    from skillwire.client.session import ClientSession
+    from skillwire.protocols.skills_rpc.messages import (
+        BlobMode,
+        CreatedBlob,
+        DescribedSkill,
+        ListDetail,
+        ListedSkill,
+        Params,
+        RunResult,
+        SkillDetail,
+        SkillPage,
+    )
+    from skillwire.wire.exchange import Flow
+
+T = TypeVar("T")
+
+_MARGIN: Final = 20.0  # seconds that an answer may take beyond the time of the run
+
+
+class BlobPart(NamedTuple):
+    """A part of a blob, or all of it.
+
+    Args:
+        content: the bytes.
+        size: of the whole blob, in bytes.
+        truncated: whether ``content`` is less than that.
+        kind: the media type, where the endpoint says it.
+    """
+
+    content: bytes
+    size: int
+    truncated: bool
+    kind: str
+
+
+class _RpcFlows:
+    """The methods as flows. The user has named the endpoint, which allows to ask it."""
+
+    def __init__(self, endpoint: str, session: ClientSession) -> None:
+        self._endpoint, self._session = endpoint, session
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return self._endpoint
+
+    def _allow(self) -> Flow[None]:
+        yield from work(lambda: self._session.access.name_url(self._endpoint))
+
+    def _ask(
+        self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS
+    ) -> Flow[T]:
+        yield from self._allow()
+        return (yield from ask(self._endpoint, params, self._session.context, decode, timeout=timeout))
+
+    def _read_skill_file(self, params: ReadSkillFile) -> Flow[bytes]:
+        yield from self._allow()
+        file = yield from read_text_or_bytes(self._endpoint, params, self._session.context, decode_file)
+        return bytes_of(file, self._endpoint)
+
+    def _create_blob(self, content: bytes | str, kind: str) -> Flow[CreatedBlob]:
+        yield from self._allow()
+        data = content.encode() if isinstance(content, str) else content
+        return (yield from create_blob(self._endpoint, data, kind, self._session.context))
+
+    def _read_blob(self, params: ReadBlob) -> Flow[BlobPart]:
+        yield from self._allow()
+        found = yield from read_blob(self._endpoint, params, self._session.context)
+        return BlobPart(bytes_of(found, self._endpoint), found.size_bytes, found.truncated, found.kind)
+
+    def _call(self, method: str, params: Mapping[str, Any] | None) -> Flow[Any]:
+        yield from self._allow()
+        return (yield from ask_any(self._endpoint, method, params or {}, self._session.context))
+
+
+class RpcSkills(_RpcFlows):
+    """An endpoint of the Skills Protocol, a method of it each: from :meth:`Client.rpc`.
+
+    Answers are checked: names, lists and runs have the shape that the protocol promises, and texts of a list no hidden
+    characters. Manifests, files and outputs are as the endpoint has sent them. Every method raises ``NotFoundError``
+    for ``SKILL_NOT_FOUND``, ``FILE_NOT_FOUND`` and ``RPC_METHOD``, ``ValidationError`` for ``RPC_PARAMS``
+    or a closer code that a server of ours tells, ``UsageError`` for such a code of usage (``CURSOR``), ``FetchError``
+    for ``AUTH_REQUIRED``, ``PERMISSION_DENIED`` and what the network says, ``DecodeError`` and ``ValidationError`` for
+    an answer that is malformed. Spec: SKP; specs §4.
+    """
+
+    def __init__(self, endpoint: str, session: ClientSession, runner: SyncRunner) -> None:
+        super().__init__(endpoint, session)
+        self._runner = runner
+
+    def list_skills(
+        self, namespace: str | None = None, *, detail: ListDetail = "names", limit: int = 50, cursor: str | None = None
+    ) -> SkillPage:
+        """Return one page of skills, of a namespace or of all; ``next_cursor`` begins the next page."""
+        params = ListSkills(namespace=namespace, detail=detail, limit=limit, cursor=cursor)
+        return self._runner.run(self._ask(params, decode_page))
+
+    def iterate(self, namespace: str | None = None, *, detail: ListDetail = "summary") -> Iterator[ListedSkill]:
+        """Yield every skill, of a namespace or of all, page by page.
+
+        Raises:
+            ValidationError: ``RPC_ANSWER`` for a list that goes in a circle, ``LIMIT_ENTRIES`` for one that does not
+            end. Otherwise as every method does.
+        """
+        pages, cursor = Pages(self._endpoint), None
+        while True:
+            page = self.list_skills(namespace, detail=detail, limit=int(limits.RPC_PAGE), cursor=cursor)
+            cursor = pages.after(page)
+            yield from page.skills
+            if cursor is None:
+                return
+
+    def describe_skill(
+        self, name: str, *, version: str | None = None, detail: SkillDetail = "summary"
+    ) -> DescribedSkill:
+        """Return a skill's manifest, its frontmatter unless ``detail`` is ``manifest``, its SKILL.md with ``full``."""
+        params = DescribeSkill(name=name, version=version, detail=detail)
+        return self._runner.run(self._ask(params, decode_described))
+
+    def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
+        """Return the bytes of one file of a skill."""
+        return self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
+
+    def execute_skill(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> RunResult:
+        """Execute a skill and wait; return its run, which may have failed.
+
+        Args:
+            name: of the skill.
+            args: its inputs.
+            version: of the skill; the latest unless given.
+            input_blobs: ids of blobs that it is given as files.
+            timeout: seconds that it may take; the endpoint is told.
+
+        Raises:
+            FetchError: ``PERMISSION_DENIED`` unless the endpoint's policy lets it be executed. As every method.
+        """
+        params = ExecuteSkill(
+            name=name,
+            args=dict(args or {}),
+            version=version,
+            input_blobs=tuple(input_blobs),
+            timeout_ms=run_milliseconds(timeout),
+        )
+        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+
+    def run_code(
+        self,
+        code: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        entrypoint: str = "main",
+        mount_skills: Sequence[str] = (),
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> RunResult:
+        """Run Python in the endpoint's sandbox and wait; return its run, which may have failed.
+
+        Args:
+            code: the source.
+            args: what the function is called with.
+            entrypoint: the name of the function.
+            mount_skills: names of skills whose files it finds.
+            input_blobs: ids of blobs that it is given as files.
+            timeout: seconds that it may take; the endpoint is told.
+
+        Raises what :meth:`execute_skill` does.
+        """
+        params = RunCode(
+            code=code,
+            entrypoint=entrypoint,
+            args=dict(args or {}),
+            mount_skills=tuple(mount_skills),
+            input_blobs=tuple(input_blobs),
+            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        )
+        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+
+    def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
+        """Keep bytes or a text of the media type ``kind`` at the endpoint for a while; return the id."""
+        return self._runner.run(self._create_blob(content, kind))
+
+    def read_blob(self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None) -> BlobPart:
+        """Return the beginning of a blob, its end (``sample_tail``) or all of it (``full``), as bytes."""
+        return self._runner.run(self._read_blob(ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)))
+
+    def load_skills_protocol_guide(self) -> str:
+        """Return the guide that every endpoint has for models."""
+        return (self._runner.run(self._ask(LoadGuide(), decode_file))).content
+
+    def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Call any method by its name; return its result as it came, checked by nothing."""
+        return self._runner.run(self._call(method, params))
+
+
+class AsyncRpcSkills(_RpcFlows):
+    """The same as :class:`RpcSkills`, awaited."""
+
+    def __init__(self, endpoint: str, session: ClientSession, runner: AsyncRunner) -> None:
+        super().__init__(endpoint, session)
+        self._runner = runner
+
+    async def list_skills(
+        self, namespace: str | None = None, *, detail: ListDetail = "names", limit: int = 50, cursor: str | None = None
+    ) -> SkillPage:
+        """As :meth:`RpcSkills.list_skills`."""
+        params = ListSkills(namespace=namespace, detail=detail, limit=limit, cursor=cursor)
+        return await self._runner.run(self._ask(params, decode_page))
+
+    async def iterate(
+        self, namespace: str | None = None, *, detail: ListDetail = "summary"
+    ) -> AsyncIterator[ListedSkill]:
+        """As :meth:`RpcSkills.iterate`."""
+        pages, cursor = Pages(self._endpoint), None
+        while True:
+            page = await self.list_skills(namespace, detail=detail, limit=int(limits.RPC_PAGE), cursor=cursor)
+            cursor = pages.after(page)
+            for skill in page.skills:
+                yield skill
+            if cursor is None:
+                return
+
+    async def describe_skill(
+        self, name: str, *, version: str | None = None, detail: SkillDetail = "summary"
+    ) -> DescribedSkill:
+        """As :meth:`RpcSkills.describe_skill`."""
+        return await self._runner.run(
+            self._ask(DescribeSkill(name=name, version=version, detail=detail), decode_described)
+        )
+
+    async def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
+        """As :meth:`RpcSkills.read_skill_file`."""
+        return await self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
+
+    async def execute_skill(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> RunResult:
+        """As :meth:`RpcSkills.execute_skill`."""
+        params = ExecuteSkill(
+            name=name,
+            args=dict(args or {}),
+            version=version,
+            input_blobs=tuple(input_blobs),
+            timeout_ms=run_milliseconds(timeout),
+        )
+        return await self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+
+    async def run_code(
+        self,
+        code: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        entrypoint: str = "main",
+        mount_skills: Sequence[str] = (),
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> RunResult:
+        """As :meth:`RpcSkills.run_code`."""
+        params = RunCode(
+            code=code,
+            entrypoint=entrypoint,
+            args=dict(args or {}),
+            mount_skills=tuple(mount_skills),
+            input_blobs=tuple(input_blobs),
+            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        )
+        return await self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+
+    async def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
+        """As :meth:`RpcSkills.create_blob`."""
+        return await self._runner.run(self._create_blob(content, kind))
+
+    async def read_blob(
+        self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None
+    ) -> BlobPart:
+        """As :meth:`RpcSkills.read_blob`."""
+        return await self._runner.run(self._read_blob(ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)))
+
+    async def load_skills_protocol_guide(self) -> str:
+        """As :meth:`RpcSkills.load_skills_protocol_guide`."""
+        return (await self._runner.run(self._ask(LoadGuide(), decode_file))).content
+
+    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
+        """As :meth:`RpcSkills.call`."""
+        return await self._runner.run(self._call(method, params))
+
+
+def run_milliseconds(timeout: float | None) -> int | None:
+    """Return what the endpoint is told of a timeout.
+
+    Raises:
+        UsageError: ``USAGE`` for a time that nobody waits.
+    """
+    seconds = seconds_of(timeout)
+    return None if seconds is None else max(round(seconds * 1000), 1)
+
+
+def run_seconds(timeout: float | None) -> float:
+    """Return how long the answer to a run may take, which comes when that has ended.
+
+    Raises:
+        UsageError: ``USAGE`` for a time that nobody waits.
+    """
+    return (seconds_of(timeout) or float(limits.CALL_ANSWER_SECONDS)) + _MARGIN

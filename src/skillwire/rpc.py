@@ -1,0 +1,30 @@
+"""The Skills Protocol for programs: what :meth:`Client.rpc <skillwire.Client.rpc>` returns, and its values."""
+
+from __future__ import annotations
+
+from skillwire.client.rpc import AsyncRpcSkills, BlobPart, RpcSkills
+from skillwire.model.execution import RemoteBlob, RemoteFailure
+from skillwire.protocols.skills_rpc.messages import (
+    CreatedBlob,
+    DescribedSkill,
+    ListedSkill,
+    OutputBlob,
+    RunError,
+    RunResult,
+    SkillPage,
+)
+
+__all__ = [
+    "AsyncRpcSkills",
+    "BlobPart",
+    "CreatedBlob",
+    "DescribedSkill",
+    "ListedSkill",
+    "OutputBlob",
+    "RemoteBlob",
+    "RemoteFailure",
+    "RpcSkills",
+    "RunError",
+    "RunResult",
+    "SkillPage",
+]

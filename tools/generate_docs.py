@@ -30,8 +30,8 @@ from man_pages import exit_code_rows
 from shown_limits import SHOWN
 from skillwire import codes, limits
 from skillwire.cli import main as command_line
-from skillwire.cli.documents import names as document_names
-from skillwire.cli.documents import schema_of
+from skillwire.cli.schemas import names as document_names
+from skillwire.cli.schemas import schema_of
 from skillwire.folder import rules
 from skillwire.protocols.skill_discovery import setting_keys as discovery
 from skillwire.resolver.agents import AGENTS

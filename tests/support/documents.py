@@ -7,7 +7,7 @@ from functools import cache
 
 import jsonschema_rs
 
-from skillwire.cli.documents import names, schema_of
+from skillwire.cli.schemas import names, schema_of
 
 _MARK = "skillwire/"
 
@@ -24,9 +24,9 @@ def check_document(text: str | bytes | None) -> None:
         return
     for document in _documents(text):
         name = str(document.get("schema", "")).removeprefix(_MARK)
-        assert name in names(), f"the document {name} has no schema: add it to src/skillwire/cli/documents.py"
+        assert name in names(), f"the document {name} has no schema: add it to src/skillwire/cli/documents*.py"
         errors = [f"{error.instance_path}: {error.message}" for error in _validator(name).iter_errors(document)]
-        assert not errors, f"{name} is not what src/skillwire/cli/documents.py says: {errors[:5]}"
+        assert not errors, f"{name} is not what src/skillwire/cli/documents*.py declare: {errors[:5]}"
 
 
 def _documents(text: str) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -22,6 +22,7 @@ from skillwire.resolver.references import reference_to
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from skillwire.cli.documents import AddDocument, PlanDocument
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.sync import Client
@@ -104,7 +105,7 @@ def carry_out(
     *,
     consent: bool,
     overwrite: bool,
-    document: tuple[str, dict[str, Any]] = ("add/1", {}),
+    document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
 ) -> int:
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
     consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
@@ -150,7 +151,7 @@ def print_plan(
         for row in plan.skills
     ]
     answers = {"unknown_origins": list(plan.unknown_origins), "consent": consent, "overwrite": overwrite}
-    output.document("plan/1", {**(more or {}), "skills": rows, **answers})
+    output.document(cast("PlanDocument", {"schema": "skillwire/plan/1", **(more or {}), "skills": rows, **answers}))
     conflict = "would replace" if overwrite else "would ask about"
     verbs = {"new": "would add", "update": "would update", "unchanged": "unchanged", "conflict": conflict}
     for base in plan.unknown_origins:
@@ -161,17 +162,16 @@ def print_plan(
 
 
 def _print_report(output: Output, client: Client, report: InstallReport, schema: str, more: dict[str, Any]) -> None:
-    output.document(
-        schema,
-        {
-            **more,
-            "root": str(client.root),
-            "installed": [locked_object(locked) for locked in report.installed],
-            "updated": list(report.updated),
-            "unchanged": list(report.unchanged),
-            "failed": {name: error_object(error.diagnostics()) for name, error in report.failed.items()},
-        },
-    )
+    document = {
+        "schema": schema,
+        **more,
+        "root": str(client.root),
+        "installed": [locked_object(locked) for locked in report.installed],
+        "updated": list(report.updated),
+        "unchanged": list(report.unchanged),
+        "failed": {name: error_object(error.diagnostics()) for name, error in report.failed.items()},
+    }
+    output.document(cast("AddDocument", document))
     for locked in report.installed:
         version = f" {locked.version}" if locked.version else ""
         places = ", ".join([*locked.placement.folders, *locked.placement.links])

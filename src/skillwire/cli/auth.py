@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,6 +17,7 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_source
 
 if TYPE_CHECKING:
+    from skillwire.cli.documents_run import LoginObject, LogoutObject
     from skillwire.cli.output import Output
     from skillwire.model.credential import Credential
 
@@ -29,7 +30,7 @@ def origin_of(text: str) -> str:
     return str(parse_url(parse_source(text).url).origin)
 
 
-def login_object(credential: Credential, *, in_keyring: bool) -> dict[str, Any]:
+def login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
     """Return a login for ``--json``, without secrets."""
     grant = credential.grant
     return {
@@ -66,7 +67,7 @@ def status(*, output: Output) -> None:
     """Show every login: origin, kind and expiry, never a secret."""
     logins = open_store().logins()
     objects = [login_object(login.credential, in_keyring=login.in_keyring) for login in logins]
-    output.document("auth-status/1", {"logins": objects})
+    output.document({"schema": "skillwire/auth-status/1", "logins": objects})
     output.table(
         [
             bold(login.credential.origin),
@@ -135,7 +136,7 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
     meant = known if origin is None else [origin_of(origin)]
     if origin is not None and meant[0] not in known:
         raise NotFoundError("LOGIN_MISSING", f"there is no login for {meant[0]}")
-    done = []
+    done: list[LogoutObject] = []
     for place in meant:
         credential = None if dry_run else store.find(place)
         revoked = credential is not None and _revoke(credential, output)
@@ -143,7 +144,7 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
             store.remove(place)
             FileResponseCache(cache_directory() / "responses").forget(marks[place])
         done.append({"origin": place, "revoked": revoked})
-    output.document("auth-logout/1", {"dry_run": dry_run, "logouts": done})
+    output.document({"schema": "skillwire/auth-logout/1", "dry_run": dry_run, "logouts": done})
     for row in done:
         how = dim("  revoked") if row["revoked"] else ""
         output.line(success("would log out of " if dry_run else "logged out of "), bold(row["origin"]), how)

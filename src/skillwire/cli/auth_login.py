@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import click
 
@@ -51,6 +51,7 @@ from skillwire.resolver.context import as_finding
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
+    from skillwire.cli.documents_run import AuthLoginPlanDocument
     from skillwire.cli.output import Output
     from skillwire.model.credential import Credential
     from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
@@ -102,12 +103,12 @@ def log_in(text: str, options: LoginOptions, output: Output) -> None:
             output.finding(as_finding(doubt))
         login = _Login(origin, wanted, options, driver, output)
         if options.dry_run:
-            _print_plan(login.plan(), settings.credential_store, output)
+            _print_plan(login.plan("keyring" if settings.credential_store == "keyring" else "file"), output)
             return
         credential = login.run()
     in_keyring = settings.credential_store == "keyring"
     open_store().keep(credential, in_keyring=in_keyring)
-    output.document("auth-login/1", login_object(credential, in_keyring=in_keyring))
+    output.document({"schema": "skillwire/auth-login/1", **login_object(credential, in_keyring=in_keyring)})
     output.line(success("logged in to "), bold(origin), dim(f"  {KIND_NAMES[credential.kind]}{until(credential)}"))
 
 
@@ -138,20 +139,22 @@ class _Login:
         make = {"custom": self._signing_key, "api_key": self._api_key, "oauth2": self._oauth}[self._kind()]
         return make()
 
-    def plan(self) -> dict[str, Any]:
-        """Return what :meth:`run` would do, as far as the origin alone can tell."""
+    def plan(self, store: Literal["file", "keyring"]) -> AuthLoginPlanDocument:
+        """Return the plan of :meth:`run`, as far as the origin describes it."""
         wanted, kind = self._wanted, self._kind()
         named = [url for url in (wanted.issuer, wanted.authorization_url, wanted.token_url) if url is not None]
         return {
+            "schema": "skillwire/auth-login-plan/1",
             "origin": self._origin,
             "kind": kind,
             "header": self._header() if kind == "api_key" else None,
             "hosts": sorted({str(parse_url(url).origin) for url in named}) if kind == "oauth2" else [],
             "scopes": list(self._options.scope or wanted.scopes) if kind == "oauth2" else [],
+            "stored_in": store,
         }
 
-    def _kind(self) -> str:
-        """Return which kind of credential is wanted, and say what the origin says."""
+    def _kind(self) -> Literal["api_key", "oauth2", "custom"]:
+        """Return the kind of credential, and print the origin's advice."""
         wanted, options = self._wanted, self._options
         if wanted.advice:
             self._output.note(dim(f"{self._origin} says: "), wanted.advice)
@@ -273,14 +276,14 @@ class _Login:
         return secret
 
 
-def _print_plan(plan: dict[str, Any], store: str, output: Output) -> None:
-    output.document("auth-login-plan/1", {**plan, "stored_in": store})
+def _print_plan(plan: AuthLoginPlanDocument, output: Output) -> None:
+    output.document(plan)
     carried = f"  sent as {plan['header']}" if plan["header"] else ""
     output.line("would log in to ", bold(plan["origin"]), dim(f"  {KIND_NAMES[plan['kind']]}{carried}"))
     for host in plan["hosts"]:
         scopes = ", ".join(plan["scopes"]) or "no scope"
         output.line("would contact ", bold(host), dim(f"  for {scopes}"))
-    output.line(f"would store it in the {store}")
+    output.line(f"would store it in the {plan['stored_in']}")
 
 
 def _asked_at(issuer: str, wanted: AuthRequirements) -> AuthRequirements:

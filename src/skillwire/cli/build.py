@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from skillwire.adapters.files.static_site import BuildReport
+    from skillwire.cli.documents_run import BuildChanges
     from skillwire.cli.output import Output
     from skillwire.model.skill import Skill
 
@@ -148,13 +149,13 @@ def _print_result(output: Output, site: str, report: BuildReport) -> None:
         files = f"{written} files written, {removed} removed"
         output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
     output.document(
-        "build/1",
         {
+            "schema": "skillwire/build/1",
             "site": site,
             "skills": report.public,
             "not_public": kept_back,
             "read": report.loaded,
             "unchanged": report.unchanged,
-            "changes": report.changes and report.changes._asdict(),
-        },
+            "changes": report.changes and cast("BuildChanges", report.changes._asdict()),
+        }
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
+    from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
     from skillwire.trust.certificates import CertificateRequest
 
@@ -68,8 +69,17 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         check_new(folder)
     else:
         AuthorityFolder.create(folder, name, time.time())
-    paths = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
-    output.document("ca/1", {"dry_run": dry_run, "folder": str(folder), **paths, "encrypted": is_encrypted})
+    output.document(
+        {
+            "schema": "skillwire/ca/1",
+            "dry_run": dry_run,
+            "folder": str(folder),
+            "root": str(folder / "root.pem"),
+            "center": str(folder / "center.pem"),
+            "revocations": str(folder / "revocations.pem"),
+            "encrypted": is_encrypted,
+        }
+    )
     output.line(success("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:
@@ -150,15 +160,18 @@ def issue(
         if key:
             write_atomically(target / "agent.key", private_pem(key), mode=0o600, durable=True)
         write_atomically(target / "agent.pem", certificate_pem(leaf), durable=True)
-    content = {
+    content: CaIssueDocument = {
+        "schema": "skillwire/ca-issue/1",
         "dry_run": dry_run,
         "serial": serial,
-        **names._asdict(),
+        "agents": list(names.agents),
+        "skills": list(names.skills),
+        "hosts": list(names.hosts),
         "expires_at": _moment(ends),
         "certificate": str(target / "agent.pem"),
         "key": None if asked else str(target / "agent.key"),
     }
-    output.document("ca-issue/1", content)
+    output.document(content)
     verb = success("would issue " if dry_run else "issued ")
     output.line(verb, bold(_named(names)), f", for {in_words(ends - time.time())}", dim(f"  {target / 'agent.pem'}"))
     if not dry_run:
@@ -180,7 +193,9 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
     now = time.time()
     authority.check_root_key(root_key)
     rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
-    output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
+    output.document(
+        {"schema": "skillwire/ca-list/1", "dry_run": dry_run, "certificates": _objects(rows, authority.book())}
+    )
     if dry_run:
         output.line(success("would make "), "another SkillCenter CA", dim(f"  {folder}"))
         return
@@ -212,7 +227,9 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
         authority.check_root_key(root_key)
     if not dry_run:
         rows = authority.revoke(which, now, root_key=root_key)
-    output.document("ca-list/1", {"dry_run": dry_run, "certificates": _objects(rows, authority.book())})
+    output.document(
+        {"schema": "skillwire/ca-list/1", "dry_run": dry_run, "certificates": _objects(rows, authority.book())}
+    )
     for row in rows:
         verb = success("would revoke " if dry_run else "revoked ")
         output.line(verb, bold(_named(row)), dim(f"  {row.serial}"))
@@ -229,7 +246,7 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
 def list_(*, output: Output, folder: Path) -> None:
     """List the issued certificates, with subjects, validity and serial numbers. The list includes SkillCenter CAs."""
     book = _open(folder).book()
-    output.document("ca-list/1", {"dry_run": False, "certificates": _objects(book.rows, book)})
+    output.document({"schema": "skillwire/ca-list/1", "dry_run": False, "certificates": _objects(book.rows, book)})
     output.table([bold(_named(row)), _state(row, book), dim(row.serial)] for row in book.rows)
     if all(row.authority for row in book.rows):
         output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
@@ -294,11 +311,11 @@ def _state(row: IssuedRow, book: IssuedBook) -> Styled:
     return failure("ended") if left <= 0 else success(f"ends in {in_words(left)}")
 
 
-def _objects(rows: Iterable[IssuedRow], book: IssuedBook) -> list[dict[str, Any]]:
+def _objects(rows: Iterable[IssuedRow], book: IssuedBook) -> list[IssuedCertificate]:
     return [_object(row, book.revoked_at(row)) for row in rows]
 
 
-def _object(row: IssuedRow, revoked: float | None) -> dict[str, Any]:
+def _object(row: IssuedRow, revoked: float | None) -> IssuedCertificate:
     is_good = revoked is None and row.ends > time.time()
     return {
         "serial": row.serial,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import click
 
@@ -29,6 +29,7 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from skillwire.cli.documents_run import CallDocument, Method, RequestObject
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.call_values import CallArguments, PreparedCall
@@ -233,9 +234,9 @@ def command(
     if execution is None:
         return
     if execution.is_final or wait:
-        conclude(output, "call/1", execution, target, more)
+        conclude(output, "skillwire/call/1", execution, target, more)
     else:
-        output.document("call/1", {**execution_object(execution), **more})
+        output.document(cast("CallDocument", {"schema": "skillwire/call/1", **execution_object(execution), **more}))
         _print_accepted(output, execution)
 
 
@@ -308,8 +309,20 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
     import json  # noqa: PLC0415  # only --dry-run needs it
 
     body = None if prepared.body is None else json.loads(prepared.body)
-    request = {"method": prepared.method, "url": prepared.url, "headers": dict(prepared.headers), "body": body}
-    output.document("call-plan/1", {"skill_id": prepared.skill_id, "request": request, "inputs": dict(prepared.inputs)})
+    request: RequestObject = {
+        "method": cast("Method", prepared.method),
+        "url": prepared.url,
+        "headers": dict(prepared.headers),
+        "body": body,
+    }
+    output.document(
+        {
+            "schema": "skillwire/call-plan/1",
+            "skill_id": prepared.skill_id,
+            "request": request,
+            "inputs": dict(prepared.inputs),
+        }
+    )
     output.line(bold(f"{prepared.method} "), prepared.url)
     output.table([dim(name), value] for name, value in prepared.headers.items())
     if body is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from skillwire.cli.output import bold, dim, output_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skillwire.cli.documents import ConfigCredential, ConfigPathDocument, ConfigSetting
     from skillwire.cli.output import Output, Part
     from skillwire.errors import SourceLocation
     from skillwire.resolver.settings import TracedSetting
@@ -57,8 +58,10 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     layers = settings_layers(Path.cwd(), os.environ)
     chosen = _choose(trace_settings(*layers), keys)
     credentials = [] if keys else credential_places(os.environ)
-    rows = [{"origin": place, "from": source} for place, source in credentials]
-    output.document("config-show/1", {"settings": [_object(row) for row in chosen], "credentials": rows})
+    rows: list[ConfigCredential] = [{"origin": place, "from": source} for place, source in credentials]
+    output.document(
+        {"schema": "skillwire/config-show/1", "settings": [_object(row) for row in chosen], "credentials": rows}
+    )
     output.table(row for setting in chosen for row in _rows(setting, origin=origin))
     if credentials:
         output.line()
@@ -73,8 +76,13 @@ def path(*, output: Output) -> None:
     from skillwire.adapters.files.settings_file import find_project_file, user_file  # noqa: PLC0415  # as above
 
     project, own = find_project_file(Path.cwd()), user_file()
-    files = {"project": str(project) if project else None, "user": str(own), "user_exists": own.is_file()}
-    output.document("config-path/1", files)
+    files: ConfigPathDocument = {
+        "schema": "skillwire/config-path/1",
+        "project": str(project) if project else None,
+        "user": str(own),
+        "user_exists": own.is_file(),
+    }
+    output.document(files)
     if project is not None:
         output.line(str(project))
     output.line(str(own))
@@ -113,7 +121,7 @@ def _place(place: SourceLocation | None) -> str:
     return f"{place.source}:{place.line}" if place and place.line else place.source if place else "default"
 
 
-def _object(setting: TracedSetting) -> dict[str, Any]:
+def _object(setting: TracedSetting) -> ConfigSetting:
     return {
         "setting": setting.key,
         "value": setting.value,

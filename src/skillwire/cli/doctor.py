@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.adapters.doctor.diagnosis import Diagnosis, Section
+    from skillwire.cli.documents import DoctorCheck
     from skillwire.cli.output import Output, Styled
 
 _MARKS: Final[dict[str, Callable[[object], Styled]]] = {"ok": success, "warning": warning, "problem": failure}
@@ -40,15 +41,15 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))
     counted = count(sections)
     output.document(
-        "doctor/1",
         {
+            "schema": "skillwire/doctor/1",
             "checks": [
-                {"section": section.title, **diagnosis._asdict()}
+                cast("DoctorCheck", {"section": section.title, **diagnosis._asdict()})
                 for section in sections
                 for diagnosis in section.diagnoses
             ],
-            "counts": dict(counted),
-        },
+            "counts": {severity: counted[severity] for severity in counted},
+        }
     )
     _print(output, sections)
     output.line(_summary(counted["problem"], counted["warning"]))

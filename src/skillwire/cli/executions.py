@@ -11,7 +11,7 @@ import shlex
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
@@ -22,6 +22,13 @@ from skillwire.errors import PendingError, SkillwireError, SourceLocation, Usage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from skillwire.cli.documents_run import (
+        BlobObject,
+        CallDocument,
+        ExecutionErrorObject,
+        ExecutionObject,
+        RecentExecution,
+    )
     from skillwire.cli.output import Output, Part, Styled
     from skillwire.cli.progress import Progress
     from skillwire.model.execution import RemoteExecution
@@ -79,10 +86,11 @@ def name_of(execution: RemoteExecution) -> str | None:
     return shlex.quote(execution.status_url) if execution.status_url is not None else None
 
 
-def execution_object(execution: RemoteExecution) -> dict[str, Any]:
+def execution_object(execution: RemoteExecution) -> ExecutionObject:
     """Return an execution for ``--json``."""
     error = execution.error
-    encoding, output = "json", execution.output
+    encoding: Literal["json", "base64"] = "json"
+    output = execution.output
     if isinstance(output, bytes):
         import base64  # noqa: PLC0415  # few outputs are bytes
 
@@ -91,12 +99,12 @@ def execution_object(execution: RemoteExecution) -> dict[str, Any]:
         "execution_id": execution.execution_id,
         "skill_id": execution.skill_id,
         "reference": execution.reference,
-        "status": str(execution.status),
+        "status": execution.status.value,
         "cancelled": execution.is_cancelled,
         "output": output,
         "encoding": encoding,
         "content_type": execution.content_type,
-        "error": None if error is None else error._asdict(),
+        "error": None if error is None else cast("ExecutionErrorObject", error._asdict()),
         "created_at": execution.created_at or None,
         "updated_at": execution.updated_at or None,
         "completed_at": execution.completed_at or None,
@@ -104,7 +112,7 @@ def execution_object(execution: RemoteExecution) -> dict[str, Any]:
         "result_url": execution.result_url,
         "summary": execution.summary,
         "log": execution.log,
-        "blobs": [blob._asdict() for blob in execution.blobs],
+        "blobs": [cast("BlobObject", blob._asdict()) for blob in execution.blobs],
     }
 
 
@@ -136,7 +144,7 @@ def conclude(
     if target is not None:
         _write(target, execution)
         output.note(success("written "), target)
-    output.document(schema, {**execution_object(execution), **(more or {})})
+    output.document(cast("CallDocument", {"schema": schema, **execution_object(execution), **(more or {})}))
     if target is None and not output.as_json:
         _print_output(output, execution)
     if execution.blobs:
@@ -262,9 +270,9 @@ def list_(*, output: Output) -> None:
     from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # same
     from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # --help does without
 
-    rows = [
+    rows: list[RecentExecution] = [
         {
-            "execution_id": call.execution_id,
+            "execution_id": call.execution_id or "",
             "skill_id": call.skill_id,
             "reference": call.reference,
             "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.created)),
@@ -272,7 +280,7 @@ def list_(*, output: Output) -> None:
         }
         for call in FileCalls(state_directory() / "calls.json").recent()
     ]
-    output.document("executions-list/1", {"executions": rows})
+    output.document({"schema": "skillwire/executions-list/1", "executions": rows})
     output.table([bold(row["execution_id"]), row["skill_id"], dim(row["created_at"])] for row in rows)
     if rows:
         output.hint("show one:", "skillwire executions show ID")
@@ -291,7 +299,7 @@ def show(*, output: Output, execution: str) -> None:
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.during("asking"):
         found = client.execution(execution)
-    output.document("executions-show/1", execution_object(found))
+    output.document({"schema": "skillwire/executions-show/1", **execution_object(found)})
     print_status(output, found)
     hint_next(output, found)
 
@@ -317,7 +325,7 @@ def result(*, output: Output, execution: str, wait: bool, timeout: float | None,
                 if wait
                 else client.execution(execution)
             )
-    conclude(output, "executions-result/1", found, target)
+    conclude(output, "skillwire/executions-result/1", found, target)
 
 
 @command.command()
@@ -328,7 +336,7 @@ def cancel(*, output: Output, execution: str) -> None:
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.during("asking"):
         found = client.cancel(execution)
-    output.document("executions-cancel/1", execution_object(found))
+    output.document({"schema": "skillwire/executions-cancel/1", **execution_object(found)})
     if found.is_cancelled:
         output.line(success("cancelled "), bold(found.execution_id))
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import click
 
@@ -20,6 +20,7 @@ from skillwire.folder.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.cli.documents import CodeObject
     from skillwire.cli.output import Output, Part
 
 #: Sections and examples, written by ``tools/generate_docs.py`` from the tables' sections and the docs' pages.
@@ -55,7 +56,12 @@ def command(*, output: Output, codes: tuple[str, ...]) -> None:
     """
     known = explanations()
     chosen = [known[_find(code, known)] for code in codes] or list(known.values())
-    output.document("explain/1", {"codes": [explanation._asdict() for explanation in chosen]})
+    output.document(
+        {
+            "schema": "skillwire/explain/1",
+            "codes": [cast("CodeObject", explanation._asdict()) for explanation in chosen],
+        }
+    )
     if not codes:
         _list(output, chosen)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -24,6 +24,7 @@ from skillwire.resolver.sources.lan import describe_lan_skill, ref_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skillwire.cli.documents import FindHit
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanSkill
     from skillwire.model.ref import SkillRef
@@ -85,12 +86,12 @@ def command(
         hits = client.find(words, origins, capability_type=capability_type)
     shown = hits[:limit]
     output.document(
-        "find/1",
         {
+            "schema": "skillwire/find/1",
             "query": words,
             "total": len(hits),
-            "hits": [{**ref_object(skill.ref), "score": round(score, 3)} for skill, score in shown],
-        },
+            "hits": [_hit(skill.ref, score) for skill, score in shown],
+        }
     )
     _print_hits(output, [skill.ref for skill, _ in shown])
     if len(hits) > limit:
@@ -144,8 +145,8 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
     referred = {skill: reference for skill in found if (reference := _reference(output, skill))}
     found = list(referred)
     shown = found[:limit]
-    hits = [{**ref_object(ref_of(skill)), "score": 0.0, "lan": lan_object(skill)} for skill in shown]
-    output.document("find/1", {"query": words, "total": len(found), "hits": hits})
+    hits: list[FindHit] = [{**_hit(ref_of(skill), 0.0), "lan": lan_object(skill)} for skill in shown]
+    output.document({"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": hits})
     _print_lan_hits(output, shown)
     if len(found) > limit:
         output.note(dim(f"{len(found) - limit} more; see them with --limit {len(found)}"))
@@ -189,3 +190,7 @@ def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
     widths = [max(len(cell.text) for cell in column) + 2 for column in zip(*rows, strict=True)]
     room = max(terminal_width() - sum(widths), _LAN_ROOM)
     output.table([*row, shortened(describe_lan_skill(skill), room)] for row, skill in zip(rows, skills, strict=True))
+
+
+def _hit(ref: SkillRef, score: float) -> FindHit:
+    return cast("FindHit", {**ref_object(ref), "score": round(score, 3)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -19,6 +19,7 @@ from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageErr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from skillwire.cli.documents_run import GrantChangesObject, GrantObject, GrantRequestObject, HealthCheckObject
     from skillwire.cli.output import Output, Part
     from skillwire.executions.grants import GrantChanges
     from skillwire.folder.publish import PreparedSkill
@@ -218,7 +219,7 @@ def _check(health: HealthCheck) -> str:
     return f"{what}, every {health.interval} s while it is announced"
 
 
-def _health_object(health: HealthCheck | None) -> dict[str, Any] | None:
+def _health_object(health: HealthCheck | None) -> HealthCheckObject | None:
     if health is None:
         return None
     return {
@@ -256,17 +257,17 @@ def _print_add_document(
     output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool
 ) -> None:
     rows = [_request_object(request, is_granted=request.is_granted or request in agreed) for request in requests]
-    output.document("grant-add/1", {"dry_run": dry_run, "skills": rows})
+    output.document({"schema": "skillwire/grant-add/1", "dry_run": dry_run, "skills": rows})
 
 
-def _request_object(request: _Request, *, is_granted: bool) -> dict[str, Any]:
+def _request_object(request: _Request, *, is_granted: bool) -> GrantRequestObject:
     skill, action, changes = request.prepared.skill, request.action, request.changes
     return {
         "name": skill.name,
         "version": skill.version,
         "path": str(request.prepared.path),
         "digest": str(skill.artifact.digest),
-        "executor": action.executor,
+        "executor": "http" if action.executor == "http" else "python",
         "entrypoint": action.entrypoint or None,
         "url": action.settings.get("url") if action.executor == "http" else None,
         "health": _health_object(action.health),
@@ -280,7 +281,7 @@ def _request_object(request: _Request, *, is_granted: bool) -> dict[str, Any]:
     }
 
 
-def _changes_object(changes: GrantChanges) -> dict[str, Any]:
+def _changes_object(changes: GrantChanges) -> GrantChangesObject:
     return {
         "since": changes.since.digest,
         "network": list(changes.network),
@@ -339,10 +340,10 @@ def _print_list_document(
     output: Output, grants: Sequence[Grant], *, is_revoked: bool = False, dry_run: bool = False
 ) -> None:
     rows = [_grant_object(grant, is_revoked=is_revoked) for grant in grants]
-    output.document("grant-list/1", {"dry_run": dry_run, "grants": rows})
+    output.document({"schema": "skillwire/grant-list/1", "dry_run": dry_run, "grants": rows})
 
 
-def _grant_object(grant: Grant, *, is_revoked: bool) -> dict[str, Any]:
+def _grant_object(grant: Grant, *, is_revoked: bool) -> GrantObject:
     return {
         "name": grant.skill,
         "version": grant.version,

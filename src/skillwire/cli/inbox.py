@@ -18,6 +18,7 @@ from skillwire.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skillwire.cli.documents_run import Did
     from skillwire.cli.output import Output
     from skillwire.executions.tasks import Inbox
     from skillwire.model.execution import Execution
@@ -182,14 +183,14 @@ def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
     return inbox, inbox.look_up(task_id)
 
 
-def _document(output: Output, inbox: Inbox, did: str, task: Execution, *, dry_run: bool = False) -> None:
+def _document(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
     if output.as_json:
         from skillwire.cli.inbox_tasks import task_document  # noqa: PLC0415  # brings msgspec
 
-        output.document("task/1", {"dry_run": dry_run, "did": did, **task_document(inbox, task)})
+        output.document(task_document(inbox, task, did, dry_run=dry_run))
 
 
-def _print_done(output: Output, inbox: Inbox, did: str, task: Execution, *, dry_run: bool = False) -> None:
+def _print_done(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
     from skillwire.cli.inbox_tasks import short_id  # noqa: PLC0415  # brings msgspec
     from skillwire.executions.tasks import read_task  # noqa: PLC0415  # brings msgspec
 

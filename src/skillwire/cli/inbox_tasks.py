@@ -23,6 +23,7 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
     from skillwire.cli.output import Output, Part
     from skillwire.executions.task_form import Field
     from skillwire.executions.tasks import Inbox
@@ -42,7 +43,7 @@ def short_id(task: Execution) -> str:
 
 def print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> None:
     """Print a line for each task, or the JSON document."""
-    output.document("inbox/1", {"tasks": [task_object(inbox, task) for task in tasks]})
+    output.document({"schema": "skillwire/inbox/1", "tasks": [task_object(inbox, task) for task in tasks]})
     now = time.time()
     output.table(
         [bold(short_id(task)), _state(inbox, task), _due(task, now), shortened(read_task(task).title, _TITLE)]
@@ -100,26 +101,29 @@ def describe(field: Field) -> str:
     return ", ".join(filter(None, [kind, " | ".join(field.choices), _range(field)]))
 
 
-def task_document(inbox: Inbox, task: Execution) -> dict[str, Any]:
-    """Return a task for ``--json``, with what is given and what is asked for."""
-    told = read_task(task)
+def task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> TaskDocument:
+    """Return the document of a task."""
+    details = read_task(task)
     return {
+        "schema": "skillwire/task/1",
+        "dry_run": dry_run,
+        "did": did,
         "task": task_object(inbox, task),
         "inputs": json.loads(task.inputs),
-        "output_schema": told.output,
-        "fields": [_field_object(field) for field in form_of(told.output)],
+        "output_schema": details.output,
+        "fields": [_field_object(field) for field in form_of(details.output)],
     }
 
 
-def task_object(inbox: Inbox, task: Execution) -> dict[str, Any]:
-    """Return what lists say of a task for ``--json``."""
-    told = read_task(task)
+def task_object(inbox: Inbox, task: Execution) -> TaskObject:
+    """Return a task for ``--json``."""
+    details = read_task(task)
     return {
         "id": task.execution_id,
         "skill": task.skill,
         "version": task.version,
-        "title": told.title,
-        "description": told.description,
+        "title": details.title,
+        "description": details.description,
         "status": task.status.value,
         "held_by": holder_of(task),
         "mine": inbox.has(task),
@@ -130,7 +134,7 @@ def task_object(inbox: Inbox, task: Execution) -> dict[str, Any]:
     }
 
 
-def _field_object(field: Field) -> dict[str, Any]:
+def _field_object(field: Field) -> TaskField:
     return {
         "name": field.name,
         "kind": field.kind,

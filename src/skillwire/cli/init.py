@@ -44,7 +44,9 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     for file in () if dry_run else files:
         write_atomically(folder / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
     names = [file.path for file in files]
-    output.document("init/1", {"name": name, "path": str(folder), "files": names, "dry_run": dry_run})
+    output.document(
+        {"schema": "skillwire/init/1", "name": name, "path": str(folder), "files": names, "dry_run": dry_run}
+    )
     if dry_run:
         output.line("would make ", bold(name), f"  {folder}: {', '.join(names)}")
         return

@@ -21,7 +21,13 @@ def list_command(*, output: Output, for_user: bool) -> None:
     """List installed skills."""
     with open_client(output, for_user=for_user) as client:
         installed = client.installed()
-    output.document("list/1", {"root": str(client.root), "skills": [locked_object(locked) for locked in installed]})
+    output.document(
+        {
+            "schema": "skillwire/list/1",
+            "root": str(client.root),
+            "skills": [locked_object(locked) for locked in installed],
+        }
+    )
     output.table(
         [
             bold(locked.name),
@@ -57,8 +63,12 @@ def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, d
                 raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: its files were changed", fix=fix)
             skills = client.remove(*names)
     output.document(
-        "remove/1",
-        {"dry_run": dry_run, "skills": [locked_object(locked) for locked in skills], "changed": changed},
+        {
+            "schema": "skillwire/remove/1",
+            "dry_run": dry_run,
+            "skills": [locked_object(locked) for locked in skills],
+            "changed": changed,
+        }
     )
     for locked in skills:
         places = ", ".join([*locked.placement.folders, *locked.placement.links])
@@ -80,7 +90,9 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
     with open_client(output, for_user=for_user) as client, open_progress(output).during("verifying"):
         skills, deviations = client.verify(*names)
     if output.as_json and not deviations:
-        output.document("verify/1", {"skills": [locked.name for locked in skills], "deviations": []})
+        output.document(
+            {"schema": "skillwire/verify/1", "skills": [locked.name for locked in skills], "deviations": []}
+        )
     broken = {row.name for row in deviations}
     for locked in skills:
         if locked.name not in broken:

@@ -19,8 +19,10 @@ from skillwire.cli.output import bold, dim, failure, output_options, success, wa
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.keys import LanKeys
+    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.trust.certificates import RequestedNames
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 _TAKEN_BACK: Final = {
@@ -74,7 +76,9 @@ def new(
         if replace:
             keys.keep_key(new_key())
         request = encode_request(names, keys.key()).decode("ascii")
-    output.document("key-request/1", {"dry_run": dry_run, **names._asdict(), "new": is_new, "request": request})
+    output.document(
+        {"schema": "skillwire/key-request/1", "dry_run": dry_run, **_names(names), "new": is_new, "request": request}
+    )
     made = ("would generate a key" if dry_run else "generated a key") if is_new else "kept the existing key"
     output.note(success(made), f" for {agent_id}", dim(f"  {keys.key_file}"))
     if request is not None:
@@ -94,13 +98,14 @@ def show(*, output: Output) -> None:
     agent_id = settings.agent_id or keys.known_id()
     certificate = keys.certificate()
     shown = None if certificate is None else _with_revocation(_shown(certificate), certificate, settings, output)
-    content = {
+    content: KeyDocument = {
+        "schema": "skillwire/key/1",
         "agent": agent_id,
         "key": str(keys.key_file) if keys.key_file.exists() else None,
         "fingerprint": _fingerprint(keys),
         "certificate": None if shown is None else _object(shown),
     }
-    output.document("key/1", content)
+    output.document(content)
     rows: list[tuple[str, Any]] = [("agent", bold(agent_id or "no name yet"))]
     if content["fingerprint"] is not None:
         rows.append(("key", f"{content['fingerprint']}"))
@@ -160,7 +165,14 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         if (agents := agents_of(certificate)) and keys.known_id() not in agents:
             keys.keep_id(agents[0])
     shown = _with_revocation(_shown(certificate), certificate, _settings(), output)
-    output.document("key-install/1", {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)})
+    output.document(
+        {
+            "schema": "skillwire/key-install/1",
+            "dry_run": dry_run,
+            "key": brought is not None,
+            "certificate": _object(shown),
+        }
+    )
     verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
     if shown.taken_back is not None:
@@ -221,11 +233,15 @@ def _state(shown: _Shown | None) -> Styled:
     return (warning if shown.is_own else success)(f"{by}, ends in {in_words(left)}")
 
 
-def _object(shown: _Shown) -> dict[str, Any]:
+def _names(names: RequestedNames) -> CertificateNames:
+    return {"agents": list(names.agents), "skills": list(names.skills), "hosts": list(names.hosts)}
+
+
+def _object(shown: _Shown) -> AgentCertificate:
     is_good = shown.ends > time.time()
     return {
         "serial": shown.serial,
-        **{kind: list(names) for kind, names in shown.names._asdict().items()},
+        **_names(shown.names),
         "by": "ourselves" if shown.is_own else "authority",
         "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(shown.ends)),
         "state": "revoked" if shown.taken_back else "good" if is_good else "ended",

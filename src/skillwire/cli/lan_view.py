@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from skillwire.cli.documents import LanSkillObject
+    from skillwire.cli.documents_lan import MemberObject, SceneObject
+    from skillwire.cli.documents_run import CalledProvider, SkippedProviderObject
     from skillwire.cli.output import Part, Styled
     from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.resolver.sources.lan import SkippedProvider
@@ -54,9 +57,9 @@ def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def lan_object(skill: LanSkill) -> dict[str, Any]:
+def lan_object(skill: LanSkill) -> LanSkillObject:
     """Return a skill of the local network for ``--json``."""
-    return {
+    fields = {
         "agent_id": skill.agent_id,
         "skill_id": skill.skill_id,
         "skill_type": skill.skill_type,
@@ -69,22 +72,25 @@ def lan_object(skill: LanSkill) -> dict[str, Any]:
         "heard_at": skill.heard,
         "stale": skill.is_stale,
     }
+    return cast("LanSkillObject", fields)
 
 
-def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> dict[str, Any]:
+def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> CalledProvider:
     """Return the provider of a call by capability, and the skipped ones, for ``--json``."""
-    over = [{"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed]
+    over: list[SkippedProviderObject] = [
+        {"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed
+    ]
     return {"skill": lan_object(skill), "passed_over": over}
 
 
-def scene_object(scene: LanScene) -> dict[str, Any]:
+def scene_object(scene: LanScene) -> SceneObject:
     """Return a scene for ``--json``."""
     return {"scene": scene.name, "group_id": scene.group_id, "members": members_object(scene.members)}
 
 
-def members_object(members: tuple[LanMember, ...]) -> list[dict[str, Any]]:
+def members_object(members: tuple[LanMember, ...]) -> list[MemberObject]:
     """Return the members of a group for ``--json``."""
-    return [member._asdict() for member in members]
+    return [cast("MemberObject", member._asdict()) for member in members]
 
 
 def status_text(skill: LanSkill) -> Styled:

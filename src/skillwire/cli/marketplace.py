@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.skill_folders import FolderOutcome
     from skillwire.bridges.marketplace.documents import ListedSkill
     from skillwire.bridges.marketplace.gather import GatheredSkills
+    from skillwire.cli.documents_run import ImportedSkill
     from skillwire.cli.output import Output
     from skillwire.model.skill import Finding
 
@@ -70,7 +71,7 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         raise NotFoundError(
             "SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=_without_skills(gathered, source)
         )
-    rows: list[dict[str, Any]] = []
+    rows: list[ImportedSkill] = []
     failed: dict[str, SkillwireError] = {}
     for skill in sorted(gathered.skills.values()):
         folder = Path(target, skill.name)
@@ -135,14 +136,22 @@ def _fetch(url: str) -> GatheredSkills:
 def _print_import(
     output: Output,
     gathered: GatheredSkills,
-    rows: Sequence[dict[str, Any]],
+    rows: list[ImportedSkill],
     failed: dict[str, SkillwireError],
     *,
     dry_run: bool,
 ) -> None:
     errors = {name: error_object(error.diagnostics()) for name, error in failed.items()}
-    content = {"marketplace": gathered.name, "plugins": gathered.plugins, "dry_run": dry_run, "skills": rows}
-    output.document("marketplace-import/1", {**content, "failed": errors})
+    output.document(
+        {
+            "schema": "skillwire/marketplace-import/1",
+            "marketplace": gathered.name,
+            "plugins": gathered.plugins,
+            "dry_run": dry_run,
+            "skills": rows,
+            "failed": errors,
+        }
+    )
     last = next(reversed(failed), None)
     for name, error in failed.items():
         output.error(error.diagnostics(), is_last=name == last)
@@ -205,8 +214,16 @@ def export_command(
     elif not dry_run:
         _write(path, document, force=force)
     names = sorted(row.skill.name for row in listed)
-    content = {"marketplace": called, "path": str(path), "skills": names, "not_public": left_out, "dry_run": dry_run}
-    output.document("marketplace-export/1", content)
+    output.document(
+        {
+            "schema": "skillwire/marketplace-export/1",
+            "marketplace": called,
+            "path": str(path),
+            "skills": names,
+            "not_public": left_out,
+            "dry_run": dry_run,
+        }
+    )
     number = "1 skill" if len(names) == 1 else f"{len(names)} skills"
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -18,6 +18,7 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.cli.documents import LockedObject, RefObject, RpcObject, SharedObject
     from skillwire.cli.output import Output
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
@@ -101,7 +102,7 @@ def confirm(question: str, *, about: str = "") -> bool:
     return click.confirm(folded(f"{question} [y/N]"), default=False, show_default=False, err=True)
 
 
-def ref_object(ref: SkillRef) -> dict[str, Any]:
+def ref_object(ref: SkillRef) -> RefObject:
     """Return a found skill for ``--json``."""
     return {
         "name": ref.name,
@@ -112,15 +113,15 @@ def ref_object(ref: SkillRef) -> dict[str, Any]:
         "digest": ref.digest,
         "found_via": ref.found_via,
         "shared": shared_object(ref.shared),
-        "rpc": None if ref.rpc is None else ref.rpc._asdict(),
+        "rpc": None if ref.rpc is None else cast("RpcObject", ref.rpc._asdict()),
     }
 
 
-def shared_object(facts: SharedFacts | None) -> dict[str, Any] | None:
+def shared_object(facts: SharedFacts | None) -> SharedObject | None:
     """Return the Skill Sharing fields of a skill for ``--json``."""
     if facts is None:
         return None
-    return {
+    fields = {
         "id": facts.id,
         "title": facts.title,
         "capability_type": facts.capability_type,
@@ -128,9 +129,10 @@ def shared_object(facts: SharedFacts | None) -> dict[str, Any] | None:
         "provider": facts.provider,
         "descriptor_url": facts.descriptor_url,
     }
+    return cast("SharedObject", fields)
 
 
-def locked_object(locked: LockedSkill) -> dict[str, Any]:
+def locked_object(locked: LockedSkill) -> LockedObject:
     """Return an installed skill for ``--json``."""
     return {
         "name": locked.name,

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
 
 import click
 
@@ -21,10 +21,14 @@ from skillwire.codes import CODES
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from skillwire.cli import documents, documents_lan, documents_run
+    from skillwire.cli.documents import ErrorObject, FindingObject, PlaceObject
     from skillwire.errors import Diagnostics, SourceLocation
     from skillwire.model.skill import Finding
+
+    Document = documents.Document | documents_run.Document | documents_lan.Document
 
 
 SHOWN: Final = 20  # further warnings and notes are only counted; every error is printed
@@ -136,12 +140,12 @@ class Output:
             parts = (part for cell, space in zip(row, [*spaces, ""], strict=True) for part in (cell, space))
             self.line(*parts, indent=sum(widths) + 2 * len(widths))
 
-    def document(self, schema: str, content: dict[str, Any]) -> None:
-        """Print the JSON document, with ``--json``; ``schema`` is such as ``find/1``. Findings are added to it."""
+    def document(self, document: Document) -> None:
+        """Print the JSON document, with ``--json``. Findings are added to it."""
         if self.as_json:
             findings = [finding_object(finding) for finding in self._findings]
-            document = encode_document({"schema": f"skillwire/{schema}", **content, "findings": findings})
-            click.echo(readable_json(json.loads(document)) if is_readable(sys.stdout) else document)
+            text = encode_document({**document, "findings": findings})
+            click.echo(readable_json(json.loads(text)) if is_readable(sys.stdout) else text)
             self._has_document = True
 
     def finding(self, finding: Finding) -> None:
@@ -170,7 +174,7 @@ class Output:
     def error(self, error: Diagnostics, *, is_last: bool = True) -> None:
         """Print an error with code, place, cause and fix; below the last of several, the command that explains it."""
         if self.as_json and not self._has_document:
-            self.document("error/1", {"error": error_object(error)})
+            self.document({"schema": "skillwire/error/1", "error": error_object(error)})
             return
         _print([failure(f"error[{error.code}]"), f": {error.message}"], err=True)
         # The cause is that of the code. Where this case has a fix of its own, it says nothing beyond it.
@@ -191,21 +195,22 @@ def codes_of(findings: Iterable[Finding]) -> list[str]:
     return list(dict.fromkeys(row.code for row in sorted(findings, key=lambda row: row.level != "error")))
 
 
-def error_object(error: Diagnostics) -> dict[str, Any]:
+def error_object(error: Diagnostics) -> ErrorObject:
     """Return an error for ``--json``."""
-    return {**error._asdict(), "place": _place_object(error.place), "details": dict(error.details)}
+    fields = {**error._asdict(), "place": _place_object(error.place), "details": dict(error.details)}
+    return cast("ErrorObject", fields)
 
 
-def finding_object(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> FindingObject:
     """Return a finding for ``--json``."""
-    return {**finding._asdict(), "place": _place_object(finding.place)}
+    return cast("FindingObject", {**finding._asdict(), "place": _place_object(finding.place)})
 
 
-def _place_object(place: SourceLocation | None) -> dict[str, Any] | None:
-    return place._asdict() if place is not None else None
+def _place_object(place: SourceLocation | None) -> PlaceObject | None:
+    return cast("PlaceObject", place._asdict()) if place is not None else None
 
 
-def encode_document(document: dict[str, Any], *, indent: int | None = 2) -> str:
+def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
     r"""Return a JSON document in ASCII: nothing in it commands a terminal, whatever it was made of.
 
     With ``indent`` None it is one line.

@@ -44,6 +44,7 @@ from skillwire.resolver.sources.lan import no_answer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.cli.documents_lan import JoinedScene
     from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
     from skillwire.client.sync import Client, RemoteSkill
@@ -85,7 +86,7 @@ class Joined:
     def show(self, *, follow: bool) -> None:
         """Print the provider's connection, and, to ``follow``, changes until Ctrl-C."""
         result = self._result
-        document = {
+        joined: JoinedScene = {
             "scene": result.scene,
             "group_id": result.group_id,
             "skill_id": result.skill_id,
@@ -96,9 +97,9 @@ class Joined:
             "no_key": None if result.no_key is None else finding_object(result.no_key),
         }
         if follow and self._output.as_json:
-            _print_event({"event": "joined", **document})
+            _print_event({"event": "joined", **joined})
         else:
-            self._output.document("scene/1", document)
+            self._output.document({"schema": "skillwire/scene/1", **joined})
             self._print()
         if follow:
             self._follow()
@@ -293,7 +294,7 @@ class Elsewhere:
             plan,
             consent=agreed,
             overwrite=False,
-            document=("scene-request/1", more),
+            document=("skillwire/scene-request/1", more),
         )
         if code:
             raise click.exceptions.Exit(code)
@@ -369,7 +370,7 @@ def list_scenes(*, output: Output) -> None:
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
         skills, settings = client.lan.discover(), client.lan.settings
     found = scenes_of(skills)
-    output.document("scene-list/1", {"scenes": [scene_object(scene) for scene in found]})
+    output.document({"schema": "skillwire/scene-list/1", "scenes": [scene_object(scene) for scene in found]})
     output.table(
         [bold(scene.name), member.role, member.skill_id, dim(member.agent_id)]
         for scene in found

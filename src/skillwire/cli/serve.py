@@ -258,7 +258,9 @@ def worker_command(
     number = configuration.executions.concurrency
 
     def ready() -> None:
-        output.document("worker/1", {"workers": number, "grant_all": configuration.executions.grant_all})
+        output.document(
+            {"schema": "skillwire/worker/1", "workers": number, "grant_all": configuration.executions.grant_all}
+        )
         output.line(f"running, at most {number} executions at once; Ctrl-C stops")
 
     run_worker(make_worker(configuration), on_ready=ready)

@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -22,7 +22,9 @@ from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Literal
 
+    from skillwire.cli.documents import ArtifactType, ShowDocument
     from skillwire.cli.output import Output, Part
     from skillwire.client.sync import RemoteSkill
     from skillwire.protocols.skill_sharing.messages import (
@@ -176,18 +178,22 @@ def command(
             is_described = skill.rpc is None and (descriptor or skill.ref.is_only_described)
             described = skill.descriptor() if is_described else None
             at_endpoint = skill.described() if skill.rpc is not None else None
-        content: dict[str, Any] = {"skill": ref_object(skill.ref), "type": skill.artifact_type}
+        content: ShowDocument = {
+            "schema": "skillwire/show/1",
+            "skill": ref_object(skill.ref),
+            "type": cast("ArtifactType", skill.artifact_type),
+        }
         if described is not None:
             content["descriptor"] = descriptor_object(described)
         if at_endpoint is not None:
-            content |= {"manifest": at_endpoint.manifest, "frontmatter": at_endpoint.frontmatter}
+            content["manifest"], content["frontmatter"] = dict(at_endpoint.manifest), at_endpoint.frontmatter
         if body:
             content["body"] = skill.body()
         if files:
             content["files"] = [
                 {"path": file.path, "size": len(file.content), "executable": file.executable} for file in skill.files()
             ]
-        output.document("show/1", content)
+        output.document(content)
         _print_skill(output, skill, body=body, files=files)
         if described is not None:
             print_descriptor(output, described)
@@ -397,11 +403,21 @@ def _check_path(path: str) -> None:
 def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:
     import base64  # noqa: PLC0415  # only --json needs it
 
+    encoding: Literal["text", "base64"]
     try:
-        fields = {"encoding": "text", "content": content.decode()}
+        encoding, text = "text", content.decode()
     except UnicodeDecodeError:
-        fields = {"encoding": "base64", "content": base64.b64encode(content).decode()}
-    output.document("cat/1", {"reference": reference, "path": path, "size": len(content), **fields})
+        encoding, text = "base64", base64.b64encode(content).decode()
+    output.document(
+        {
+            "schema": "skillwire/cat/1",
+            "reference": reference,
+            "path": path,
+            "size": len(content),
+            "encoding": encoding,
+            "content": text,
+        }
+    )
 
 
 def _print_file(output: Output, path: str, content: bytes) -> None:

@@ -17,6 +17,7 @@ from skillwire.cli.output import bold, dim, failure, output_options, success, wa
 from skillwire.model.access import EVERY_SKILL
 
 if TYPE_CHECKING:
+    from skillwire.cli.documents_run import TokenDocument, TokenObject
     from skillwire.cli.output import Output, Styled
     from skillwire.model.access import Token
     from skillwire.registry.tokens import Tokens
@@ -90,7 +91,7 @@ def list_(*, output: Output) -> None:
 
     tokens = open_tokens().all() if has_database() else ()
     now = time.time()
-    output.document("tokens/1", {"tokens": [_object(token, now) for token in tokens]})
+    output.document({"schema": "skillwire/tokens/1", "tokens": [_object(token, now) for token in tokens]})
     output.table(
         [bold(token.token_id), token.name, _state(token, now), dim(_kind(token)), _rights(token)] for token in tokens
     )
@@ -165,16 +166,17 @@ def _document(
     output: Output, token: Token, *, dry_run: bool, secret: str | None = None, replaced: Token | None = None
 ) -> None:
     now = time.time()
-    content = {
+    content: TokenDocument = {
+        "schema": "skillwire/token/1",
         "dry_run": dry_run,
         "token": _object(token, now),
         "secret": secret,
         "replaces": None if replaced is None else _object(replaced, now),
     }
-    output.document("token/1", content)
+    output.document(content)
 
 
-def _object(token: Token, now: float) -> dict[str, Any]:
+def _object(token: Token, now: float) -> TokenObject:
     """Return a token for ``--json``: nothing in it is secret."""
     return {
         "id": token.token_id or None,
@@ -183,7 +185,7 @@ def _object(token: Token, now: float) -> dict[str, Any]:
         "state": token.state_at(now),
         "skills": sorted(token.skills),
         "scopes": sorted(token.scopes),
-        "created_at": _moment(token.created),
+        "created_at": _moment(token.created) or "",
         "expires_at": _moment(token.expires),
         "revoked_at": _moment(token.revoked),
     }

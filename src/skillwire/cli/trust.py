@@ -12,6 +12,7 @@ from skillwire.cli.output import bold, dim, output_options, success
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.cli.documents import TrustedOrigin
     from skillwire.cli.output import Output
     from skillwire.model.install import OriginRecord
 
@@ -58,5 +59,7 @@ def revoke(*, output: Output, origins: tuple[str, ...], dry_run: bool) -> None:
 def _print_document(
     output: Output, origins: Mapping[str, OriginRecord], *, is_revoked: bool = False, dry_run: bool = False
 ) -> None:
-    rows = [{"origin": base, "first_seen": row.first_seen, "revoked": is_revoked} for base, row in origins.items()]
-    output.document("trust/1", {"dry_run": dry_run, "origins": rows})
+    rows: list[TrustedOrigin] = [
+        {"origin": base, "first_seen": row.first_seen, "revoked": is_revoked} for base, row in origins.items()
+    ]
+    output.document({"schema": "skillwire/trust/1", "dry_run": dry_run, "origins": rows})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +13,7 @@ from skillwire.cli.output import bold, dim, failure, output_options, success, wa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skillwire.cli.documents import ComparisonObject
     from skillwire.cli.output import Output, Part
     from skillwire.resolver.plan import UpdateComparison
 
@@ -44,7 +45,9 @@ def outdated_command(
         progress.during("reading"),
     ):
         comparisons = client.compare(*names)
-    output.document("outdated/1", {"skills": [comparison_object(comparison) for comparison in comparisons]})
+    output.document(
+        {"schema": "skillwire/outdated/1", "skills": [comparison_object(comparison) for comparison in comparisons]}
+    )
     print_comparisons(output, [row for row in comparisons if row.state != "current"])
     if all(row.state == "current" for row in comparisons):
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
@@ -59,7 +62,7 @@ def exit_code(comparison: UpdateComparison) -> int:
     return 1 if comparison.state in {"changed", "gone"} else 0
 
 
-def comparison_object(comparison: UpdateComparison) -> dict[str, Any]:
+def comparison_object(comparison: UpdateComparison) -> ComparisonObject:
     """Return a comparison for ``--json``."""
     latest = comparison.latest
     return {
@@ -145,7 +148,7 @@ def command(
         elif plan.skills or output.as_json:
             more = {"compared": compared}
             code = carry_out(
-                client, output, progress, plan, consent=yes, overwrite=overwrite, document=("update/1", more)
+                client, output, progress, plan, consent=yes, overwrite=overwrite, document=("skillwire/update/1", more)
             )
     if not plan.skills and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")

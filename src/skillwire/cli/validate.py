@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -13,6 +13,7 @@ from skillwire.cli.output import bold, dim, failure, output_options, success
 from skillwire.errors import SourceLocation, StorageError
 
 if TYPE_CHECKING:
+    from skillwire.cli.documents_run import ValidatedDocument
     from skillwire.cli.output import Output
     from skillwire.protocols.skill_sharing.judge import DocumentFault, DocumentReport
 
@@ -44,7 +45,7 @@ def command(
         (source, validate_document(_read(source, output, token=token, offline=offline), source, kind))
         for source in sources
     ]
-    output.document("validate/1", {"documents": [_document(*row) for row in judgements]})
+    output.document({"schema": "skillwire/validate/1", "documents": [_document(*row) for row in judgements]})
     for source, judgement in judgements:
         _print(output, source, judgement)
     if any(judgement.faults for _, judgement in judgements):
@@ -96,8 +97,8 @@ def _value(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value), _SHOWN)
 
 
-def _document(source: str, judgement: DocumentReport) -> dict[str, Any]:
-    return {
+def _document(source: str, judgement: DocumentReport) -> ValidatedDocument:
+    fields = {
         "source": source,
         "type": judgement.kind,
         "valid": not judgement.faults,
@@ -106,3 +107,4 @@ def _document(source: str, judgement: DocumentReport) -> dict[str, Any]:
             for fault in judgement.faults
         ],
     }
+    return cast("ValidatedDocument", fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from skillwire.resolver.sources import SKILLS_RPC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from skillwire.cli.documents import LookupObject, WhichDocument, WhichSkill
     from skillwire.cli.output import Output, Part
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
@@ -53,7 +54,7 @@ def command(
     ) as client:
         resolution = client.which(reference, explain=explain)
     if explain or resolution.error is None:  # else the error is the whole answer
-        output.document("which/1", _document(resolution, token))
+        output.document(_document(resolution, token))
         for skill in resolution.found:
             output.line(bold(skill.name), f" {skill.version or ''}".rstrip(), "  ", skill.url)
             output.line(dim(f"  {_assurance(skill)}"))
@@ -170,10 +171,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
+def _document(resolution: Resolution, token: str | None) -> WhichDocument:
     standing = resolution.standing
     record = standing.record if standing else None
     return {
+        "schema": "skillwire/which/1",
         "reference": resolution.reference,
         "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
         "skills": [_skill_object(skill) for skill in resolution.found],
@@ -202,11 +204,11 @@ def _document(resolution: Resolution, token: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _skill_object(skill: SkillRef) -> dict[str, Any]:
+def _skill_object(skill: SkillRef) -> WhichSkill:
     return {**ref_object(skill), "url": skill.url, "index": skill.index_url}
 
 
-def _step_object(step: Step, token: str | None) -> dict[str, Any]:
+def _step_object(step: Step, token: str | None) -> LookupObject:
     attempt = step.attempt
     return {
         "url": attempt.url,

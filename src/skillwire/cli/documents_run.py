@@ -1,0 +1,573 @@
+"""JSON documents that commands print with ``--json`` about publishing, running, access and certificates.
+
+See :mod:`skillwire.cli.documents`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from skillwire.cli.documents import ErrorObject, FindingObject, LanSkillObject, PlaceObject
+from skillwire.executions.task_form import FieldKind  # noqa: TC001  # the schema reads it
+
+
+class DryRun(TypedDict):
+    dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
+
+
+class InitDocument(DryRun):
+    """A new skill"""
+
+    schema: Literal["skillwire/init/1"]
+    name: Annotated[str, "Name"]
+    path: Annotated[str, "Folder"]
+    files: Annotated[list[str], "Files in it"]
+
+
+class CheckFinding(FindingObject):
+    cause: Annotated[str, "Why it matters"]
+
+
+class CheckDocument(TypedDict):
+    """Result of check"""
+
+    schema: Literal["skillwire/check/1"]
+    checked: Annotated[list[str], "Checked folders and files"]
+    errors: Annotated[int, "Number of errors"]
+    warnings: Annotated[int, "Number of warnings"]
+    notes: Annotated[int, "Number of notes"]
+    findings: Annotated[list[CheckFinding], "The findings"]
+
+
+class ValidationErrorObject(TypedDict):
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    path: Annotated[str, "JSON Pointer; empty for the whole document"]
+    message: Annotated[str, "The problem"]
+    expected: Annotated[Any, "Expected value"]
+    actual: Annotated[Any, "Actual value; null if absent"]
+    place: Annotated[PlaceObject, "Location"]
+
+
+class ValidatedDocument(TypedDict):
+    source: Annotated[str, "File or URL; - for standard input"]
+    type: Annotated[Literal["descriptor", "index", "request", "response"] | None, "Type; null if it is not JSON"]
+    valid: Annotated[bool, "Whether it has no violations"]
+    errors: Annotated[list[ValidationErrorObject], "All violations"]
+
+
+class ValidateDocument(TypedDict):
+    """Result of validate"""
+
+    schema: Literal["skillwire/validate/1"]
+    documents: Annotated[list[ValidatedDocument], "The documents"]
+
+
+class BuildChanges(TypedDict):
+    written: Annotated[int, "Files written"]
+    removed: Annotated[int, "Files removed"]
+
+
+class BuildDocument(TypedDict):
+    """A built site"""
+
+    schema: Literal["skillwire/build/1"]
+    site: Annotated[str, "Folder of the site"]
+    skills: Annotated[int, "Number of published skills"]
+    not_public: Annotated[int, "Number of skills left out because they are not public"]
+    read: Annotated[int, "Number of skills read"]
+    unchanged: Annotated[int, "Number of skills known from the previous build"]
+    changes: Annotated[BuildChanges | None, "Changes on disk; null with --dry-run"]
+
+
+ImportedSkill = TypedDict(
+    "ImportedSkill",
+    {
+        "name": Annotated[str, "Name of the skill and its folder"],
+        "state": Annotated[Literal["new", "replaced", "unchanged"], "Result for its folder"],
+        "plugin": Annotated[str, "Its plugin"],
+        "from": Annotated[str, "Source folder or URL"],
+    },
+)
+
+
+class MarketplaceImportDocument(DryRun):
+    """Result of marketplace import"""
+
+    schema: Literal["skillwire/marketplace-import/1"]
+    marketplace: Annotated[str, "Name of the marketplace; empty without one"]
+    plugins: Annotated[int, "Number of readable plugins"]
+    skills: Annotated[list[ImportedSkill], "Imported skills by name"]
+    failed: Annotated[dict[str, ErrorObject], "Errors by skill name"]
+
+
+class MarketplaceExportDocument(DryRun):
+    """Result of marketplace export"""
+
+    schema: Literal["skillwire/marketplace-export/1"]
+    marketplace: Annotated[str, "Name of the marketplace"]
+    path: Annotated[str, "The file"]
+    skills: Annotated[list[str], "Names of the listed skills"]
+    not_public: Annotated[int, "Number of skills left out because they are not public"]
+
+
+class HealthCheckObject(TypedDict):
+    entrypoint: Annotated[str | None, "Code file; null if a URL is requested"]
+    export: Annotated[str | None, "Function in it; null if a URL is requested"]
+    url: Annotated[str | None, "Requested URL; null if code runs"]
+    interval: Annotated[int, "Seconds between the starts of two checks"]
+
+
+class GrantChangesObject(TypedDict):
+    since: Annotated[str, "Digest granted then"]
+    network: Annotated[list[str], "New origins"]
+    secrets: Annotated[list[str], "New variables"]
+    new: Annotated[list[str], "New files"]
+    changed: Annotated[list[str], "Changed files"]
+    gone: Annotated[list[str], "Removed files"]
+
+
+class GrantRequestObject(TypedDict):
+    name: Annotated[str, "Name"]
+    version: Annotated[str, "Version"]
+    path: Annotated[str, "Folder"]
+    digest: Annotated[str, "Digest of the published artifact, which the grant is for"]
+    executor: Annotated[Literal["python", "http"], "Executor"]
+    entrypoint: Annotated[str | None, "Code file; null if an API is called"]
+    url: Annotated[str | None, "Called API; null if code runs"]
+    health: Annotated[HealthCheckObject | None, "Health check; null without one"]
+    network: Annotated[list[str], "Reachable origins"]
+    secrets: Annotated[list[str], "Variables it receives"]
+    files: Annotated[int, "Number of files"]
+    size: Annotated[int, "Bytes of all files"]
+    granted: Annotated[bool, "Whether it may run now"]
+    granted_before: Annotated[bool, "Whether this version had been granted before"]
+    changes: Annotated[GrantChangesObject | None, "Changes since the last grant; null without one"]
+
+
+class GrantAddDocument(DryRun):
+    """Requested permissions, and whether they were granted"""
+
+    schema: Literal["skillwire/grant-add/1"]
+    skills: Annotated[list[GrantRequestObject], "The skills"]
+
+
+class GrantObject(TypedDict):
+    name: Annotated[str, "Skill"]
+    version: Annotated[str, "Version"]
+    digest: Annotated[str, "Artifact that may run"]
+    network: Annotated[list[str], "Reachable origins"]
+    secrets: Annotated[list[str], "Variables it receives"]
+    by: Annotated[str, "Person who granted it"]
+    at: Annotated[str, "Time of the grant, RFC 3339 in UTC"]
+    revoked: Annotated[bool, "Whether it was, or would be, revoked"]
+
+
+class GrantListDocument(DryRun):
+    """Grants, oldest first"""
+
+    schema: Literal["skillwire/grant-list/1"]
+    grants: Annotated[list[GrantObject], "The grants; with revoke, the revoked ones"]
+
+
+class WorkerDocument(TypedDict):
+    """A started worker"""
+
+    schema: Literal["skillwire/worker/1"]
+    workers: Annotated[int, "Maximum number of concurrent executions"]
+    grant_all: Annotated[bool, "Whether skills run without a grant"]
+
+
+class ExecutionErrorObject(TypedDict):
+    code: Annotated[str, "The provider's code"]
+    message: Annotated[str, "The provider's message"]
+    details: Annotated[Any, "Details; null without any"]
+    retry_after: Annotated[float | None, "Seconds after which a retry may help; null if unknown"]
+
+
+class BlobObject(TypedDict):
+    blob_id: Annotated[str, "ID for skillwire cat REFERENCE BLOB_ID"]
+    kind: Annotated[str, "Media type; empty if unknown"]
+    size: Annotated[int, "Bytes"]
+    name: Annotated[str, "Name; empty if unknown"]
+
+
+class ExecutionObject(TypedDict):
+    execution_id: Annotated[str | None, "ID at the provider; null if the output came at once without one"]
+    skill_id: Annotated[str, "Skill Sharing ID of the skill"]
+    reference: Annotated[str, "Reference of the skill; empty if only the status URL is known"]
+    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status"]
+    cancelled: Annotated[bool, "Whether it was cancelled; its status is failed then"]
+    output: Annotated[Any, "Output; null without one"]
+    encoding: Annotated[Literal["json", "base64"], "Encoding of output"]
+    content_type: Annotated[str, "Media type of an output that came at once"]
+    error: Annotated[ExecutionErrorObject | None, "The error; null unless it failed or timed out"]
+    created_at: Annotated[str | None, "Time of acceptance, from the provider; null if unknown"]
+    updated_at: Annotated[str | None, "Time of the last change, from the provider; null if unknown"]
+    completed_at: Annotated[str | None, "Time of the end, from the provider; null if unknown"]
+    status_url: Annotated[str | None, "Status URL; null if unknown"]
+    result_url: Annotated[str | None, "Output URL; null if unknown"]
+    summary: Annotated[str, "Skills Protocol: summary of the result; empty otherwise"]
+    log: Annotated[str, "Skills Protocol: end of the log"]
+    blobs: Annotated[list[BlobObject], "Skills Protocol: output files"]
+
+
+class SkippedProviderObject(TypedDict):
+    skill: Annotated[LanSkillObject, "Its skill"]
+    code: Annotated[str, "Reason, as a code"]
+    reason: Annotated[str, "Reason, as text"]
+
+
+class CalledProvider(TypedDict):
+    skill: Annotated[LanSkillObject, "The skill that responded"]
+    passed_over: Annotated[list[SkippedProviderObject], "Skipped providers"]
+
+
+class CallDocument(ExecutionObject):
+    """A completed call, or an accepted one with --no-wait"""
+
+    schema: Literal["skillwire/call/1"]
+    lan: NotRequired[Annotated[CalledProvider, "For lan: calls: the provider"]]
+
+
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+
+
+class RequestObject(TypedDict):
+    method: Annotated[Method, "Method"]
+    url: Annotated[str, "URL"]
+    headers: Annotated[dict[str, str], "Header fields; credentials are shown as ..."]
+    body: Annotated[Any, "InvocationRequest; null if the inputs are in the URL"]
+
+
+class CallPlanDocument(TypedDict):
+    """Request of a call, with --dry-run"""
+
+    schema: Literal["skillwire/call-plan/1"]
+    skill_id: Annotated[str, "ID of the skill"]
+    request: Annotated[RequestObject, "The request"]
+    inputs: Annotated[dict[str, Any], "Inputs, with defaults"]
+
+
+class RecentExecution(TypedDict):
+    execution_id: Annotated[str, "ID at the provider"]
+    skill_id: Annotated[str, "ID of the skill"]
+    reference: Annotated[str, "Reference of the skill"]
+    created_at: Annotated[str, "Time of the call, RFC 3339 in UTC"]
+    status_url: Annotated[str | None, "Status URL; null if unknown"]
+
+
+class ExecutionsListDocument(TypedDict):
+    """Recent calls from this machine, newest first"""
+
+    schema: Literal["skillwire/executions-list/1"]
+    executions: Annotated[list[RecentExecution], "The executions"]
+
+
+class ExecutionsShowDocument(ExecutionObject):
+    """Status of an execution"""
+
+    schema: Literal["skillwire/executions-show/1"]
+
+
+class ExecutionsResultDocument(ExecutionObject):
+    """A completed execution"""
+
+    schema: Literal["skillwire/executions-result/1"]
+
+
+class ExecutionsCancelDocument(ExecutionObject):
+    """An execution after the request to cancel it"""
+
+    schema: Literal["skillwire/executions-cancel/1"]
+
+
+class TaskObject(TypedDict):
+    id: Annotated[str, "Execution ID"]
+    skill: Annotated[str, "Skill"]
+    version: Annotated[str, "Version"]
+    title: Annotated[str, "Title"]
+    description: Annotated[str, "Description; may be empty"]
+    status: Annotated[Literal["accepted", "running", "completed", "failed", "timeout"], "Status of the execution"]
+    held_by: Annotated[str | None, "Person who has claimed it; null if unclaimed"]
+    mine: Annotated[bool, "Whether you have claimed it"]
+    priority: Annotated[Literal["low", "normal", "high"], "Priority from the caller"]
+    caller: Annotated[str, "Caller, unverified"]
+    created_at: Annotated[str, "RFC 3339 in UTC"]
+    due_at: Annotated[str, "Deadline, RFC 3339 in UTC"]
+
+
+class InboxDocument(TypedDict):
+    """Open tasks"""
+
+    schema: Literal["skillwire/inbox/1"]
+    tasks: Annotated[list[TaskObject], "Tasks, the most urgent first"]
+
+
+class TaskField(TypedDict):
+    name: Annotated[str, "Name, with dots for nested objects"]
+    kind: Annotated[FieldKind, "Kind of value"]
+    label: Annotated[str, "Label"]
+    description: Annotated[str, "Description; may be empty"]
+    required: Annotated[bool, "Whether it is required"]
+    choices: Annotated[list[str], "Choices, for a choice"]
+    default: Annotated[str | None, "Default; null without one"]
+
+
+Did = Literal["shown", "claimed", "completed", "rejected", "released"]
+
+
+class TaskDocument(DryRun):
+    """A task after the command"""
+
+    schema: Literal["skillwire/task/1"]
+    did: Annotated[Did, "What the command did"]
+    task: Annotated[TaskObject, "The task"]
+    inputs: Annotated[Any, "Inputs by name"]
+    output_schema: Annotated[Any, "JSON Schema of the output; null if any JSON is valid"]
+    fields: Annotated[list[TaskField], "Fields of the form, as inbox complete accepts them"]
+
+
+class LoginObject(TypedDict):
+    origin: Annotated[str, "The only origin it is sent to"]
+    kind: Annotated[Literal["api_key", "oauth2", "custom"], "Kind"]
+    header: Annotated[str, "Header field that carries it"]
+    expires_at: Annotated[str | None, "RFC 3339 in UTC; null if unknown"]
+    renewable: Annotated[bool, "Whether it is renewed automatically"]
+    server: Annotated[str | None, "Origin of the authorization server; null without one"]
+    scope: Annotated[str | None, "Granted scope; null unless it is OAuth 2.0"]
+    stored_in: Annotated[Literal["file", "keyring"], "Where its secrets are stored"]
+
+
+class AuthLoginDocument(LoginObject):
+    """A new login"""
+
+    schema: Literal["skillwire/auth-login/1"]
+
+
+class AuthLoginPlanDocument(TypedDict):
+    """Plan of a login, with --dry-run"""
+
+    schema: Literal["skillwire/auth-login-plan/1"]
+    origin: Annotated[str, "The only origin the credential would be sent to"]
+    kind: Annotated[Literal["api_key", "oauth2", "custom"], "Kind"]
+    header: Annotated[str | None, "Header field of an API key; null for other kinds"]
+    hosts: Annotated[list[str], "Authorization servers that the origin names"]
+    scopes: Annotated[list[str], "Scopes to request"]
+    stored_in: Annotated[Literal["file", "keyring"], "Where its secrets would be stored"]
+
+
+class AuthStatusDocument(TypedDict):
+    """Logins"""
+
+    schema: Literal["skillwire/auth-status/1"]
+    logins: Annotated[list[LoginObject], "Logins by origin"]
+
+
+class LogoutObject(TypedDict):
+    origin: Annotated[str, "Origin"]
+    revoked: Annotated[bool, "Whether the server revoked the token"]
+
+
+class AuthLogoutDocument(DryRun):
+    """Ended logins"""
+
+    schema: Literal["skillwire/auth-logout/1"]
+    logouts: Annotated[list[LogoutObject], "The origins"]
+
+
+class TokenObject(TypedDict):
+    id: Annotated[str | None, "ID for list, revoke and rotate; null with --dry-run before it is created"]
+    name: Annotated[str, "Name of its user"]
+    kind: Annotated[Literal["api_key", "signing_key"], "Kind"]
+    state: Annotated[Literal["good", "ended", "revoked"], "State"]
+    skills: Annotated[list[str], "Accessible skills; * for every skill"]
+    scopes: Annotated[list[str], "Additional scopes"]
+    created_at: Annotated[str, "RFC 3339 in UTC"]
+    expires_at: Annotated[str | None, "RFC 3339 in UTC; null if unlimited"]
+    revoked_at: Annotated[str | None, "RFC 3339 in UTC; null unless revoked"]
+
+
+class TokenDocument(DryRun):
+    """A created or revoked token"""
+
+    schema: Literal["skillwire/token/1"]
+    token: Annotated[TokenObject, "The token"]
+    secret: Annotated[str | None, "Secret, printed only once; null if none was created"]
+    replaces: Annotated[TokenObject | None, "Replaced token; null without one"]
+
+
+class TokensDocument(TypedDict):
+    """Tokens, oldest first, without secrets"""
+
+    schema: Literal["skillwire/tokens/1"]
+    tokens: Annotated[list[TokenObject], "The tokens"]
+
+
+class CertificateNames(TypedDict):
+    agents: Annotated[list[str], "Certified agents"]
+    skills: Annotated[list[str], "Certified skills, of any agent"]
+    hosts: Annotated[list[str], "Addresses and host names that may be announced"]
+
+
+class CaDocument(DryRun):
+    """A new certificate authority, without its keys"""
+
+    schema: Literal["skillwire/ca/1"]
+    folder: Annotated[str, "Folder"]
+    root: Annotated[str, "File of the root certificate, which agents trust"]
+    center: Annotated[str, "File of the certificate of the issuing SkillCenter CA"]
+    revocations: Annotated[str, "File of the signed revocation list"]
+    encrypted: Annotated[bool, "Whether its keys are encrypted"]
+
+
+class CaIssueDocument(DryRun, CertificateNames):
+    """An issued certificate"""
+
+    schema: Literal["skillwire/ca-issue/1"]
+    serial: Annotated[str | None, "Serial number in hexadecimal; null with --dry-run"]
+    expires_at: Annotated[str, "RFC 3339 in UTC"]
+    certificate: Annotated[str, "File of the certificate"]
+    key: Annotated[str | None, "File of the generated key; null if a request brought its own"]
+
+
+class IssuedCertificate(CertificateNames):
+    serial: Annotated[str, "Serial number in hexadecimal"]
+    authority: Annotated[str | None, "Name of a SkillCenter CA; null for an agent or a skill"]
+    issuer: Annotated[str | None, "Serial number of the issuing SkillCenter CA; null if the root issued it"]
+    state: Annotated[Literal["good", "ended", "revoked"], "State"]
+    issued_at: Annotated[str, "RFC 3339 in UTC"]
+    expires_at: Annotated[str, "RFC 3339 in UTC"]
+    revoked_at: Annotated[str | None, "RFC 3339 in UTC; null unless it or its issuer was revoked"]
+    renews: Annotated[str | None, "Serial number of the certificate that requested it; null if a person did"]
+
+
+class CaListDocument(DryRun):
+    """Issued or revoked certificates, including SkillCenter CAs"""
+
+    schema: Literal["skillwire/ca-list/1"]
+    certificates: Annotated[list[IssuedCertificate], "Certificates, oldest first"]
+
+
+class AgentCertificate(CertificateNames):
+    serial: Annotated[str, "Serial number in hexadecimal"]
+    by: Annotated[Literal["ourselves", "authority"], "Signer"]
+    expires_at: Annotated[str, "RFC 3339 in UTC"]
+    state: Annotated[Literal["good", "ended", "revoked"], "State, as known on this machine"]
+    good: Annotated[bool, "Whether it is neither expired nor revoked"]
+
+
+class KeyDocument(TypedDict):
+    """The key and certificate of this agent, without secrets"""
+
+    schema: Literal["skillwire/key/1"]
+    agent: Annotated[str | None, "Agent name; null before the first one"]
+    key: Annotated[str | None, "File of the key; null without one"]
+    fingerprint: Annotated[
+        str | None, "SHA-256 of the public key, `sha256:` and 64 hexadecimal digits; null without one"
+    ]
+    certificate: Annotated[AgentCertificate | None, "The certificate; null without one"]
+
+
+class KeyRequestDocument(DryRun, CertificateNames):
+    """A certificate request of this agent, without secrets"""
+
+    schema: Literal["skillwire/key-request/1"]
+    new: Annotated[bool, "Whether the key is new"]
+    request: Annotated[str | None, "The request, PEM, for ca issue --request; null with --dry-run"]
+
+
+class KeyInstallDocument(DryRun):
+    """An installed certificate"""
+
+    schema: Literal["skillwire/key-install/1"]
+    key: Annotated[bool, "Whether a key was installed with it"]
+    certificate: Annotated[AgentCertificate, "The certificate"]
+
+
+class ServeEvent(TypedDict):
+    """A line of serve"""
+
+    schema: Literal["skillwire/serve/1"]
+
+
+class ServeListeningEvent(ServeEvent):
+    """The first line: the server accepts requests"""
+
+    event: Literal["listening"]
+    address: Annotated[str, "URL on this machine"]
+    announced: Annotated[list[str], "URLs announced on the local network; none without --lan"]
+    base_url: Annotated[str, "--base-url, or the address"]
+    skills: Annotated[int, "Number of served skills"]
+    open: Annotated[int, "Number of public skills"]
+    add: Annotated[str, "Command that adds a public skill; a hint without one"]
+
+
+class ServePublishedEvent(ServeEvent):
+    """A new revision is served"""
+
+    event: Literal["published"]
+    revision: Annotated[int, "Revision, from 1"]
+    skills: Annotated[int, "Number of public skills"]
+    added: Annotated[int, "Number of new skills"]
+    changed: Annotated[int, "Number of changed skills"]
+    removed: Annotated[int, "Number of removed skills"]
+
+
+class ServeBrokenEvent(ServeEvent):
+    """A skill cannot be published; one line for each error"""
+
+    event: Literal["broken"]
+    skill: Annotated[str, "Name of its folder"]
+    serving: Annotated[bool, "Whether its last valid version is still served"]
+    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+    message: Annotated[str, "The problem"]
+    place: Annotated[str, "File, line and column"]
+    fix: Annotated[str, "What to do"]
+
+
+class ServeLanEvent(ServeEvent):
+    """The server joined the local network, or cannot join it and retries"""
+
+    event: Literal["lan"]
+    agent: Annotated[str | None, "Announced agent name; null if it cannot join"]
+    reason: Annotated[str | None, "Reason why it cannot join; null if it joined"]
+
+
+class ServeStoppedEvent(ServeEvent):
+    """The last line: all responses were finished, or their time was over"""
+
+    event: Literal["stopped"]
+
+
+#: What ``Output.document`` takes.
+Document = (
+    InitDocument
+    | CheckDocument
+    | ValidateDocument
+    | BuildDocument
+    | MarketplaceImportDocument
+    | MarketplaceExportDocument
+    | GrantAddDocument
+    | GrantListDocument
+    | WorkerDocument
+    | CallDocument
+    | CallPlanDocument
+    | ExecutionsListDocument
+    | ExecutionsShowDocument
+    | ExecutionsResultDocument
+    | ExecutionsCancelDocument
+    | InboxDocument
+    | TaskDocument
+    | AuthLoginDocument
+    | AuthLoginPlanDocument
+    | AuthStatusDocument
+    | AuthLogoutDocument
+    | TokenDocument
+    | TokensDocument
+    | CaDocument
+    | CaIssueDocument
+    | CaListDocument
+    | KeyDocument
+    | KeyRequestDocument
+    | KeyInstallDocument
+)

@@ -35,7 +35,7 @@ export interface SkillDescriptor {
   auth: AuthConfig;
   /** Who may see and invoke it. */
   access: AccessPolicy;
-  /** Words to search for it. */
+  /** Search words. */
   tags?: string[];
   /** URL of its documentation. */
   documentation_url?: string;
@@ -222,7 +222,7 @@ export interface AuthConfig {
   custom?: {
     /** What a caller has to do. */
     instructions: string;
-    /** What a caller needs for it. */
+    /** What a caller needs. */
     parameters: ParameterDefinition[];
   };
 }
@@ -237,9 +237,9 @@ export interface InvocationEndpoint {
   method: "GET" | "POST" | "PUT" | "DELETE";
   /** Media type of the request; application/json when absent. */
   content_type?: string;
-  /** URL of an execution's status; {execution_id} stands for the execution. */
+  /** URL of an execution's status; {execution_id} is replaced by the execution's id. */
   status_url?: string;
-  /** URL of an execution's result; {execution_id} stands for the execution. */
+  /** URL of an execution's result; {execution_id} is replaced by the execution's id. */
   result_url?: string;
   /** Time limit of an invocation, in milliseconds. */
   timeout_ms?: number;

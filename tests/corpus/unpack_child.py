@@ -13,7 +13,11 @@ import time
 from pathlib import Path
 
 from skillwire.errors import SkillwireError
-from skillwire.trust.archive import read_archive, unpack
+from skillwire.trust.archive import (
+    read_archive,
+    unpack,
+    zip,  # noqa: A004, F401  # imported with the first zip, which is not what is watched here
+)
 
 # What writing a plan does; everything else (starting, importing, linking, connecting) is reported, and for
 # a refusal these too, because nothing may be written before the whole archive was found good.

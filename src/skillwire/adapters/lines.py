@@ -68,11 +68,11 @@ async def lines_of(descriptor: int, most: int) -> AsyncIterator[bytes | None]:
         try:
             asyncio.run_coroutine_threadsafe(putting, loop).result()
         finally:
-            putting.close()  # where the loop is closed, nobody has awaited it
+            putting.close()  # not awaited when the loop is closed
 
     def read() -> None:
         splitter = LineSplitter(most)
-        # The loop ends, or has ended: nobody takes what is read.
+        # The loop ends or has ended, so nothing consumes the lines.
         with suppress(RuntimeError, CancelledError):
             while data := _read(descriptor):
                 for line in splitter.feed(data):

@@ -94,7 +94,7 @@ def check_upstream_url(template: str) -> str:
     if url.scheme != "https":
         raise ValidationError("FIELD", "url must be https")
     if "{" in "".join(template.split("/", 3)[:3]):
-        raise ValidationError("FIELD", "url has a placeholder in its host; they stand in path and query")
+        raise ValidationError("FIELD", "url has a placeholder in its host; placeholders are allowed in path and query")
     path = plain.partition("?")[0].split("/", 3)
     if "#" in template or url.path != "/" + "".join(path[3:]):
         raise ValidationError("FIELD", "url has a fragment, or dots that lead elsewhere")
@@ -212,7 +212,7 @@ def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
     decoded = filled = _filled(segment, inputs)
     for _ in range(_DECODINGS):
         if _CONTROL.search(decoded) or {".", "..", ""} & set(re.split(r"[/\\]", decoded)):
-            raise _unfit(names[0], "cannot stand in a path")
+            raise _unfit(names[0], "cannot be part of a path")
         decoded = unquote(decoded, errors="replace")
     return filled
 
@@ -258,7 +258,7 @@ TIMEOUT: Final = 5
 _LEAST_INTERVAL: Final = 5
 _MOST_INTERVAL: Final = 3600
 _MOST_TIMEOUT: Final = 30
-_PATH: Final = "https://example.com"  # stands before a path, to read it by the rules of URLs
+_PATH: Final = "https://example.com"  # prefix of a path, to parse it as a URL
 
 
 def check_health_url(url: str) -> str:

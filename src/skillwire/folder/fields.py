@@ -35,12 +35,12 @@ _HOST: Final = re.compile(r"https?://([A-Za-z0-9.-]+)(?=[:/]|$)")
 _HIGHEST_PORT: Final = 65535
 #: Names that belong to this machine or this network.
 _LOCAL: Final = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "localdomain", "arpa")
-#: Second-level names under which a country registers everybody: co.uk, com.br, ac.jp.
+#: Second-level names under which a country registers all owners: co.uk, com.br, ac.jp.
 _REGISTRY_LABELS: Final = frozenset(
     {"ac", "co", "com", "edu", "gen", "go", "gob", "gouv", "gov", "info", "mil", "ne", "net", "nom", "or", "org", "sch"}
 )
 _COUNTRY_LENGTH: Final = 2
-#: Where anyone may have a name: a wildcard below these trusts everybody.
+#: Domains with names of many owners: a wildcard below these trusts all of them.
 _SHARED: Final = (
     "amazonaws.com", "appspot.com", "azureedge.net", "azurewebsites.net", "blogspot.com", "cloudfront.net",
     "firebaseapp.com", "fly.dev", "github.io", "gitlab.io", "googleusercontent.com", "herokuapp.com", "netlify.app",

@@ -88,9 +88,9 @@ class _Walk:
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> None:
         if _JUNK.fullmatch(entry.name):
-            self._findings.add("FILE_EXCLUDED", f"{entry.name} is left out", self._place(path))
+            self._findings.add("FILE_EXCLUDED", f"{entry.name} is excluded", self._place(path))
         elif _PRIVATE.fullmatch(entry.name):
-            self._findings.add("FILE_PRIVATE", f"{entry.name} is left out", self._place(path))
+            self._findings.add("FILE_PRIVATE", f"{entry.name} is excluded", self._place(path))
         elif entry.is_symlink():
             self._link(entry.path, path)
         elif entry.is_dir(follow_symlinks=False):
@@ -118,7 +118,7 @@ class _Walk:
         if not target.is_relative_to(root):
             self._findings.add("LINK_OUTSIDE", "the link leads out of the folder", self._place(path))
         elif any(_JUNK.fullmatch(part) or _PRIVATE.fullmatch(part) for part in target.relative_to(root).parts):
-            self._findings.add("FILE_EXCLUDED", "the link leads to a file that is left out", self._place(path))
+            self._findings.add("FILE_EXCLUDED", "the link leads to an excluded file", self._place(path))
         elif Path(source).parent.resolve().is_relative_to(target):
             self._findings.add("LINK_CIRCLE", "the link leads to a folder that it is in", self._place(path))
         else:

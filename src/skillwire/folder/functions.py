@@ -68,7 +68,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
-    """Return the text of each argument; what is indented deeper than its name goes on with it."""
+    """Return the text of each argument; deeper indented lines continue it."""
     entries: dict[str, list[str]] = {}
     into: list[str] = []
     block = inspect.cleandoc("\n" + "\n".join(lines)).split("\n")
@@ -90,7 +90,7 @@ def _flow(lines: list[str]) -> str:
 _EMPTY: Final = inspect.Parameter.empty
 _KINDS: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NULL: Final = {"type": "null"}
-#: What a schema says beside what it demands.
+#: Keywords of a schema that only describe.
 _NOTES: Final = frozenset({"description", "title", "default", "examples"})
 _DEFINITION: Final = "#/$defs/"
 _SHOWN: Final = 80
@@ -199,14 +199,14 @@ def _input(function: Callable[..., Any], parameter: inspect.Parameter, hint: Any
         raise refusal(function, f"{name} may be of several JSON types, or of any: {_shown(hint)}")
     has_default = parameter.default is not _EMPTY
     default = _default(function, name, parameter.default) if has_default else None
-    said = {key: value for key, value in schema.items() if key not in _NOTES}
+    demands = {key: value for key, value in schema.items() if key not in _NOTES}
     return FunctionInput(
         name=name,
         input_type=input_type,
         description=description or schema.get("description", ""),
         required=not has_default and not _is_optional(hint),
         default=default,
-        schema=None if said == {"type": input_type} else schema,
+        schema=None if demands == {"type": input_type} else schema,
     )
 
 
@@ -234,8 +234,8 @@ def _schema(function: Callable[..., Any], name: str, hint: Any) -> dict[str, Any
     try:
         schema = msgspec.json.schema(hint)
     except (TypeError, ValueError, NameError, AttributeError) as error:
-        told = str(error).strip().rpartition("\n")[2]
-        raise refusal(function, f"{name} has a type that JSON Schema cannot describe: {told}") from error
+        reason = str(error).strip().rpartition("\n")[2]
+        raise refusal(function, f"{name} has a type that JSON Schema cannot describe: {reason}") from error
     definitions = schema.pop("$defs", {})
     try:
         placed: dict[str, Any] = _place(schema, definitions, ())
@@ -261,7 +261,7 @@ def _place(schema: Any, definitions: Mapping[str, Any], within: tuple[str, ...])
         for key, value in schema.items()
         if not (key == "default" and _has_null(value))  # a note, which TOML cannot write
     }
-    if isinstance(placed.get("enum"), list):  # null stands beside it too, as a type
+    if isinstance(placed.get("enum"), list):  # null is listed as a type too
         placed["enum"] = [value for value in placed["enum"] if value is not None]
     return placed
 

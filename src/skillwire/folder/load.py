@@ -41,7 +41,7 @@ SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
 _ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
-#: Looks at a folder and says what is wrong with it.
+#: Adds findings about a folder.
 Judge = Callable[[FolderContent, Findings], None]
 _FAMILIES: Final[tuple[Judge, ...]] = (
     lint_skill_md,

@@ -209,7 +209,7 @@ def _check_upstream(manifest: Manifest, fields: Fields) -> None:
             table.refuse("FIELD", f"{{{name}}} in url is no input that is a text, a number or a boolean", "url")
         elif f"{{{name}}}" in path and not one.required and one.default is None:
             table.refuse(
-                "FIELD", f"{{{name}}} stands in the path of url; the input is required or has a default", "url"
+                "FIELD", f"{{{name}}} is in the path of url; make the input required or give it a default", "url"
             )
     for header, value in headers.values.items():
         for secret in secret_names(value) if isinstance(value, str) else ():

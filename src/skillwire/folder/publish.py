@@ -72,7 +72,7 @@ def _in_manifest(file: Path) -> Iterator[Access]:
     try:
         data = _content(file, limits.TOML_BYTES)
         document = {} if data is None else load_toml(data)
-    except (OSError, SkillwireError):  # who may see it cannot be told, and somebody else says why
+    except (OSError, SkillwireError):  # the access is unknown; another check reports the reason
         yield Access.PRIVATE
         return
     if _FIELD in document:

@@ -74,7 +74,7 @@ if __name__ == "__main__":
     print()
 '''
 _MANIFEST: Final = """\
-# What this skill says beyond SKILL.md. Every field is optional.
+# Fields beyond SKILL.md. Every field is optional.
 version = "0.1.0"
 kind = "{kind}"
 access = "public"  # or restricted, or private

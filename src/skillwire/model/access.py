@@ -20,9 +20,9 @@ class Access(StrEnum):
 
 #: The grant of all skills.
 EVERY_SKILL: Final = "*"
-#: The scope of whoever may see and end every execution, and work on every task.
+#: The scope for seeing and ending every execution, and working on every task.
 OPERATOR: Final = "operator"
-#: The scope of whoever may work on the tasks that wait for people.
+#: The scope for working on tasks that wait for people.
 TASKS: Final = "tasks"
 #: What an API key or a signing key may be allowed beside the skills that it opens.
 SCOPES: Final = (OPERATOR, TASKS)
@@ -45,7 +45,7 @@ class Principal(NamedTuple):
         return skill in self.grants or EVERY_SKILL in self.grants
 
 
-#: Someone who has not said who they are.
+#: A caller without credentials.
 ANONYMOUS = Principal("")
 
 

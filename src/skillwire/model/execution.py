@@ -54,7 +54,7 @@ class Priority(StrEnum):
 #: Why an execution did not complete; ``details.reason`` on the wire. Ours: the text has no field for it.
 Reason = Literal[
     "cancelled",  # its caller, or an operator, took it back
-    "worker_lost",  # whoever ran it died, and it may not be run twice
+    "worker_lost",  # its worker died, and it may not run twice
     "deadline",  # it took too long
     "exception",  # the skill's code raised
     "exit",  # the skill's code ended without a result
@@ -62,7 +62,7 @@ Reason = Literal[
     "output",  # what it gave is not what the descriptor promises
     "upstream",  # the API behind it failed
     "rejected",  # a person declined the task
-    "not_granted",  # nobody granted this digest with these permissions
+    "not_granted",  # this digest has no grant with these permissions
     "unavailable",  # the skill, or what runs it, is not there any more
 ]
 
@@ -267,7 +267,7 @@ class Grant(NamedTuple):
     files: Mapping[str, str] = MappingProxyType({})
 
 
-#: How many executions are ended, or taken up, at once for being late or lost. Nobody else writes meanwhile.
+#: How many late or lost executions are ended or resumed in one transaction, during which nothing else writes.
 EXPIRED_PER_BATCH: Final = 256
 
 
@@ -340,7 +340,7 @@ class FoundExecutions(NamedTuple):
     after: str | None = None
 
 
-#: Who has a task: nobody, the person who asks, or somebody else.
+#: Who works on a task: no one, the asking person, or another one.
 TaskOwner = Literal["open", "mine", "others"]
 
 

@@ -70,7 +70,7 @@ class LockedSkill(NamedTuple):
 
     name: str
     origin: str
-    index: str  # type: ignore[assignment]  # a tuple has a method of this name, which nobody calls here
+    index: str  # type: ignore[assignment]  # hides tuple.index, which is unused
     url: str
     digest: str | None
     artifact_type: str

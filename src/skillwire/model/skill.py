@@ -134,7 +134,7 @@ class Sharing(NamedTuple):
 #: ``python``: the skill's own code, in a sandbox. ``http``: an upstream API. ``human``: a task for a person.
 #: ``function``: code of the publisher's own process.
 ExecutorKind = Literal["python", "http", "human", "function"]
-#: The executors that do what a skill's folder says, so that somebody has to grant it first.
+#: The executors that act on a skill's folder, so a person must grant the skill first.
 GRANTED: Final[frozenset[ExecutorKind]] = frozenset({"python", "http"})
 
 
@@ -249,4 +249,4 @@ class Identifiers(NamedTuple):
     skill_sharing: str  # SSP id, "provider/skill"
     skill_discovery: str  # SDP skillId
     skills_rpc: str  # SKP dotted name
-    namespace: str = ""  # SKP; empty where nothing but the dotted name says it
+    namespace: str = ""  # SKP; empty where only the dotted name shows it

@@ -168,10 +168,10 @@ def _check_text(text: str) -> None:
 
 def _read_authority(text: str, authority: str) -> tuple[str, int | None]:
     if "@" in authority:
-        raise ValidationError(  # the text is not shown: what stands before the @ may be a password
+        raise ValidationError(  # the text is not shown: it may contain a password
             "URL",
             "the URL carries a user name or a password",
-            fix="Remove what stands before the @; give credentials with --token or in ~/.netrc.",
+            fix="Remove the part before the @; give credentials with --token or in ~/.netrc.",
         )
     match = _AUTHORITY.fullmatch(authority)
     if match is None:

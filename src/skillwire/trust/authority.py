@@ -34,7 +34,7 @@ CENTER_DAYS: Final = 1825
 LEAF_DAYS: Final = 7.0
 LIST_DAYS: Final = 7.0
 _CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
-#: Makes a serial number the longest that there is, 40 hexadecimal digits, so that tables of them stand in order.
+#: Gives every serial number the maximum of 40 hexadecimal digits, so that tables align.
 _LONG: Final = 1 << 158
 #: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
 _PROOF_BYTES: Final = 180

@@ -250,7 +250,7 @@ class Chain:
         if key is None or not is_now or leaf.signature_algorithm_oid != _SIGNED:
             return None
         is_own = leaf.issuer == leaf.subject
-        if is_own or self._store is None:  # who trusts no authority cannot tell one from another: all are strangers
+        if is_own or self._store is None:  # without trusted authorities every certificate is unverified
             if not self._takes_strangers:
                 return None
             if is_own:
@@ -269,7 +269,7 @@ class Chain:
 
     def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; empty if there is no valid path with our algorithms."""
-        assert self._store is not None  # noqa: S101 - for the type checker; without roots nobody looks for a way
+        assert self._store is not None  # noqa: S101 - for the type checker; without roots this is not called
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
         try:
             chain = verifier.verify(leaf, [*self._intermediates, *self.revocations.learned]).chain

@@ -185,7 +185,7 @@ def _decode(data: bytes, source: str) -> str:
         single = _SURROGATE_PAIR.sub(lambda pair: b" " * len(pair.group()), single)
         if lone := _SURROGATE.search(single):
             place = place_at(data[: lone.start()].decode("utf-8"), None, source)
-            raise DecodeError("JSON_UNICODE", "half of a surrogate pair stands alone", place=place)
+            raise DecodeError("JSON_UNICODE", "half of a surrogate pair is alone", place=place)
     return text
 
 
@@ -225,7 +225,7 @@ def _unique_keys(text: str, source: str) -> Callable[[list[tuple[str, object]]],
         members = dict(pairs)
         if len(members) != len(pairs):
             key, place = duplicate_key(text, source)
-            raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} stands twice in one object", place=place)
+            raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} occurs twice in one object", place=place)
         return members
 
     return collect
@@ -282,5 +282,5 @@ def server_message(body: bytes) -> str:
     if not isinstance(document, dict):
         return ""
     error = document.get("error")
-    told = (error.get("message") if isinstance(error, dict) else None, *map(document.get, _NAMES))
-    return next((neutralise(text[:_SHOWN]) for text in told if isinstance(text, str) and text), "")
+    reasons = (error.get("message") if isinstance(error, dict) else None, *map(document.get, _NAMES))
+    return next((neutralise(text[:_SHOWN]) for text in reasons if isinstance(text, str) and text), "")

@@ -130,7 +130,7 @@ class _Reader:
             if line and not self._lines[line - 1][1].endswith("\n"):
                 self._refuse("YAML_SYNTAX", "a key begins behind a line end that other readers do not see", key)
             if key.value in members:
-                self._refuse("YAML_DUPLICATE_KEY", f"the key {key.value[:80]!r} stands twice", key)
+                self._refuse("YAML_DUPLICATE_KEY", f"the key {key.value[:80]!r} occurs twice", key)
             here = (*path, key.value)
             self._places[here] = self._place(key.start_mark, key.end_mark)
             members[key.value] = self._value(next(self._events), here)

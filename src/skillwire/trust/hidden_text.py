@@ -99,7 +99,7 @@ _FITS: Final = "|".join(
         r"(?<=[\U00013000-\U0001342f])[\U00013430-\U0001343f]",  # hieroglyphs
     )
 )
-#: The sorts that ``_FITS`` and ``_passes`` may let through; every other one is hidden wherever it stands.
+#: The sorts that ``_FITS`` and ``_passes`` may let through; every other one is always hidden.
 _SOMETIMES_TEXT: Final = frozenset(
     {
         "carriage return",

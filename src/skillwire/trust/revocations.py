@@ -41,7 +41,7 @@ _SEQUENCE: Final = 0x30
 _OCTETS: Final = 0x04
 _UTF8: Final = 0x0C
 _DIGEST_BYTES: Final = 32
-_SHORT: Final = 0x80  # lengths below stand in one byte
+_SHORT: Final = 0x80  # shorter lengths take one byte
 _LONG: Final = 0x82  # those from it on in two more
 
 
@@ -231,7 +231,7 @@ class Revocations:
     def ends(self) -> float | None:
         """Return when the first list expires, in seconds since the epoch, or None."""
         last: dict[bytes, float] = {}
-        for held in self._held:  # one that the same authority has signed by a newer key stands in for it
+        for held in self._held:  # a list signed with the authority's newer key replaces it
             last[held.issuer] = max(held.ends, last.get(held.issuer, held.ends))
         return min(last.values(), default=None)
 

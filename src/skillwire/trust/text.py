@@ -11,7 +11,7 @@ _LENGTH: Final = 160
 def excerpt(line: str) -> str | None:
     """Return ``line`` without a final carriage return, or None when it has more than 160 characters.
 
-    A stranger's line may have a million; a part of it would need the place within it to be told anew.
+    A line of untrusted text may be very long, and a part of it would need another column.
     """
     line = line.removesuffix("\r")
     return line if len(line) <= _LENGTH else None

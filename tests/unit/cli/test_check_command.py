@@ -130,7 +130,7 @@ def test_errors_come_first_and_many_warnings_are_counted(
         ('url = "/healthz"', "error[FIELD]: url is for an executor of kind http; code of the folder has a function"),
         ("interval = 1", "error[FIELD]: interval is a whole number from 5 to 3600"),
         ('export = "look"', "error[ENTRYPOINT_BROKEN]: main.py has no function look"),
-        ("every = 5", "error[MANIFEST_UNKNOWN]: nobody reads the field 'health.every'"),
+        ("every = 5", "error[MANIFEST_UNKNOWN]: there is no field 'health.every'"),
     ],
 )
 def test_what_is_wrong_with_health_is_said_with_its_place_and_fix(

@@ -80,7 +80,11 @@ def test_a_field_that_nobody_reads_is_named() -> None:
     [
         ('method = "POST"', "an executor of kind http has a url", 11),
         ('url = "http://a.example.com/"', "url must be https", 12),
-        ('url = "https://{id}.example.com/"', "url has a placeholder in its host; they stand in path and query", 12),
+        (
+            'url = "https://{id}.example.com/"',
+            "url has a placeholder in its host; placeholders are allowed in path and query",
+            12,
+        ),
         ('url = "https://a.example.com:{id}/"', "'https://a.example.com:0/' has no host, or a port that is not", 12),
         ('url = "https://a.example.com/{id"', "url has a brace that belongs to no placeholder such as", 12),
         ('url = "https://a.example.com/a/../b"', "url has a fragment, or dots that lead elsewhere", 12),
@@ -88,7 +92,7 @@ def test_a_field_that_nobody_reads_is_named() -> None:
         ('url = "https://u:p@a.example.com/"', "the URL carries a user name or a password", 12),
         ('url = "https://a.example.com/{no}"', "{no} in url is no input that is a text, a number or a boolean", 12),
         ('url = "https://a.example.com/{tags}"', "{tags} in url is no input that is a text, a number or", 12),
-        ('url = "https://a.example.com/{lang}"', "{lang} stands in the path of url; the input is required", 12),
+        ('url = "https://a.example.com/{lang}"', "{lang} is in the path of url; make the input required", 12),
         ('url = "https://a.example.com/"\nmethod = "TRACE"', "method is one of GET, POST, PUT, PATCH, DELETE", 13),
         ('url = "https://a.example.com/"\nbody = "xml"', "body is one of json, form", 13),
         ('url = "https://a.example.com/"\nresult = "data"', "result is a JSON Pointer such as /data/items", 13),

@@ -146,7 +146,7 @@ def test_a_secret_is_found_and_not_repeated(write: Callable[..., Path], name: st
     secret = SECRETS[name]
     for path, text in (("notes.md", f"# Notes\nUse {secret} here.\n"), ("a.py", f'KEY = "{secret}"\n')):
         findings = [one for one in check_folder(write(**{path: text})).findings if one.code == "SECRET"]
-        assert [finding.message for finding in findings][:1] == [f"{name.partition(',')[0]} stands here"]
+        assert [finding.message for finding in findings][:1] == [f"this looks like {name.partition(',')[0]}"]
         for finding in findings:
             assert secret[6:] not in repr(finding)
             assert finding.place.excerpt is not None

@@ -191,7 +191,7 @@ def test_a_file_that_is_no_text_is_read_in_base64_alone(rpc):
     with pytest.raises(ValidationError) as caught:
         read(rpc, "salesforce.leads.sync", "assets/logo.png")
     assert caught.value.code == "ENCODING"
-    assert caught.value.fix == 'Ask for it with "encoding": "base64".'
+    assert caught.value.fix == 'Request it with "encoding": "base64".'
 
 
 @pytest.mark.spec("SKP-read-missing")

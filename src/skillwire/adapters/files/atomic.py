@@ -136,7 +136,7 @@ def take_lock(path: Path, *, wait: bool) -> int:
         handle = _open(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # Its last holder may have removed the file between our open and our lock: lock the one that stands.
+            # Its last holder may have removed the file between our open and our lock: lock the current one.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
@@ -160,7 +160,7 @@ def lock_folder(folder: Path) -> int | None:
 
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # it is not there yet, or not to be read; what really stands in the way shows in the change
+    except OSError:  # absent or unreadable: the change itself reports the reason
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

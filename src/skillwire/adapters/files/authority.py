@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from skillwire.trust.revocations import RevokedCertificate
 
 
-#: Seconds that a certificate stays in the book after its end, and after it was taken back.
+#: Seconds that a certificate stays in the book after its end, and after its revocation.
 _KEPT: Final = 30 * 86_400.0
 _REVOKED_KEPT: Final = 365 * 86_400.0
 
@@ -92,7 +92,7 @@ class IssuedBook(NamedTuple):
         return next((row for row in self.rows if row.serial == serial), None)
 
     def revoked_at(self, row: IssuedRow) -> float | None:
-        """Return when a certificate, or the SkillCenter CA that has issued it, was taken back."""
+        """Return when a certificate, or the SkillCenter CA that issued it, was revoked."""
         above = self.row(row.issuer) if row.issuer else None
         moments = [one.revoked for one in (row, above) if one is not None and one.revoked is not None]
         return min(moments, default=None)
@@ -111,7 +111,7 @@ class IssuedBook(NamedTuple):
         if not found:
             found = [row for row in self.rows if which in (*row.agents, *row.skills) and self.is_good(row, now)]
         line, keys = {row.serial for row in found}, {row.key for row in found}
-        for row in self.rows:  # what renews stands behind what it renews
+        for row in self.rows:  # a renewal comes after what it renews
             if row.renews in line or row.key in keys:
                 line.add(row.serial)
         return [row for row in self.rows if row in found or (row.serial in line and self.is_good(row, now))]
@@ -121,7 +121,7 @@ class IssuedBook(NamedTuple):
         return [row for row in self.rows if row.issuer == serial and self.is_good(row, now)]
 
     def is_key_revoked(self, key: str) -> bool:
-        """Whether a certificate of a key was taken back."""
+        """Whether a certificate of a key was revoked."""
         return any(row.key == key and row.revoked is not None for row in self.rows)
 
     def adding(self, row: IssuedRow, now: float) -> IssuedBook:
@@ -129,7 +129,7 @@ class IssuedBook(NamedTuple):
         return self._replace(rows=(*(one for one in self.rows if _is_kept(one, now)), row))
 
     def revoking(self, serials: Iterable[str], now: float) -> IssuedBook:
-        """Return the book with these taken back."""
+        """Return the book with these revoked."""
         wanted = {*serials}
         rows = (row._replace(revoked=now) if row.serial in wanted and row.revoked is None else row for row in self.rows)
         return self._replace(rows=tuple(rows))
@@ -345,10 +345,10 @@ class AuthorityFolder:
             signer, book = self._signer(), self.book()
             asks = book.row(renews)
             if asks is not None and asks.revoked is not None:
-                raise TrustError("CERTIFICATE_REFUSED", "the certificate that asks for it was taken back")
+                raise TrustError("CERTIFICATE_REFUSED", "the requesting certificate was revoked")
             if book.is_key_revoked(digest):
                 fix = "Have the agent make another one: skillwire key new --replace."
-                raise TrustError("CERTIFICATE_REFUSED", "a certificate of this key was taken back", fix=fix)
+                raise TrustError("CERTIFICATE_REFUSED", "a certificate of this key was revoked", fix=fix)
             leaf = signer.issue(names, key, now, days=LEAF_DAYS if days is None else days)
             issuer = serial_of(signer.certificate)
             row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], digest, issuer, renews=renews)
@@ -362,7 +362,7 @@ class AuthorityFolder:
         """
         rows = [row for row in self.book().rows if agent_id in row.agents]
         if rows and rows[-1].revoked:
-            raise TrustError("CERTIFICATE_REFUSED", f"the certificate of {agent_id} was taken back")
+            raise TrustError("CERTIFICATE_REFUSED", f"the certificate of {agent_id} was revoked")
         return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
 
     def find(self, which: str, now: float) -> list[IssuedRow]:
@@ -458,7 +458,7 @@ class AuthorityFolder:
         return VerifiedCertificate(leaf.key, True, *names, row.ends)
 
     def is_orphan(self, certificate: bytes) -> bool:
-        """Whether the SkillCenter CA that has issued a certificate was taken back, so that it counts nowhere."""
+        """Whether the SkillCenter CA that issued a certificate was revoked."""
         book = self.book()
         row = book.row(serial_of(certificate))
         return row is not None and row.revoked is None and book.revoked_at(row) is not None
@@ -514,7 +514,7 @@ def check_new(folder: Path) -> None:
         fix = f"Use it: skillwire ca issue {folder} --agent ID -o TARGET. To make another, name another folder."
     else:
         message = f"this folder holds a part of an authority: {', '.join(there)}"
-        fix = "Name another folder. If nothing that was made with these files is of use to anybody, remove them first."
+        fix = "Name another folder. If no certificate made with these files is still in use, remove them first."
     raise ConflictError("CA_EXISTS", message, place=SourceLocation(str(folder)), fix=fix)
 
 

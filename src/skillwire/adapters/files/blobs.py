@@ -183,7 +183,7 @@ def _remove(path: Path) -> None:
 #: How the names of files begin that are no blobs yet.
 NEW: Final = ".new-"
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-#: For everybody, within a folder that is its owner's: where we are root, the sandbox reads it as somebody else.
+#: Readable by all, within a folder of its owner: under root, the sandbox reads it as another user.
 _FILE_MODE: Final = 0o444
 
 
@@ -279,7 +279,7 @@ class FileBlobs:
         except OSError:  # absent and unreadable mean the same to who asks: make it again
             return None
         if Digest.of(content) != digest:
-            self._place(digest).unlink(missing_ok=True)  # else its right size would keep put from mending it
+            self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
             return None
         return content
 
@@ -300,7 +300,7 @@ class FileBlobs:
         self._place(digest).unlink(missing_ok=True)
 
     def files(self) -> Iterator[tuple[Path, Digest]]:
-        """Yield each file with the digest that its name says; what was left over of a write has none that is one."""
+        """Yield each file with the digest in its name; leftovers of writes have no valid one."""
         for shard in self.directory.glob("[0-9a-f][0-9a-f]"):
             for file in shard.iterdir():
                 yield file, Digest(f"sha256:{shard.name}{file.name}")

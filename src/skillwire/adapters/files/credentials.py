@@ -78,7 +78,7 @@ def _refusals() -> Iterator[None]:
 
     try:
         yield
-    except KeyringError as error:  # its text comes from the system and may be anything; its kind says enough
+    except KeyringError as error:  # its text may be anything; its type is enough
         raise StorageError("KEYRING", f"the system's keyring refused: {type(error).__name__}") from None
 
 
@@ -173,7 +173,7 @@ class CredentialStore:
                 return {}
         if os.name == "posix" and mode & _FOR_OTHERS:
             message = f"others may read or change it ({mode & 0o777:04o})"
-            fix = f"chmod 600 {self.path}; whoever may have read it has your credentials: renew them."
+            fix = f"chmod 600 {self.path}; then renew the credentials, which others may have read."
             raise StorageError("CREDENTIALS_OPEN", message, place=SourceLocation(str(self.path)), fix=fix)
         stored = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(self.path))
         if not isinstance(stored, dict) or not all(isinstance(fields, dict) for fields in stored.values()):

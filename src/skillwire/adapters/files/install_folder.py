@@ -224,8 +224,8 @@ class FolderChange:
             if place in rows or (staged is None and place in self._placed):
                 continue
             with storage_errors(place):
-                stands = os.path.lexists(place)
-            aside = self._staging(place.parent) / aside_name(place.name, number) if stands else None
+                exists = os.path.lexists(place)
+            aside = self._staging(place.parent) / aside_name(place.name, number) if exists else None
             rows[place] = Replacement(place, aside, staged)
         return list(rows.values())
 
@@ -272,7 +272,7 @@ class FolderChange:
             try:
                 kept.append(keep_staging(staging))
             except OSError:
-                kept.append(staging)  # it stays where it is, which is said
+                kept.append(staging)  # it stays in place, which the message reports
         self._stagings.clear()
         places = ", ".join(dict.fromkeys(str(path) for path in broken))
         folders = ", ".join(str(path) for path in kept)
@@ -285,7 +285,7 @@ class FolderChange:
 
     def _tell_kept(self, kept: Path) -> None:
         message = "a change was interrupted, and what stood there before it is kept here"
-        fix = f"Move what you want to keep out of {kept}, then remove it; skillwire verify says what differs now."
+        fix = f"Move what you want to keep out of {kept}, then remove it; skillwire verify shows the differences."
         self._folder.report(Finding("SKILLS_KEPT", "warning", message, SourceLocation(str(kept)), fix))
 
     def _staging(self, parent: Path) -> Path:

@@ -255,7 +255,7 @@ def _certified(
 
 def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys, now: float) -> Iterator[str]:
     """Take the lists that were kept, and those in files; yield what is wrong with them."""
-    kept = keys.revocations() if revocations.authorities else b""  # who trusts nobody needs none, and may share them
+    kept = keys.revocations() if revocations.authorities else b""  # without trusted authorities no list applies
     if kept:
         try:
             revocations.take(kept, now)

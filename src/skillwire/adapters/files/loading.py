@@ -99,7 +99,7 @@ def _collect(folder: str, prefix: str, lines: list[str]) -> int:
                     newest = changed
                 if S_ISDIR(mode):
                     newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
-    except OSError as error:  # something went away or is closed to us; who reads it next says so
+    except OSError as error:  # removed or unreadable: the next reader reports it
         lines.append(f"{prefix}\0{error.errno}")
     return newest
 
@@ -230,7 +230,7 @@ class SiteWriter:
         try:
             self._make_folder(target[: target.rindex("/")])
             os.link(self._directory + path, target)
-        except OSError:  # not every file system has links; a copy says what else may be wrong
+        except OSError:  # not every file system has links; copying reports any other error
             self.write(other, Path(self._directory + path).read_bytes())
 
     def _make_folder(self, folder: str) -> None:
@@ -352,7 +352,7 @@ def _load_aside(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[
                 workers -= 1
             else:
                 yield from result
-    finally:  # also when nobody wants the rest
+    finally:  # also when the caller stops early
         batches.clear()
         for thread in threads:
             thread.join()

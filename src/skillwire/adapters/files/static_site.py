@@ -54,7 +54,7 @@ _FOREVER: Final = {"Cache-Control": CachePolicy.FOREVER.value}
 #: Below these, ``*`` stands for anything that follows.
 _SITE: Final = ("/.well-known/*", "/@*")
 _BY_DIGEST: Final = "/.well-known/agent-skills/sha256/*"
-#: A name without an ending, of which no host knows the type.
+#: A name without an extension, whose type no host knows.
 _TYPED: Final = {WELL_KNOWN: {"Content-Type": JSON}}
 
 
@@ -276,7 +276,7 @@ class SiteBuild:
             stage.write(path, content)
             lines.add(file_line(path[1:]))
         others = {**host_files(self._options.hosts), **self._options.more(catalog.skills.values())}
-        if base_url:  # what Skill Sharing says holds full URLs
+        if base_url:  # Skill Sharing documents contain full URLs
             others[SHARING_INDEX[1:]] = _sharing_index(catalog, self._options)
         for path, content in others.items():
             stage.write(f"/{path}", content)

@@ -90,7 +90,7 @@ class Stream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand ``data`` to the reader. Called by the loop."""
         if self._reader is None:
-            self.close()  # bytes that nobody asked for would pass for the next answer
+            self.close()  # unexpected bytes would pass for the next response
         else:
             self._on_bytes(len(data))
             self._settle(self._reader.feed, data)

@@ -56,7 +56,7 @@ def still_allowed(policy: AddressPolicy, url: Url, address: str) -> bool:
     try:
         policy.check_address(url, address)
     except TrustError:
-        return False  # the check of the next connection says why
+        return False  # the next connection reports the reason
     return True
 
 

@@ -85,7 +85,7 @@ class RedirectListener:
     def _accept(self, callers: dict[socket.socket, _BrowserConnection], selector: selectors.BaseSelector) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # whoever it was has gone already
+        except OSError:  # the client has gone already
             return
         connection.setblocking(False)
         if len(callers) >= limits.LOGIN_CONNECTIONS:
@@ -106,7 +106,7 @@ class RedirectListener:
         elif not _has_state(target, state):
             answer = "400 Bad Request", "This is not the answer of this login."
         else:
-            answer, counts = ("200 OK", "skillwire has the answer; the terminal says what came of it."), True
+            answer, counts = ("200 OK", "skillwire has the answer; the terminal shows the result."), True
         caller.connection.settimeout(_ONE_REQUEST_SECONDS)
         with contextlib.suppress(OSError):  # whether the browser hears of it does not matter
             _answer(caller.connection, *answer)

@@ -99,7 +99,7 @@ def lint_scripts(content: FolderContent, findings: Findings) -> None:
         language = _language(file)
         if language and not declared and (found := language.search(file.text)):
             group = found.lastindex or 0
-            message = f"{found[group]} reaches the network; neither skill.toml nor compatibility says so"
+            message = f"{found[group]} uses the network; neither skill.toml nor compatibility declares it"
             findings.add("NETWORK_UNDECLARED", message, file.place(*found.span(group)))
 
 
@@ -206,7 +206,7 @@ def _lint_secrets_of(file: TextFile, findings: Findings) -> TextFile:
         return file
     masked = replace(file, text=_masked(file.text, secrets))
     for secret in secrets[:_MOST_SECRETS]:
-        findings.add("SECRET", f"{secret.name} stands here", masked.place(secret.start, secret.end))
+        findings.add("SECRET", f"this looks like {secret.name}", masked.place(secret.start, secret.end))
     findings.secrets.update(file.text[secret.start : secret.end] for secret in secrets)
     return masked
 
@@ -273,7 +273,7 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
         place = SourceLocation(file.source, error.lineno or 1, error.offset or None)
         findings.add("ENTRYPOINT_BROKEN", f"the file is not Python: {error.msg[:_SHOWN]}", place)
         return
-    except (ValueError, RecursionError, MemoryError):  # deeper or stranger than a parser takes
+    except (ValueError, RecursionError, MemoryError):  # beyond what the parser accepts
         findings.add("ENTRYPOINT_BROKEN", "the file cannot be parsed as Python", SourceLocation(file.source))
         return
     names = {name for node in _at_top(tree) for name in _bound(node)}

@@ -41,14 +41,14 @@ _TYPED: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMENT: Final = re.compile(r"\s#.*")
-#: A value in quotes, or what announces a block of lines, and the comment that stands right behind it.
+#: A quoted value, or the mark of a block of lines, and the comment right after it.
 _MARKED: Final = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[|>][-+\d]{0,2})(#?)""", re.DOTALL)
 
 
 def lint_yaml(skill_md: SkillMd, findings: Findings) -> None:
     """Judge whether simpler and stricter readers, the reference validator among them, read the same frontmatter."""
     for place in skill_md.flows:
-        findings.add("FLOW_STYLE", "a list or map stands in brackets", place)
+        findings.add("FLOW_STYLE", "a list or map is written in brackets", place)
     lines = skill_md.head.split("\n")
     for offset, line in enumerate(lines):
         if "---" in line:
@@ -104,8 +104,10 @@ def _is_plain(value: str, place: SourceLocation, lines: list[str]) -> bool:
     offset = (place.line or 0) - 2
     if not 0 <= offset < len(lines):
         return False
-    said = (_COMMENT.sub("", f" {line}").strip() for line in (lines[offset].partition(":")[2], *lines[offset + 1 :]))
-    return next(filter(None, said), None) == value
+    lines_after = (
+        _COMMENT.sub("", f" {line}").strip() for line in (lines[offset].partition(":")[2], *lines[offset + 1 :])
+    )
+    return next(filter(None, lines_after), None) == value
 
 
 def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> SourceLocation:
@@ -192,7 +194,7 @@ def _lint_body(skill_md: SkillMd, findings: Findings) -> None:
     body = skill_md.body
     place = SourceLocation(skill_md.source, skill_md.body_line)
     if not body or body.isspace():
-        findings.add("BODY_EMPTY", "nothing stands below the frontmatter", place)
+        findings.add("BODY_EMPTY", "there is nothing below the frontmatter", place)
     lines = body.count("\n")
     if lines >= limits.SKILL_MD_LINES:
         findings.add("BODY_LINES", f"the body has {lines} lines, fewer than {limits.SKILL_MD_LINES} are advised", place)
@@ -218,7 +220,7 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
     """Judge the skill.toml of a folder."""
     manifest = content.manifest
     for path in manifest.unknown:
-        message = f"nobody reads the field {'.'.join(path)[:120]!r}"
+        message = f"there is no field {'.'.join(path)[:120]!r}"
         findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
     tables = {
         one.path: one.table for one in reversed([*entry_points(manifest)])
@@ -241,9 +243,9 @@ def lint_descriptor(content: FolderContent, findings: Findings) -> None:
     if descriptor is None:
         return
     place = SourceLocation(f"{content.root}/descriptor.json", 1)
-    for field, said in _said_twice(content):
-        if said is not None and descriptor.get(field, said) != said:
-            message = f"skill.toml gives the {field} {said}, descriptor.json another one"
+    for field, stated in _stated_twice(content):
+        if stated is not None and descriptor.get(field, stated) != stated:
+            message = f"skill.toml has the {field} {stated}, descriptor.json another one"
             findings.add("DESCRIPTOR_DIFFERS", message, place)
 
 
@@ -254,7 +256,7 @@ def lint_executor(content: FolderContent, findings: Findings) -> None:
         findings.add("EXECUTOR_FUNCTION", message, _place(content, "executor", "kind"))
 
 
-def _said_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
+def _stated_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
     """Yield the fields that both files have, with skill.toml's value."""
     manifest = content.manifest
     yield "id", manifest.sharing_id

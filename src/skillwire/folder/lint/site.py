@@ -195,7 +195,7 @@ class _Index:
             if ".." not in path.split("/") and (self._site / path).is_file():
                 return _read(self._site / path, limits.ARCHIVE_BYTES)
         except (StorageError, ValueError):
-            pass  # told below: whatever keeps us from reading it, clients do not get it either
+            pass  # reported below: a file that we cannot read, clients cannot get
         self._add("ARTIFACT_ABSENT", f"the site has no file {_show(path)}", "skills", number, *member)
         return None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skillwire.trust.hidden_text import Hidden
 
 
-#: How many runs of one file are told one by one.
+#: How many runs of one file are reported one by one.
 _MOST_HIDDEN: Final = 5
 _SHOWN: Final = 120
 

@@ -120,7 +120,7 @@ OPEN_FIELDS: Final[dict[str, str]] = {
     "Cross-Origin-Resource-Policy": "cross-origin",
     "X-Content-Type-Options": "nosniff",
 }
-#: What an answer depends on that is not the same for everybody: who asks, and how that is shown.
+#: The request fields on which a response to an authenticated caller depends.
 IDENTITY_FIELDS: Final = "Authorization, X-API-Key, X-Signature"
 #: On what comes out of a skill.
 CONTENT_FIELDS: Final[dict[str, str]] = {"Content-Security-Policy": "default-src 'none'; sandbox"}

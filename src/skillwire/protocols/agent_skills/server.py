@@ -55,7 +55,7 @@ _SCOPE: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _PASTED: Final = re.compile(r"/\.well-known/(?:agent-skills|skills)(?:/index\.json)?(?=/\.well-known/)")
 _WELL_KNOWN: Final = re.compile(r"/\.well-known/(agent-skills|skills)/([^/]+)(?:/(.+))?", re.DOTALL)
 _BY_DIGEST: Final = re.compile(r"sha256/([0-9a-f]{64})(\.md|\.tar\.gz|\.zip)", re.ASCII)
-#: A path that a 0.1.0 client can put behind a URL as it stands: printable ASCII without ``\ ? # [ ] %`` or ``..``.
+#: A path that a 0.1.0 client can append to a URL unchanged: printable ASCII without ``\ ? # [ ] %`` or ``..``.
 _PLAIN_PATH: Final = re.compile(r"(?!.*\.\.)[ !\"$&->@-Z^-~]+", re.ASCII)
 
 

@@ -112,7 +112,7 @@ def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Flow[De
     """Ask for the codes of a login on another device. Spec: RFC 8628 §3.1."""
     body = encode_form({"client_id": client.client_id, **({"scope": scope} if scope else {})})
     device = decode_device((yield _form(device_url, body, client)), _secrets(client))
-    parse_url(device.verification_url)  # a person is told to open it: nothing but http and https will do
+    parse_url(device.verification_url)  # a person will open it, so only http and https are allowed
     return device
 
 
@@ -286,22 +286,22 @@ def _fields(target: str) -> dict[str, str]:
         pairs = parse_qsl(urlsplit(target).query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:  # its words may repeat what was sent
         raise DecodeError("LOGIN_ANSWER", "the browser's answer cannot be read", place=_PLACE) from None
-    if len(dict(pairs)) != len(pairs):  # RFC 6749 §3.1: a parameter stands once
-        raise DecodeError("LOGIN_ANSWER", "the browser's answer says something twice", place=_PLACE)
+    if len(dict(pairs)) != len(pairs):  # RFC 6749 §3.1: a parameter occurs once
+        raise DecodeError("LOGIN_ANSWER", "the browser's answer has a parameter twice", place=_PLACE)
     return dict(pairs)
 
 
-def _check_issuer(said: str | None, server: ServerMetadata) -> None:
-    if said is None:
+def _check_issuer(named: str | None, server: ServerMetadata) -> None:
+    if named is None:
         if server.says_issuer:
             raise TrustError("LOGIN_STATE", "the answer does not say who gives it", place=_PLACE)
         return
     if server.issuer is not None:
-        is_same = said == server.issuer
-    else:  # nobody told the issuer's name; at least the answer must not be of another origin
+        is_same = named == server.issuer
+    else:  # the issuer is unknown; at least the origin must match
         try:
-            is_same = parse_url(said).origin == parse_url(str(server.authorization_url)).origin
-        except ValidationError:  # what is no URL names nobody
+            is_same = parse_url(named).origin == parse_url(str(server.authorization_url)).origin
+        except ValidationError:  # not a URL, so not an issuer
             is_same = False
     if not is_same:
         raise TrustError("LOGIN_STATE", "the answer is of another authorization server", place=_PLACE)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304
 _UNAVAILABLE: Final = 503
-#: After these nobody knows whether the request has arrived.
+#: After these it is unknown whether the request has arrived.
 _UNKNOWN: Final = frozenset({502, _UNAVAILABLE, 504})
 _SUCCESS: Final = range(200, 300)
 #: What tells an InvocationResponse from an output that happens to be an object.
@@ -181,7 +181,7 @@ def _read_response(value: object, source: str, execution_id: str | None) -> Invo
     response: InvocationResponse = convert(value, "InvocationResponse", source=source)
     _check_id(response.execution_id, source)
     if execution_id is not None and response.execution_id != execution_id:
-        message = f"asked for the execution {execution_id}, the provider tells of another"
+        message = f"asked for the execution {execution_id}, the provider returned another"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(source))
     stamps = response.timestamps
     return msgspec.structs.replace(

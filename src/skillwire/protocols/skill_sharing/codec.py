@@ -97,7 +97,7 @@ def decode_descriptor(
     descriptor = _reached(parse(_complete_retry(document), source=url), base)
     check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(base))
     if expected_id is not None and descriptor.id != expected_id:
-        message = f"the index says {expected_id!r}, the descriptor {descriptor.id!r}"
+        message = f"the index has {expected_id!r}, the descriptor {descriptor.id!r}"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{url}#/id"))
     return msgspec.structs.replace(
         descriptor, name=neutralise(descriptor.name), description=neutralise(descriptor.description)
@@ -189,7 +189,7 @@ class _EntryReader:
         claimed = ".".join(reversed(labels))
         if any(_is_within(host, ".".join(reversed(labels[:count]))) for count in range(2, len(labels) + 1)):
             return
-        message = f"the id {identifier} belongs to {claimed}, and {host} says it"
+        message = f"the id {identifier} belongs to {claimed}, but {host} lists it"
         if not self._is_registry:
             raise ValidationError("FIELD", message)
         fix = "Ask the domain itself before you trust it."

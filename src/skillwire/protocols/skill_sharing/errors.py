@@ -113,7 +113,7 @@ def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
     """
     try:
         document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
-    except DecodeError:  # a proxy's page, or nothing at all: the status says enough
+    except DecodeError:  # a proxy's page or no body: the status is used
         document = None
     told = document.get("error") if isinstance(document, dict) else None
     told = told if isinstance(told, dict) else {}

@@ -126,7 +126,7 @@ def _version_fault(value: object) -> tuple[str, Violation] | None:
         check_version(version if isinstance(version, str) else "0.0.0")
     except ValidationError as error:
         if error.code != "VERSION_INCOMPATIBLE":
-            return None  # the schema says that it is no version
+            return None  # the schema reports an invalid version
         return error.code, Violation("/protocol/version", error.message, error.details["supported_range"], version)
     return None
 
@@ -150,7 +150,7 @@ def _index_faults(value: object) -> Iterator[tuple[str, Violation]]:
                 message = "must be provider/skill or com.example.skill-v1"
                 yield "FIELD", Violation(f"{path}/id", message, "an id", shown(identifier))
             if identifier in seen:
-                message = f"stands at {before}/{seen[identifier]}, too"
+                message = f"is also at {before}/{seen[identifier]}"
                 yield "ID_DUPLICATE", Violation(f"{path}/id", message, "another id", shown(identifier))
             seen.setdefault(identifier, position)
         if isinstance(url, str):
@@ -200,8 +200,8 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
         except SkillwireError as error:
             findings.add_error(error, _place_in_folder(text, "/protocol/version", place))
     for violation in violations:
-        told = f"{violation.path or '/'} {violation.message}"
-        findings.add("DESCRIPTOR_FORM", told, _place_in_folder(text, violation.path, place))
+        message = f"{violation.path or '/'} {violation.message}"
+        findings.add("DESCRIPTOR_FORM", message, _place_in_folder(text, violation.path, place))
 
 
 def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

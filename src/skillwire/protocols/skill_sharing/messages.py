@@ -103,11 +103,15 @@ class InvocationEndpoint(_Message, frozen=True, kw_only=True):
         Annotated[str, Meta(description="Media type of the request; application/json when absent.")] | UnsetType
     ) = UNSET
     status_url: (
-        Annotated[str, Meta(description="URL of an execution's status; {execution_id} stands for the execution.")]
+        Annotated[
+            str, Meta(description="URL of an execution's status; {execution_id} is replaced by the execution's id.")
+        ]
         | UnsetType
     ) = UNSET
     result_url: (
-        Annotated[str, Meta(description="URL of an execution's result; {execution_id} stands for the execution.")]
+        Annotated[
+            str, Meta(description="URL of an execution's result; {execution_id} is replaced by the execution's id.")
+        ]
         | UnsetType
     ) = UNSET
     timeout_ms: Annotated[Number, Meta(description="Time limit of an invocation, in milliseconds.")] | UnsetType = UNSET
@@ -134,7 +138,7 @@ class CustomAuth(_Message, frozen=True, kw_only=True):
     """Another way of authentication, for people to read. Spec: SSP §3.5.5."""
 
     instructions: Annotated[str, Meta(description="What a caller has to do.")]
-    parameters: Annotated[list[ParameterDefinition], Meta(description="What a caller needs for it.")]
+    parameters: Annotated[list[ParameterDefinition], Meta(description="What a caller needs.")]
 
 
 class AuthConfig(_Message, frozen=True, kw_only=True):
@@ -165,7 +169,7 @@ class SkillDescriptor(_Message, frozen=True, kw_only=True):
     output: Annotated[OutputDefinition, Meta(description="What it gives back.")]
     auth: Annotated[AuthConfig, Meta(description="How callers authenticate.")]
     access: Annotated[Access, Meta(description="Who may see and invoke it.")]
-    tags: Annotated[list[str], Meta(description="Words to search for it.")] | UnsetType = UNSET
+    tags: Annotated[list[str], Meta(description="Search words.")] | UnsetType = UNSET
     documentation_url: Annotated[str, Meta(description="URL of its documentation.")] | UnsetType = UNSET
     created_at: Annotated[str, Meta(description="When it was made, as ISO 8601.")] | UnsetType = UNSET
     updated_at: Annotated[str, Meta(description="When it was last changed, as ISO 8601.")] | UnsetType = UNSET

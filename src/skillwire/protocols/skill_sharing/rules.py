@@ -117,7 +117,7 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
     for position, parameter in enumerate(descriptor.inputs):
         path = f"/inputs/{position}"
         if parameter.name in names:
-            yield Violation(f"{path}/name", "stands twice among the inputs", "another name", shown(parameter.name))
+            yield Violation(f"{path}/name", "is the name of two inputs", "another name", shown(parameter.name))
         names.add(parameter.name)
         dangers = list(find_unsafe_keywords(parameter.schema or {}, f"{path}/schema"))
         yield from dangers

@@ -67,7 +67,7 @@ def is_signed_by(signature: Signature, secret: bytes, method: str, target: str, 
 
 def custom_auth() -> CustomAuth:
     """Return the descriptor's instructions for signing. Spec: SSP §3.5.5, §7.2.3."""
-    from skillwire.protocols.skill_sharing.messages import (  # noqa: PLC0415  # whoever signs does without msgspec
+    from skillwire.protocols.skill_sharing.messages import (  # noqa: PLC0415  # clients sign without msgspec
         CustomAuth,
         ParameterDefinition,
     )

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 _DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else 0 for byte in range(256))
 _LONG_NUMBER: Final = b"0" * limits.JSON_INTEGER_DIGITS
 _encoder: Final = msgspec.json.Encoder()
-#: As much of a wrong value as is told.
+#: How much of a wrong value an error shows.
 _SHOWN: Final = 200
-#: A document may break one rule a million times; so many errors are told.
+#: How many errors are reported: a document may break one rule a million times.
 _MOST_ERRORS: Final = 100
 
 
@@ -125,7 +125,7 @@ def parse_plain(data: bytes, definition: str, max_bytes: int) -> Any | None:
         return None
     try:
         message = _decoder(definition).decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # the guarded reader says what is wrong, and where
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # the guarded reader reports the fault and its place
         return None
     return message if _encoder.encode(message).count(b":") == data.count(b":") else None
 

@@ -194,15 +194,15 @@ def decode_answer(data: bytes, request_id: RequestId, *, source: str, max_bytes:
     answer = load_json(data, max_bytes=max_bytes, source=source)
     if not isinstance(answer, dict) or answer.get("jsonrpc") != _VERSION:
         raise _bad_answer("no answer of JSON-RPC 2.0", source)
-    told = answer.get("error")
-    if (told is not None) == ("result" in answer) or (told is not None and not isinstance(told, dict)):
+    error = answer.get("error")
+    if (error is not None) == ("result" in answer) or (error is not None and not isinstance(error, dict)):
         raise _bad_answer("an answer with neither a result nor an error, or with both", source)
     given = answer.get("id")
     is_ours = given == request_id and not isinstance(given, bool)
-    if not is_ours and not (told is not None and given is None):
+    if not is_ours and not (error is not None and given is None):
         raise _bad_answer("an answer to another request", source)
-    if told is not None:
-        raise raised_error(told, source)
+    if error is not None:
+        raise raised_error(error, source)
     return answer["result"]
 
 
@@ -239,10 +239,10 @@ def _bad_params(message: str, pointer: str, kind: type[Params]) -> ValidationErr
     return ValidationError("RPC_PARAMS", message, place=SourceLocation(f"/params{pointer}"), fix=fix)
 
 
-def _explain(told: str, kind: type[Params]) -> ValidationError:
+def _explain(message: str, kind: type[Params]) -> ValidationError:
     """Return the error for the decoder's message: the place, and what is allowed there."""
-    match = _WHERE.fullmatch(told)
-    what, where = (match["what"], match["where"] or "") if match else (told, "")
+    match = _WHERE.fullmatch(message)
+    what, where = (match["what"], match["where"] or "") if match else (message, "")
     pointer = _STEP.sub(lambda step: f"/{step[1] or step[2]}", where)
     if named := _UNKNOWN.fullmatch(what):
         name = ascii(named["name"])[1:-1][:_SHOWN]
@@ -263,11 +263,11 @@ def _plain(what: str) -> str:
     if match is None:
         return f"does not fit: {what[:1].lower()}{what[1:]}"
     names = [_TYPES.get(name.strip(), name.strip()) for name in match["type"].split("|") if name.strip() != "null"]
-    told = " or ".join(names)
+    expected = " or ".join(names)
     if match["bound"] is not None:
         unit = " characters" if match["bound"] != "1" else " character"
-        told += f" of {_SIGNS[match['sign']]} {match['bound']}{unit if match['length'] else ''}"
-    return f"has to be {told}" + (f", not {_TYPES.get(match['got'], match['got'])}" if match["got"] else "")
+        expected += f" of {_SIGNS[match['sign']]} {match['bound']}{unit if match['length'] else ''}"
+    return f"has to be {expected}" + (f", not {_TYPES.get(match['got'], match['got'])}" if match["got"] else "")
 
 
 def _annotation(kind: type[Params], pointer: str) -> object:
@@ -374,10 +374,10 @@ def encode_created(blob: CreatedBlob) -> bytes:
 
 def encode_blob(blob: BlobContent) -> bytes:
     """Return a part of a blob as JSON; ``truncated`` is always given."""
-    told = {name: value for name, value in blob._asdict().items() if name != "kind" or value}
+    fields = {name: value for name, value in blob._asdict().items() if name != "kind" or value}
     if blob.encoding == "text":
-        del told["encoding"]
-    return msgspec.json.encode(told)
+        del fields["encoding"]
+    return msgspec.json.encode(fields)
 
 
 def encode_run(run: RunResult) -> bytes:
@@ -463,9 +463,9 @@ def _convert(result: object, kind: type[T], source: str) -> T:
     try:
         return msgspec.convert(result, kind)
     except msgspec.ValidationError as error:
-        told = neutralise(str(error))[:_TEXT_LENGTH]
+        reason = neutralise(str(error))[:_TEXT_LENGTH]
         raise ValidationError(
-            "RPC_ANSWER", f"not a result of this method: {told}", place=SourceLocation(source)
+            "RPC_ANSWER", f"not a result of this method: {reason}", place=SourceLocation(source)
         ) from None
 
 

@@ -98,7 +98,7 @@ FIXES: Final[dict[str, str]] = {
     "VALIDATION_ERROR": "Change what the message names; describe_skill tells what a skill takes.",
     "TOO_MANY_EXECUTIONS": "Wait until others have ended, and call again.",
     "RUN_PENDING": "Do not call it again, or it runs twice. GET /executions/ID of the server tells how far it is.",
-    "PAGE_REFUSED": "Send a credential. Whoever runs the server: list the page's origin in origins below [rpc].",
+    "PAGE_REFUSED": "Send a credential, or have the server's operator list the page's origin in origins below [rpc].",
     "BLOB_NOT_FOUND": "Make it with create_blob, and give the blob_id that it returns.",
     "BLOB_KIND": "Write it as type/subtype; application/octet-stream fits everything.",
     "BLOB_ROOM": "Wait until other blobs have expired, and send it again.",
@@ -157,31 +157,31 @@ def fix_of(error: SkillwireError) -> str | None:
 
 def error_object(error: SkillwireError) -> dict[str, Any]:
     """Return the ``error`` of an answer: ``code``, ``message``, and ``data`` with what helps. Spec: JSON-RPC §5.1."""
-    number, told = number_of(error), error.diagnostics()
-    is_retryable = told.retryable and number != RUN_PENDING  # it would run twice
+    number, shown = number_of(error), error.diagnostics()
+    is_retryable = shown.retryable and number != RUN_PENDING  # it would run twice
     fix = fix_of(error)
-    data: dict[str, Any] = {"code": told.code, **({"fix": fix} if fix else {}), "retryable": is_retryable}
-    if told.place is not None:
-        data["place"] = str(told.place)
-    if told.details:
-        data["details"] = dict(told.details)
-    return {"code": number, "message": f"{ERRORS[number]}: {told.message}", "data": data}
+    data: dict[str, Any] = {"code": shown.code, **({"fix": fix} if fix else {}), "retryable": is_retryable}
+    if shown.place is not None:
+        data["place"] = str(shown.place)
+    if shown.details:
+        data["details"] = dict(shown.details)
+    return {"code": number, "message": f"{ERRORS[number]}: {shown.message}", "data": data}
 
 
-def raised_error(told: Mapping[str, Any], source: str) -> SkillwireError:
+def raised_error(error: Mapping[str, Any], source: str) -> SkillwireError:
     """Return the error in a server's ``error`` member; ``source`` is the endpoint's URL.
 
     Trust: hostile. Texts are bounded and cleaned of hidden characters; this never raises.
     """
-    number = told.get("code")
+    number = error.get("code")
     known = number if isinstance(number, int) and number in ERRORS else INTERNAL_ERROR
     kind, code = _RAISED[known]
-    data = told.get("data")
+    data = error.get("data")
     data = data if isinstance(data, dict) else {}
     closer = data.get("code")
     if isinstance(closer, str) and (fitting := _closer_kind(closer, known)) is not None:
         kind, code = fitting, closer
-    message, where = _text(told.get("message")), _text(data.get("place"))
+    message, where = _text(error.get("message")), _text(data.get("place"))
     return kind(
         code,
         message.removeprefix(f"{ERRORS[known]}: ") or ERRORS[known],  # the code says that much

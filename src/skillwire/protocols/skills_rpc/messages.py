@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from skillwire import limits
 
-#: How a skill's file or a blob stands in JSON: as it is, or, for what is not UTF-8, in base64. **[ours]**
+#: How JSON holds a file or a blob: as text, or, for what is not UTF-8, in base64. **[ours]**
 Encoding = Literal["text", "base64"]
 ListDetail = Literal["names", "summary"]
 SkillDetail = Literal["manifest", "summary", "full"]
@@ -111,7 +111,7 @@ class LoadGuide(Params, frozen=True, kw_only=True):
     """Nothing: ``load_skills_protocol_guide`` takes no parameters. Spec: specs §4."""
 
 
-#: Method → what it takes. Spec: SKP; specs §4.
+#: Method → its parameters. Spec: SKP; specs §4.
 METHODS: Final[dict[str, type[Params]]] = {
     "list_skills": ListSkills,
     "describe_skill": DescribeSkill,

@@ -218,8 +218,8 @@ def dotted_name(skill: Skill) -> str:
 
 def namespace_of(skill: Skill) -> str:
     """Return the namespace of a skill: as stated, else the first part of its dotted name."""
-    said = skill.identifiers.namespace if skill.identifiers is not None else ""
-    return said or dotted_name(skill).partition(_DOT)[0]
+    stated = skill.identifiers.namespace if skill.identifiers is not None else ""
+    return stated or dotted_name(skill).partition(_DOT)[0]
 
 
 def _write(skills: Mapping[str, Skill]) -> IndexTexts:
@@ -233,8 +233,8 @@ def _write(skills: Mapping[str, Skill]) -> IndexTexts:
 
 
 def _fragments(skill: Skill) -> tuple[bytes, bytes]:
-    told = list_entry(skill)
-    return encode_listed(ListedSkill(told.name, told.version)), encode_listed(told)
+    entry = list_entry(skill)
+    return encode_listed(ListedSkill(entry.name, entry.version)), encode_listed(entry)
 
 
 def full_manifest(skill: Skill, skill_toml: bytes | None) -> dict[str, Any]:
@@ -317,8 +317,8 @@ class SkillsRpc:
         if not found.is_usable:
             if params.detail == "full":
                 raise _not_opened(params.name)
-            told = known_frontmatter(found.skill) if params.detail == "summary" else None
-            return encode_described(DescribedSkill(known_manifest(found.skill), told))
+            frontmatter = known_frontmatter(found.skill) if params.detail == "summary" else None
+            return encode_described(DescribedSkill(known_manifest(found.skill), frontmatter))
         manifest = full_manifest(found.skill, _content_of(found, _SKILL_TOML))
         if params.detail == "manifest":
             return encode_described(DescribedSkill(manifest))
@@ -415,7 +415,7 @@ def _as_file_content(content: bytes, file: SkillFile, params: ReadSkillFile) -> 
             "ENCODING",
             f"{show(file.path)} is no text",
             place=SourceLocation("/params/path"),
-            fix='Ask for it with "encoding": "base64".',
+            fix='Request it with "encoding": "base64".',
         ) from None
 
 

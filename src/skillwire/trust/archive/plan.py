@@ -124,7 +124,7 @@ class Tree:
         existing = parent.children.get(key)
         if existing is not None:
             if below is not None and existing[0] == name and isinstance(existing[1], Link):
-                raise TrustError("LINK_THROUGH", f"{show(below)} stands below the link {show(path)}")
+                raise TrustError("LINK_THROUGH", f"{show(below)} is below the link {show(path)}")
             raise _collision(path, existing[0])
         folder = self._folders[path] = Folder(parent)
         parent.children[key] = name, folder
@@ -184,7 +184,7 @@ def _target(link: Link) -> str:
 
 
 def _collision(path: str, other: str) -> TrustError:
-    return TrustError("PATH_COLLISION", f"{show(path)} stands where there is {show(other)} already")
+    return TrustError("PATH_COLLISION", f"{show(path)} has the place of {show(other)}")
 
 
 def _escape(link: Link) -> TrustError:
@@ -269,7 +269,7 @@ def _files_below(
             yield FileContent(path, found.content, found.executable)
             continue
         if found in trail:
-            raise TrustError("LINK_LOOP", f"the link {show(path)} leads to a folder that it stands in")
+            raise TrustError("LINK_LOOP", f"the link {show(path)} leads to a folder that contains it")
         yield from _files_below(found, path + "/", (*trail, found), tree, budget, copied=is_copy)
 
 
@@ -279,5 +279,5 @@ def _check_skill_md(files: list[FileContent]) -> None:
         return
     for folder in {path.partition("/")[0] for path in paths}:
         if f"{folder}/{_SKILL_MD}" in paths:
-            raise ValidationError("NO_SKILL_MD", f"SKILL.md stands in a wrapper folder, {show(folder)}")
+            raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")
     raise ValidationError("NO_SKILL_MD", "there is no SKILL.md at the root")

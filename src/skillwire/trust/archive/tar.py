@@ -120,7 +120,7 @@ def read_tar(stream: bytes | bytearray) -> Iterator[Entry]:
             yield _entry(header, content, extension)
             extension = {}
     if extension:
-        raise malformed("an extension header stands before nothing")
+        raise malformed("an extension header has no entry after it")
     _check_end(view, offset)
 
 
@@ -178,7 +178,7 @@ def _read_extension(header: _Header, content: memoryview, extension: dict[bytes,
     data = bytes(content)
     if header.type == b"g":
         if not first:
-            raise malformed("a global header stands behind an entry")
+            raise malformed("a global header follows an entry")
         check_global(data)
     elif header.type == b"x":
         if extension:

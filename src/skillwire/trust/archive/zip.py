@@ -44,7 +44,7 @@ def read_extra(extra: bytes) -> Mapping[int, bytes]:
         kind, size = _FIELD.unpack_from(extra, position)
         position += _FIELD.size + size
         if position > len(extra) or kind in fields:
-            raise malformed("an extra field is cut off, or stands twice")
+            raise malformed("an extra field is cut off or repeated")
         fields[kind] = extra[position - size : position]
     return fields
 
@@ -134,7 +134,7 @@ def read_directory(content: bytes) -> Directory:
     if end.entries > limits.ARCHIVE_ENTRIES:
         raise TrustError("ARCHIVE_ENTRIES", f"the zip has {end.entries} entries, at most {limits.ARCHIVE_ENTRIES}")
     if end.start + end.size != limit:
-        raise malformed("the zip's directory is not where its end record says")
+        raise malformed("the zip's directory is not where its end record places it")
     entries = list(_read_entries(content, end, limit))
     return Directory(entries, end.start)
 
@@ -281,7 +281,7 @@ def _check_descriptor(descriptor: bytes, entry: CentralEntry) -> None:
     if entry.flags & _DESCRIPTOR:
         # Where stored data end, a reader of streams can only guess. Info-ZIP streams empty files so, which have no end.
         if entry.method == _STORED and (entry.size or not descriptor.startswith(_DESCRIPTOR_MAGIC)):
-            raise malformed(f"{show(entry.name)} is stored, and yet its size stands behind it")
+            raise malformed(f"{show(entry.name)} is stored, but its size follows it")
         forms = (struct.pack(form, entry.crc, entry.compressed, entry.size) for form in ("<3I", "<I2Q"))
         if descriptor in {signature + form for form in forms for signature in (b"", _DESCRIPTOR_MAGIC)}:
             return
@@ -321,5 +321,5 @@ def _link_target(entry: CentralEntry, data: memoryview, path: str) -> bytes:
 def _content(entry: CentralEntry, data: memoryview) -> memoryview:
     content, taken = (data, len(data)) if entry.method == _STORED else inflate(data, entry.size)
     if len(content) != entry.size or taken != len(data) or zlib.crc32(content) != entry.crc:
-        raise malformed(f"the data of {show(entry.name)} are not what the directory says")
+        raise malformed(f"the data of {show(entry.name)} do not match the directory")
     return memoryview(content).toreadonly()

@@ -17,11 +17,11 @@ from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.invoking import write_action
 from tests.support.loopback_lan import discovery, own_lan
+from tests.support.openapi import document
 from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.server.openapi import document
 
 #: All of it but the stream of the local network, which does not end; its own tests read it.
 schema = schemathesis.openapi.from_dict(document()).exclude(path="/lan/events")

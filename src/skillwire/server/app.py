@@ -86,9 +86,9 @@ PROTOCOLS: Final[tuple[Protocol, ...]] = (
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
     """Return the route table; the first row that takes a path answers, whatever the method is."""
-    routes = list(system_routes(services))
+    routes = _tagged("Services", system_routes(services))
     for protocol in protocols:
-        for route in protocol.routes(services):
+        for route in _tagged(protocol.name, protocol.routes(services)):
             route.error_table = protocol.error_table
             routes.append(route)
     services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
@@ -96,10 +96,16 @@ def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -
     return [
         *routes,
         *services.console.routes(),  # before those of executions, which would take ``/executions/live``
-        *executions.routes(),
-        *services.pages.routes(),
+        *_tagged("Executions", executions.routes()),
+        *_tagged("Pages", services.pages.routes()),
         executions.last_route(),  # paths that publishers' own descriptors name
     ]
+
+
+def _tagged(tag: str, routes: Sequence[Route]) -> list[Route]:
+    for route in routes:
+        route.tag = tag
+    return list(routes)
 
 
 class Application(Starlette):

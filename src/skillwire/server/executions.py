@@ -42,6 +42,7 @@ from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService, Notifier
 from skillwire.server.http import read_fields, site_of
+from skillwire.server.openapi import CONDITION, JSON, TEXT
 from skillwire.server.origins import PAGE_REFUSED, Origins
 from skillwire.server.problems import NOT_FOUND
 from skillwire.server.request_bodies import Bodies
@@ -55,7 +56,7 @@ from skillwire.server.routes.executions import (
     read_request,
     requested_name,
 )
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
@@ -276,6 +277,59 @@ class Executions:
             await problem_for(error).send(send, head=scope["method"] == "HEAD")
 
 
+_FOLLOWED: Final = ("execution", "Prefer", CONDITION)
+
+
+def _execution(meaning: str, *fields: str) -> Answer:
+    kept = ("ETag", "Cache-Control", "Vary", "Pause", "Preference-Applied")
+    return Answer(meaning, {JSON: "InvocationResponse"}, (*kept, *fields))
+
+
+_REFUSED: Final[dict[str, Answer | str]] = {"404": "SkillNotFound", "503": "NotRunning"}
+_CALL: Final = Operation(
+    "Call a skill; with PUT, GET or DELETE where its own descriptor says so",
+    {
+        **_REFUSED,
+        "200": _execution("It has ended already.", "Location", "Webhook-Secret"),
+        "202": _execution("It is accepted, and on the disk.", "Location", "Webhook-Secret"),
+        "403": "StrayPage",
+        "413": "TooLarge",
+        "415": "NoJson",
+        "422": "Invalid",
+        "429": "TooManyExecutions",
+    },
+    ("skill", "Prefer", "Idempotency-Key", "Callback-Url"),
+    {JSON: "InvocationRequest"},
+)
+_STATUS: Final = Operation(
+    "The status of an execution",
+    {
+        **_REFUSED,
+        "200": _execution("The status, or a stream of it.")._replace(
+            content={JSON: "InvocationResponse", "text/event-stream": TEXT}
+        ),
+        "304": "NotModified",
+    },
+    _FOLLOWED,
+)
+_CANCEL: Final = Operation(
+    "Cancel an execution",
+    {**_REFUSED, "403": "StrayPage", "200": _execution("As it ended, now or before.")},
+    ("execution",),
+)
+_RESULT: Final = Operation(
+    "The result of an execution",
+    {
+        **_REFUSED,
+        "200": _execution("It has ended."),
+        "202": _execution("It has not ended yet."),
+        "304": "NotModified",
+        "410": "Gone",
+    },
+    _FOLLOWED,
+)
+
+
 class ExecutionRoutes:
     """The rows of calls and executions, and the last row: paths that publishers' own descriptors name."""
 
@@ -286,19 +340,19 @@ class ExecutionRoutes:
 
     def routes(self) -> Sequence[Route]:
         """Return the rows at paths of ours. Methods are looked at behind them: a descriptor may name others."""
-        rows = (
-            (f"{REGISTRY}/{{skill}}{EXECUTIONS}", self._answer),
-            (f"{EXECUTIONS}/{{execution}}", self._follow),
-            (f"{EXECUTIONS}/{{execution}}/result", self._answer),
-        )
-        return [self._row(path, handler) for path, handler in rows]
+        one = f"{EXECUTIONS}/{{execution}}"
+        return [
+            self._row(f"{REGISTRY}/{{skill}}{EXECUTIONS}", self._answer, {"post": _CALL}),
+            self._row(one, self._follow, {"get": _STATUS, "delete": _CANCEL}),
+            self._row(f"{one}/result", self._answer, {"get": _RESULT}),
+        ]
 
     def last_route(self) -> Route:
         """Return the row for every other path."""
-        return self._row("/{rest:path}", self._described)
+        return self._row("/{rest:path}", self._described, {})
 
-    def _row(self, path: str, handler: Handler) -> Route:
-        return Route(path, handler, "execution", methods=(), authenticates=False, loads=False)
+    def _row(self, path: str, handler: Handler, operations: Mapping[str, Operation]) -> Route:
+        return Route(path, handler, "execution", methods=(), authenticates=False, loads=False, describes=operations)
 
     async def _follow(self, context: RequestContext) -> None:
         """Answer at the path of an execution: with its page to a browser, with its status to a program."""

@@ -1,45 +1,387 @@
-"""``/openapi.json``: every route of the server, as OpenAPI 3.1.
+"""``/openapi.json``: the route table as OpenAPI 3.1, and what its rows are described with.
 
-The document is the same for everybody and says nothing of what is published. Few servers are ever asked for it, so it
-is made and compressed with the first request, off the event loop.
+Each row of the table says what it answers (:class:`~skillwire.server.routing.Operation`); what holds for all of them
+(authentication, rate limits, errors) is added here. HEAD is GET without the body; a preflight is answered wherever
+pages of other origins may read. Schemas are made from message types; components that no row refers to are left out.
+The document contains nothing of what is published, so it is the same for every caller.
+
+OpenAPI has no word for a parameter that holds slashes: ``{file}`` does. And it has none for what is answered to clients
+that take the URL of an index for that of a site: every path of Agent Skills, once more behind such a URL.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from skillwire import limits
+from skillwire.protocols.skill_sharing.schemas import json_schema
+from skillwire.registry.search import FACETS
+from skillwire.server.auth.challenges import API_KEY_HEADER
+from skillwire.server.routing import Answer
 from skillwire.version import VERSION
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from skillwire.server.routing import Route
+
+    Node = dict[str, Any]
+
 OPENAPI_PATH: Final = "/openapi.json"
+JSON: Final = "application/json"
+HTML: Final = "text/html"
+TEXT: Final = {"type": "string"}
+COUNT: Final = {"type": "integer", "minimum": 0}
+NAME: Final = {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": int(limits.NAME_LENGTH)}
+#: The parameter of a request whose answer the client may hold already, and those of one that may want a part.
+CONDITION: Final = "If-None-Match"
+PART: Final = (CONDITION, "Range", "If-Range")
+#: The header fields of what caches may keep.
+KEPT: Final = ("ETag", "Cache-Control", "Vary")
 _ABOUT: Final = (
-    "Skills of a folder, published over Agent Skills Discovery, the Skill Sharing Protocol and the Skills Protocol, "
-    "and called over the latter two; beside them the doors of MCP, of neighbours and of the local network, where the "
-    "operator opened them. Pages for people who sign in are no part of it: each of their forms carries a token of the "
-    "session. Whoever shows no credentials is everybody; whoever shows some must show good "
-    "ones, whatever is asked for."
+    "Skills published over Agent Skills Discovery, the Skill Sharing Protocol and the Skills Protocol, and called over "
+    "the latter two; beside them MCP, documents of other ecosystems, and the local network, where the operator turned "
+    "them on. Pages for people who sign in are not described: each of their forms carries a token of the session. "
+    "Requests without credentials get public access; credentials that are sent must be good, whatever is asked for."
 )
 
 
-def document() -> dict[str, Any]:
-    """Return the whole document."""
-    from skillwire.server.openapi_lan import lan_schemas  # noqa: PLC0415  # same
-    from skillwire.server.openapi_neighbours import neighbours_schemas  # noqa: PLC0415  # same
-    from skillwire.server.openapi_parts import HEADERS, PARAMETERS, RESPONSES, SECURITY_SCHEMES  # noqa: PLC0415  # with the first request
-    from skillwire.server.openapi_paths import paths  # noqa: PLC0415  # same
-    from skillwire.server.openapi_rpc import rpc_schemas  # noqa: PLC0415  # same
-    from skillwire.server.openapi_schemas import schemas  # noqa: PLC0415  # same
+def reference(kind: str, name: str) -> Node:
+    """Return a reference to a component, such as ``responses`` and ``NotFound``."""
+    return {"$ref": f"#/components/{kind}/{name}"}
 
+
+def closed(required: Node, optional: Node | None = None) -> Node:
+    """Return the schema of an object that has these fields and no others."""
+    properties = {**required, **(optional or {})}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def listed(items: Node) -> Node:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def kept(schema: Any, media_type: str = JSON) -> dict[str, Answer | str]:
+    """Return the answers of a document that clients may keep."""
+    return {"200": Answer("The document.", {media_type: schema}, KEPT), "304": "NotModified"}
+
+
+def in_parts(*media_types: str) -> dict[str, Answer | str]:
+    """Return the answers of what clients may fetch in parts."""
+    content: Node = {media_type: {} for media_type in media_types}
+    fields = ("ETag", "Cache-Control", "Accept-Ranges", "Content-Security-Policy")
+    return {
+        "200": Answer("All of it.", content, fields),
+        "206": Answer("A part of it.", content, (*fields, "Content-Range")),
+        "304": "NotModified",
+        "416": "OutOfRange",
+    }
+
+
+def problem(meaning: str, *fields: str, schema: str | tuple[str, ...] = "Problem") -> Answer:
+    """Return an answer that reports an error; ``fields`` are the header fields beside the usual."""
+    found = [reference("schemas", name) for name in ((schema,) if isinstance(schema, str) else schema)]
+    return Answer(meaning, {JSON: found[0] if len(found) == 1 else {"anyOf": found}}, fields)
+
+
+def document(routes: Iterable[Route]) -> Node:
+    """Return the whole document of these rows."""
+    schemas = _Schemas()
+    found: Node = {}
+    for route in routes:
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
+        if route.operations:
+            found[path] = _path(route, schemas)
+    components = {
+        "schemas": schemas.named,
+        "headers": HEADERS,
+        "responses": {name: schemas.answer(answer) for name, answer in RESPONSES.items()},
+        "parameters": PARAMETERS,
+        "securitySchemes": SECURITY_SCHEMES,
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "skillwire", "version": VERSION, "description": _ABOUT},
         "servers": [{"url": "./"}],  # from where the document is: the site may be mounted anywhere
         "security": [{}, *({name: []} for name in SECURITY_SCHEMES)],
-        "paths": paths(OPENAPI_PATH),
-        "components": {
-            "schemas": {**schemas(), **rpc_schemas(), **neighbours_schemas(), **lan_schemas()},
-            "headers": HEADERS,
-            "responses": RESPONSES,
-            "parameters": PARAMETERS,
-            "securitySchemes": SECURITY_SCHEMES,
-        },
+        "paths": found,
+        "components": _referred_to(found, components),
     }
+
+
+def _path(route: Route, schemas: _Schemas) -> Node:
+    """Return the description of a row: each of its methods, with HEAD and OPTIONS where it has them."""
+    names = next(iter(route.operations.values())).parameters
+    described: Node = {"parameters": [reference("parameters", one) for one in names if PARAMETERS[one]["in"] == "path"]}
+    for method, operation in route.operations.items():
+        answers = {
+            status: reference("responses", answer) if isinstance(answer, str) else schemas.answer(answer)
+            for status, answer in sorted({**COMMON, **operation.answers}.items())
+        }
+        own = [reference("parameters", one) for one in operation.parameters if PARAMETERS[one]["in"] != "path"]
+        asked = {"tags": [route.tag], "summary": operation.summary, "parameters": own}
+        described[method] = {**asked, "responses": answers}
+        if operation.body:
+            content = {media: {"schema": schemas.schema(kind)} for media, kind in operation.body.items()}
+            described[method]["requestBody"] = {"required": True, "content": content}
+        if method == "get":
+            described["head"] = {**asked, "responses": {code: _bodiless(code, one) for code, one in answers.items()}}
+        if route.cross_origin and "options" not in described:
+            refusals = {status: answer for status, answer in answers.items() if status >= "4"}
+            preflight = {**refusals, "204": reference("responses", "Options")}
+            described["options"] = {"tags": [route.tag], "summary": operation.summary, "responses": preflight}
+    return described
+
+
+def _bodiless(status: str, answer: Node) -> Node:
+    """Return the answer to HEAD: that to GET, its fields alone."""
+    if "$ref" in answer:
+        return {"description": f"As GET with {status}."}
+    return {name: part for name, part in answer.items() if name != "content"}
+
+
+class _Schemas:
+    """The schemas of a document; those of message types are added as they are referred to."""
+
+    def __init__(self) -> None:
+        sharing = json.dumps(json_schema()["$defs"]).replace('"#/$defs/', '"#/components/schemas/')
+        self.named: Node = {**json.loads(sharing), **_ERRORS}
+
+    def schema(self, kind: Any) -> Any:
+        """Return the schema of a message type, or of a name of ours; in a schema, types stand for theirs."""
+        if isinstance(kind, str):
+            return reference("schemas", kind)
+        return self._resolved(kind)
+
+    def _resolved(self, node: Any) -> Any:
+        if isinstance(node, dict):
+            return {name: self._resolved(inner) for name, inner in node.items()}
+        if isinstance(node, list):
+            return [self._resolved(inner) for inner in node]
+        if not isinstance(node, type):
+            return node
+        (found,), named = msgspec.json.schema_components([node], ref_template="#/components/schemas/{name}")
+        for name, schema in msgspec.json.decode(msgspec.json.encode(named)).items():  # defaults are lists in JSON
+            if "description" in schema:
+                schema["description"] = schema["description"].partition("\n")[0]
+            self.named[name] = schema
+        return found
+
+    def answer(self, answer: Answer) -> Node:
+        """Return the description of an answer; every one may carry the fields that count requests."""
+        names = {"Pause": "Retry-After"}
+        fields = {names.get(name, name): reference("headers", name) for name in (*answer.fields, *_COUNTED)}
+        content = {media: {"schema": self.schema(kind)} for media, kind in answer.content.items()}
+        return {"description": answer.meaning, "headers": fields, **({"content": content} if content else {})}
+
+
+def _referred_to(paths: Node, components: Node) -> Node:
+    """Return those of the components that the paths need, directly or not."""
+    wanted, left = {f"#/components/securitySchemes/{name}" for name in SECURITY_SCHEMES}, [*_references(paths)]
+    while left:
+        name = left.pop()
+        if name not in wanted:
+            wanted.add(name)
+            _, _, kind, one = name.split("/")
+            left += _references(components[kind][one])
+    return {
+        kind: {name: node for name, node in named.items() if f"#/components/{kind}/{name}" in wanted}
+        for kind, named in components.items()
+    }
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(found := node.get("$ref"), str):
+            yield found
+        for inner in node.values():
+            yield from _references(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _references(inner)
+
+
+def _field(meaning: str, schema: Node | None = None, *, required: bool = False) -> Node:
+    return {"description": meaning, "schema": schema or TEXT, "required": required}
+
+
+HEADERS: Final[Node] = {
+    "ETag": _field("Of these bytes; strong, except of pages.", required=True),
+    "Cache-Control": _field("How long the answer may be kept, and by whom.", required=True),
+    "Vary": _field("What the answer depends on."),
+    "Content-Security-Policy": _field("Nothing of a skill is run in the place of this server.", required=True),
+    "Accept-Ranges": _field("A part may be asked for.", {"const": "bytes"}, required=True),
+    "Content-Range": _field("Which part it is, and of how many bytes.", required=True),
+    "Allow": _field("The methods of this resource.", required=True),
+    "WWW-Authenticate": _field("How to authenticate.", required=True),
+    "Retry-After": _field("Seconds to wait before the next request.", COUNT, required=True),
+    "Pause": _field("As `Retry-After`; where waiting helps.", COUNT),
+    "Location": _field("Where the new resource is.", required=True),
+    "Preference-Applied": _field("`wait=N`, where `Prefer` asked for it."),
+    "Webhook-Secret": _field("What signs the webhooks of this execution; where a `Callback-Url` was given."),
+    "RateLimit-Limit": _field("Requests that may be made at once after a pause; where they are counted.", COUNT),
+    "RateLimit-Remaining": _field("How many of them are left.", COUNT),
+    "RateLimit-Reset": _field("Seconds until all of them are there again.", COUNT),
+}
+_COUNTED: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_EITHER: Final = ("Problem", "SharingError")
+RESPONSES: Final[dict[str, Answer]] = {
+    "NotModified": Answer("The client has it already.", {}, ("ETag", "Cache-Control")),
+    "Options": Answer("The methods of this resource.", {}, ("Allow",)),
+    "BadQuery": problem("A parameter is beyond its bounds: `QUERY`, `CURSOR`."),
+    "BadType": problem("There is no such capability type, or it is given twice.", schema="SharingError"),
+    "AuthRequired": problem(
+        "Credentials are missing or invalid. The details name the method that is wanted, and where to begin.",
+        "WWW-Authenticate",
+        schema="SharingError",
+    ),
+    "Denied": problem("The caller is authenticated and not permitted.", schema="SharingError"),
+    "StrayPage": problem(
+        "As above; or the page behind the request is of another site, and shows no credential: `PERMISSION_DENIED`, "
+        "reason `page_refused`.",
+        schema="SharingError",
+    ),
+    "NotFound": problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
+    "SkillNotFound": problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "Gone": problem("The output is not kept any more: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "TooLarge": problem(
+        f"The body is larger than {limits.EXECUTION_REQUEST_BYTES:,} bytes: `VALIDATION_ERROR`.", schema="SharingError"
+    ),
+    "NoJson": problem("The body is no JSON by its media type: `VALIDATION_ERROR`.", schema="SharingError"),
+    "Invalid": problem(
+        "The request is not what the skill takes, or its `Idempotency-Key` was used with another one: "
+        "`VALIDATION_ERROR`. The details list what is wrong, each with `path`, `message`, `expected` and `actual`.",
+        schema="SharingError",
+    ),
+    "TooManyExecutions": problem(
+        "As above, or too many executions of the caller wait: `ENDPOINT_UNREACHABLE`, reason `too_many_executions`.",
+        "Retry-After",
+        schema=_EITHER,
+    ),
+    "NotRunning": problem(
+        "As above, or the skill does not run here: `ENDPOINT_UNREACHABLE`, reason `not_granted` or `storage`.",
+        "Pause",
+        schema=_EITHER,
+    ),
+    "RequestTimeout": problem("The request took too long to arrive: `REQUEST_TIMEOUT`."),
+    "UrlTooLong": problem(f"The URL is longer than {limits.URL_LENGTH} characters: `URL_TOO_LONG`."),
+    "OutOfRange": problem("The range lies behind the end: `RANGE_UNSATISFIABLE`.", "Content-Range"),
+    "TooMany": problem("Requests come too often: `TOO_MANY_REQUESTS`, `TOO_MANY_SIGNATURES`.", "Retry-After"),
+    "HeadTooLarge": problem("The head of the request is too large: `HEAD_TOO_LARGE`."),
+    "Failed": problem("The server failed, and its log says how: `INTERNAL`."),
+    "Unavailable": problem(
+        "The skills are still being loaded: `NOT_READY`. Or the authorization server does not answer.",
+        "Retry-After",
+        schema=_EITHER,
+    ),
+}
+#: What any request may be answered with: status → answer.
+COMMON: Final = {
+    "401": "AuthRequired", "408": "RequestTimeout", "414": "UrlTooLong", "429": "TooMany", "431": "HeadTooLarge",
+    "500": "Failed", "503": "Unavailable",
+}  # fmt: skip
+
+
+def _in_path(name: str, meaning: str, schema: Node, example: str) -> Node:
+    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": schema, "example": example}
+
+
+def _in_query(name: str, meaning: str, schema: Node) -> Node:
+    return {"name": name, "in": "query", "description": meaning, "schema": schema}
+
+
+def _in_header(name: str, meaning: str) -> Node:
+    return {"name": name, "in": "header", "description": meaning, "schema": TEXT}
+
+
+PARAMETERS: Final[Node] = {
+    "skill": _in_path("skill", "The name of a skill.", NAME, "csv-profile"),
+    "file": _in_path("file", "The path of a file of the skill; slashes in it stand as they are.", TEXT, "SKILL.md"),
+    "scope": _in_path(
+        "scope",
+        "A skill, a publisher or a scene.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
+        "csv-profile",
+    ),
+    "archive": _in_path(
+        "archive",
+        "A skill and the ending of its artifact.",
+        {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*\.(tar\.gz|zip)$"},
+        "csv-profile.tar.gz",
+    ),
+    "artifact": _in_path(
+        "artifact",
+        "The digest of an artifact, in hexadecimal, and its ending.",
+        {"type": "string", "pattern": r"^[0-9a-f]{64}\.(md|tar\.gz|zip)$"},
+        f"{'0' * 64}.md",
+    ),
+    "execution": _in_path(
+        "execution",
+        "The id of an execution.",
+        {"type": "string", "pattern": "^exec-(?:[0-9a-f]{12})?[0-9a-f]{32}$"},
+        f"exec-{'0' * 44}",
+    ),
+    "blob": _in_path(
+        "blob", "The id of a blob.", {"type": "string", "pattern": "^blob:[0-9a-f]{64}$"}, f"blob:{'0' * 64}"
+    ),
+    "asset": _in_path(
+        "asset", "As a page names it.", {"type": "string", "pattern": r"^[A-Za-z0-9._-]+$"}, "style.0000.css"
+    ),
+    "type": _in_query("type", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
+    "q": _in_query("q", "Words, in any order.", {"type": "string", "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
+    "limit": _in_query(
+        "limit",
+        "Hits on a page.",
+        {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS), "default": 20},
+    ),
+    "after": _in_query(
+        "after",
+        "`next` of the page before; any other is refused.",
+        {"type": "string", "pattern": "^([A-Za-z0-9_-]{12,100})?$"},
+    ),
+    "facets": _in_query("facets", "`1` counts the values of facets among all hits.", TEXT),
+    **{facet: _in_query(facet, f"A `{facet}` of hits; any of several.", listed(TEXT)) for facet in FACETS},
+    "words": _in_query("q", "Words, in any order.", TEXT),
+    "If-None-Match": _in_header("If-None-Match", "The tags that the client holds."),
+    "Prefer": _in_header(
+        "Prefer", f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}."
+    ),
+    "Idempotency-Key": {
+        **_in_header("Idempotency-Key", "The same request with the same key is the same execution."),
+        "schema": {"type": "string", "pattern": f"^[ -~]{{1,{limits.IDEMPOTENCY_KEY_LENGTH}}}$"},
+    },
+    "Callback-Url": {
+        **_in_header("Callback-Url", "Who is told of the end, by a signed webhook."),
+        "schema": {"type": "string", "format": "uri"},
+    },
+    "Range": _in_header("Range", "One part, in bytes; what is malformed is passed over."),
+    "If-Range": _in_header("If-Range", "The tag of what is going to be continued."),
+}
+
+SECURITY_SCHEMES: Final[Node] = {
+    "ApiKey": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "Of `skillwire token create`."},
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "An API key, or an access token of OAuth 2.0."},
+    "Signature": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Signature",
+        "description": "`KEYID:TIMESTAMP:HEX`: the request, signed with HMAC-SHA256. Each signature counts once.",
+    },
+}
+
+_RETRY: Final = {"retry": closed({"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}})}
+_ERRORS: Final = {
+    "Problem": {
+        **closed({"error": closed({"code": TEXT, "message": TEXT, "details": {"type": "object"}}, _RETRY)}),
+        "description": "An error of the server; `code` is one of its table of codes.",
+    },
+    "SharingError": {
+        **closed({"error": closed({"code": TEXT, "message": TEXT}, {"details": {}, **_RETRY})}),
+        "description": "An error in the unified form of Skill Sharing, with one of its seven codes.",
+    },
+}

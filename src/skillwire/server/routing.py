@@ -8,7 +8,7 @@ whose callers may put credentials into the body, or that answers while skills ar
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette import routing
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -20,7 +20,7 @@ from skillwire.server.context import CONTEXT
 from skillwire.server.problems import READ, Preflight, problem_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,6 +29,23 @@ if TYPE_CHECKING:
     from skillwire.server.problems import Problem
 
     Handler = Callable[[RequestContext], Awaitable[ASGIApp | None]]
+
+
+class Answer(NamedTuple):
+    """An answer: its meaning, message types or schemas by media type, and the names of its header fields."""
+
+    meaning: str
+    content: Mapping[str, Any] = {}
+    fields: tuple[str, ...] = ()
+
+
+class Operation(NamedTuple):
+    """What a method of a row does: answers by status (some by name), parameters by name, and what the body is."""
+
+    summary: str
+    answers: Mapping[str, Answer | str] = {}
+    parameters: tuple[str, ...] = ()
+    body: Mapping[str, Any] = {}
 
 
 class Route(routing.Route):
@@ -42,6 +59,7 @@ class Route(routing.Route):
         cross_origin: whether pages of other sites may read the answers; OPTIONS answers their preflight.
         authenticates: whether the caller is authenticated before the handler runs.
         loads: whether the first revision is waited for; it is a 503 while there is none.
+        describes: the row for OpenAPI, by method if it has several; None leaves it out.
     """
 
     def __init__(
@@ -54,13 +72,17 @@ class Route(routing.Route):
         cross_origin: bool = True,
         authenticates: bool = True,
         loads: bool = True,
+        describes: Operation | Mapping[str, Operation] | None = None,
     ) -> None:
         self.allowed = (*methods, "OPTIONS") if cross_origin and methods else tuple(methods)
         super().__init__(path, self._answer, methods=self.allowed or None, name=label)
         self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$"), re.DOTALL)
         self.handler = handler
+        self.tag = ""
+        main = "get" if not methods or "GET" in methods else methods[0].lower()
+        self.operations = {main: describes} if isinstance(describes, Operation) else describes or {}
         self.label = label
-        self._cross_origin = cross_origin
+        self.cross_origin = cross_origin
         self._authenticates = authenticates
         self._loads = loads
         self.error_table: Callable[[SkillwireError], Problem] = problem_for

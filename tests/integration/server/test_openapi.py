@@ -15,6 +15,7 @@ import pytest
 import schemathesis
 from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
 from tests.support.invoking import Caller, write_action
+from tests.support.openapi import document
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -22,7 +23,7 @@ from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.lan import LanChange, LanMember, LanScene
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app
-from skillwire.server.openapi import OPENAPI_PATH, document
+from skillwire.server.openapi import OPENAPI_PATH
 from skillwire.server.routes.lan import encode_change, encode_snapshot
 from skillwire.version import VERSION
 
@@ -177,46 +178,54 @@ async def test_every_row_is_described_or_left_out_for_a_reason(client):
 
 
 @pytest.mark.parametrize(
-    ("path", "schema"),
+    "path",
     [
-        ("/lan.json", "LanSnapshot"),
-        ("/.well-known/skill-discovery", "LanAgent"),
-        ("/.well-known/ai-catalog.json", "AiCatalog"),
-        ("/.well-known/agent-card.json", "AgentCard"),
+        "/lan.json",
+        "/.well-known/skill-discovery",
+        "/.well-known/ai-catalog.json",
+        "/.well-known/agent-card.json",
+        "/.well-known/agent-skills/index.json",
+        "/.well-known/skills/index.json",
+        "/.well-known/oauth-protected-resource",
+        "/api/search",
+        "/healthz",
+        "/readyz",
     ],
 )
-async def test_what_is_answered_fits_its_schema(client, path, schema):
+async def test_what_is_answered_fits_its_schema(client, path):
     answer = await client.get(path, {**HOST, **client.operator})
-    (media_type,) = PATHS[path]["get"]["responses"]["200"]["content"]
+    ((media_type, content),) = PATHS[path]["get"]["responses"]["200"]["content"].items()
     assert (answer.status, answer.fields["content-type"]) == (200, media_type)
-    fitting(answer.json(), schema)
+    fitting(answer.json(), content["schema"])
 
 
 async def test_a_search_of_the_catalog_is_answered_as_described(client):
-    for body, status, schema in (
-        ({"query": {"text": "notes", "filter": {"tags": ["office"]}}, "pageSize": 1}, 200, "CatalogHits"),
-        ({"query": {"text": "useful"}, "pageSize": 1}, 200, "CatalogHits"),
-        ({"query": {}}, 400, "CatalogRefusal"),
+    for body, status in (
+        ({"query": {"text": "notes", "filter": {"tags": ["office"]}}, "pageSize": 1}, 200),
+        ({"query": {"text": "useful"}, "pageSize": 1}, 200),
+        ({"query": {}}, 400),
     ):
         answer = await client.post("/search", body)
         assert answer.status == status
-        fitting(answer.json(), schema)
+        ((_, content),) = PATHS["/search"]["post"]["responses"][str(status)]["content"].items()
+        fitting(answer.json(), content["schema"])
 
 
 def test_the_network_without_an_agent_fits_its_schema():
-    fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshot")
+    fitting(json.loads(encode_snapshot(None, "no interface is up", {})), "LanSnapshotDocument")
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("evicted", "revoked"), ("left", "upgrade"), ("status", "")])
 def test_a_change_of_the_network_says_why_a_skill_is_gone_and_fits_its_schema(kind, reason):
     told = json.loads(encode_change(LanChange(kind, 1.0, skill=lan_skill(), reason=reason)))
     assert told.get("reason", "") == reason
-    fitting(told, "LanChange")
+    fitting(told, "LanChangeDocument")
 
 
 def fitting(value, schema):
-    """Hold a value to a schema of the document."""
-    whole = {"$ref": f"#/components/schemas/{schema}", "components": document()["components"]}
+    """Hold a value to a schema of the document, or to the one of this name."""
+    node = {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else schema
+    whole = {**node, "components": document()["components"]}
     jsonschema_rs.Draft202012Validator(whole).validate(value)
 
 

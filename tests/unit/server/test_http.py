@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.openapi import document
 
 from skillwire.server.http import Part, choose_coding, matching_tag, requested_part
-from skillwire.server.openapi import OPENAPI_PATH
-from skillwire.server.openapi_paths import paths
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text()
 PARTS = {
@@ -25,7 +24,7 @@ PARTS = {
 
 def test_every_path_is_on_the_page():
     named = set(re.findall(r"`(/[^`]*)`", PAGE.partition("An error is")[0]))
-    served = {path for path in paths(OPENAPI_PATH) if not path.startswith("/@{scope}/.well-known/")}
+    served = {path for path in document()["paths"] if not path.startswith("/@{scope}/.well-known/")}
     wanted = {re.sub(r"\{\w+\}", lambda found: PARTS[found[0]], path) for path in served}
     assert wanted - named == set()
     assert "/@SCOPE/.well-known/…" in named

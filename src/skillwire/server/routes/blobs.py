@@ -21,10 +21,11 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.codec import encode_created
 from skillwire.protocols.skills_rpc.errors import fix_of
 from skillwire.server.http import Part, encode_fields, matching_tag, requested_part
+from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, problem
 from skillwire.server.origins import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError, unsatisfiable
 from skillwire.server.responses import json_response, send_pieces
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import GONE
 
 if TYPE_CHECKING:
@@ -56,6 +57,26 @@ _KEPT: Final = {
 }
 
 
+_CREATE: Final = Operation(
+    "Keep a blob, for a run",
+    {
+        "201": Answer(
+            "It is kept.", {JSON: closed({"blob_id": TEXT, "size_bytes": COUNT})}, ("Location", "Cache-Control")
+        ),
+        "403": problem("As above, or nothing is executed here that could read a blob: `PERMISSION_DENIED`."),
+        "413": problem("It is larger than the operator allows: `LIMIT_SIZE`."),
+        "415": problem("It has no media type: `BLOB_KIND`."),
+        "429": problem("As above, or there is no space for it: `BLOB_ROOM`.", "Retry-After"),
+    },
+    body={"*/*": {}},
+)
+_READ: Final = Operation(
+    "A blob, to its owner",
+    {**in_parts("*/*"), "404": problem("The caller has no such blob, or not any more: `BLOB_NOT_FOUND`.")},
+    ("blob", *PART),
+)
+
+
 class GoneError(Exception):
     """Whoever sent a blob has gone before it was whole."""
 
@@ -75,8 +96,8 @@ class BlobRoutes:
     def routes(self) -> Sequence[Route]:
         """Return both rows."""
         return [
-            Route(BLOBS_PATH, self.create, "rpc", methods=("POST",), loads=False),
-            Route(f"{BLOBS_PATH}/{{blob}}", self.read, "rpc", loads=False),
+            Route(BLOBS_PATH, self.create, "rpc", methods=("POST",), loads=False, describes=_CREATE),
+            Route(f"{BLOBS_PATH}/{{blob}}", self.read, "rpc", loads=False, describes=_READ),
         ]
 
     async def create(self, context: RequestContext) -> ASGIApp | None:

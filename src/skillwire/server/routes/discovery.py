@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct, field
 
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, encode_indexes
 from skillwire.server.blob_responses import BlobSender
 from skillwire.server.components import Protocol
+from skillwire.server.openapi import CONDITION, PART, in_parts, kept
 from skillwire.server.problems import NOT_FOUND, READ, other_method
-from skillwire.server.routing import Route
+from skillwire.server.routing import Operation, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +21,41 @@ if TYPE_CHECKING:
 
     from skillwire.server.components import Services, StaticView
     from skillwire.server.context import RequestContext
+
+
+class IndexedSkill(Struct, forbid_unknown_fields=True):
+    """A row of an index; ``url`` is relative to the index unless the site has an address."""
+
+    name: str
+    type: Literal["skill-md", "archive"]
+    description: str
+    url: str
+    digest: Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    version: str = ""
+    files: list[str] = []
+    capabilities: list[str] = []
+    scenes: list[str] = []
+
+
+class SkillsIndexDocument(Struct, forbid_unknown_fields=True):
+    """The index."""
+
+    schema: str = field(name="$schema")
+    skills: list[IndexedSkill]
+
+
+class OldIndexedSkill(Struct, forbid_unknown_fields=True):
+    """A row of an index of the first generation."""
+
+    name: str
+    description: str
+    files: list[str]
+
+
+class OldSkillsIndexDocument(Struct, forbid_unknown_fields=True):
+    """The index of the first generation."""
+
+    skills: list[OldIndexedSkill]
 
 
 class AgentSkills(Protocol):
@@ -36,11 +74,12 @@ class AgentSkills(Protocol):
             return await _answer(context, blobs)
 
         rows: list[Route] = []
-        for base in (
-            f"{scope}{old_or_new}" for scope in ("", "/@{scope}") for old_or_new in (WELL_KNOWN, WELL_KNOWN_OLD)
-        ):
-            paths = ("index.json", "sha256/{artifact}", "{archive}", "{skill}/{file:path}")
-            rows += [Route(f"{base}/{path}", answer, "file", methods=()) for path in paths]
+        for scope in ("", "/@{scope}"):
+            for base, index in ((WELL_KNOWN, SkillsIndexDocument), (WELL_KNOWN_OLD, OldSkillsIndexDocument)):
+                rows += [
+                    Route(f"{scope}{base}/{path}", answer, "file", methods=(), describes=operation)
+                    for path, operation in _operations(index, ("scope",) if scope else ()).items()
+                ]
         return [*rows, *(Route(f"{path}{{rest:path}}", answer, "file", methods=()) for path in ("/.well-known/", "/@"))]
 
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:
@@ -50,6 +89,27 @@ class AgentSkills(Protocol):
             path: answer for path in site.listing_paths() if isinstance(answer := site.lookup(path), IndexResponse)
         }
         return {path[1:]: body for path, body in zip(found, encode_indexes(found.values()), strict=True)}
+
+
+def _operations(index: type[Struct], scope: tuple[str, ...]) -> dict[str, Operation]:
+    """Return what each path of a generation answers; ``scope`` is the parameter that all of them have, if any."""
+    whose = "a skill, a publisher or a scene" if scope else "all skills"
+    archives = ("application/gzip", "application/zip")
+    absent = {"403": "Denied", "404": "NotFound"}
+    return {
+        "index.json": Operation(f"The index of {whose}", kept(index) | absent, (*scope, CONDITION)),
+        "sha256/{artifact}": Operation(
+            "An artifact by its digest: for good",
+            in_parts("text/markdown", *archives) | absent,
+            (*scope, "artifact", *PART),
+        ),
+        "{archive}": Operation(
+            "The artifact of several files", in_parts(*archives) | absent, (*scope, "archive", *PART)
+        ),
+        "{skill}/{file:path}": Operation(
+            "A file of a skill", in_parts("*/*") | absent, (*scope, "skill", "file", *PART)
+        ),
+    }
 
 
 async def _answer(context: RequestContext, blobs: BlobSender) -> ASGIApp | None:

@@ -31,9 +31,10 @@ from skillwire.executions.grants import needs_grant
 from skillwire.server.access import has_failed
 from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
 from skillwire.server.components import Protocol
+from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,6 +107,81 @@ class CallableHere:
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a search has at most {limits.CATALOG_SEARCH_BYTES:,} bytes")
 
 
+_OBJECT: Final = {"type": "object"}
+_ENTRY: Final = {"identifier": TEXT, "type": {**TEXT, "description": "A media type."}, "url": {**TEXT, "format": "uri"}}
+_FACTS: Final = {
+    "displayName": TEXT, "description": TEXT, "tags": listed(TEXT), "version": TEXT, "extensions": _OBJECT,
+}  # fmt: skip
+_HIT: Final = {**_ENTRY, "score": {"type": "integer", "minimum": 1, "maximum": 100}, "source": TEXT}
+_VALUES: Final = {"anyOf": [TEXT, listed(TEXT)]}
+_FILTER: Final = {"type": "object", "properties": {"type": _VALUES, "tags": _VALUES}, "additionalProperties": False}
+_CATALOG: Final = Operation(
+    "An AI Catalog of what is published",
+    {
+        **kept(
+            closed(
+                {
+                    "specVersion": TEXT,
+                    "host": closed({"displayName": TEXT, "identifier": TEXT}),
+                    "entries": listed(closed(_ENTRY, _FACTS)),
+                }
+            ),
+            CATALOG_TYPE,
+        ),
+        "404": "NotFound",
+    },
+    (CONDITION,),
+)
+_SEARCH: Final = Operation(
+    "Search the AI Catalog",
+    {
+        "200": Answer(
+            "The hits, best first.",
+            {JSON: closed({"results": listed(closed(_HIT, _FACTS))}, {"pageToken": TEXT})},
+            ("Cache-Control",),
+        ),
+        "400": Answer(
+            "It cannot be searched for.", {JSON: closed({"errorCode": TEXT, "message": TEXT})}, ("Cache-Control",)
+        ),
+        "404": "NotFound",
+        "413": problem(f"It has more than {limits.CATALOG_SEARCH_BYTES:,} bytes: `LIMIT_SIZE`."),
+    },
+    body={
+        JSON: {
+            "type": "object",
+            "properties": {
+                "query": {"type": "object", "properties": {"text": TEXT, "filter": _FILTER}, "required": ["text"]},
+                "pageSize": {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS)},
+                "pageToken": {"type": ["string", "null"], "description": "Of the page before."},
+            },
+            "required": ["query"],
+        }
+    },
+)
+_CARD: Final = Operation(
+    "What runs here, as an agent card of A2A",
+    {
+        **kept(
+            {
+                "type": "object",
+                "properties": {
+                    "name": TEXT,
+                    "description": TEXT,
+                    "version": TEXT,
+                    "supportedInterfaces": listed(
+                        closed({"url": TEXT, "protocolBinding": TEXT, "protocolVersion": TEXT})
+                    ),
+                    "skills": listed(closed({"id": TEXT, "name": TEXT, "description": TEXT, "tags": listed(TEXT)})),
+                },
+                "required": ["name", "description", "version", "supportedInterfaces", "skills"],
+            }
+        ),
+        "404": "NotFound",
+    },
+    (CONDITION,),
+)
+
+
 class Interop(Protocol):
     """The AI Catalog and the agent card; each is there when the configuration names a version of it."""
 
@@ -142,9 +218,16 @@ class Interop(Protocol):
 
         has_catalog, has_card = bool(settings.ai_catalog), bool(settings.agent_card)
         return [
-            Route(CATALOG_PATH, catalog if has_catalog else None, "service"),
-            Route(SEARCH_PATH, _search if has_catalog else None, "service", methods=("POST",), loads=False),
-            Route(CARD_PATH, card if has_card else None, "service"),
+            Route(CATALOG_PATH, catalog if has_catalog else None, "service", describes=_CATALOG),
+            Route(
+                SEARCH_PATH,
+                _search if has_catalog else None,
+                "service",
+                methods=("POST",),
+                loads=False,
+                describes=_SEARCH,
+            ),
+            Route(CARD_PATH, card if has_card else None, "service", describes=_CARD),
         ]
 
     def error_table(self, error: SkillwireError) -> Problem:

@@ -22,20 +22,24 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from skillwire import limits
 from skillwire.model.access import OPERATOR
+from skillwire.model.lan import FoundVia, Trust
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.skill_discovery.dnssd import PATH, details_of
+from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.server.components import Protocol
 from skillwire.server.event_streams import HEARTBEAT, STILL_HERE, OpenStreams, part
 from skillwire.server.http import encode_fields
+from skillwire.server.openapi import TEXT, problem
 from skillwire.server.problems import READ, Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -190,6 +194,134 @@ _DENIED: Final = Problem(403, "ACCESS_DENIED", "the LAN is shown to operators; t
 _PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
 
 
+class LanSkillDocument(Struct, rename="camel", forbid_unknown_fields=True):
+    """A skill on the network; ``endpoint`` is HOST:PORT, ``heard`` in seconds since the epoch."""
+
+    agent_id: str
+    skill_id: str
+    version: str
+    skill_type: str
+    endpoint: str
+    capabilities: list[str]
+    scenes: list[str]
+    status: HealthStatus
+    trust: Trust
+    found_via: FoundVia
+    heard: float
+    is_stale: bool
+
+
+class LanMemberDocument(Struct, rename="camel", forbid_unknown_fields=True):
+    """A skill that takes part in a scene."""
+
+    agent_id: str
+    skill_id: str
+    role: Literal["PRIMARY", "BACKUP"]
+
+
+class LanSceneDocument(Struct, rename="camel", forbid_unknown_fields=True):
+    """A scene."""
+
+    scene_id: str
+    group_id: str
+    members: list[LanMemberDocument]
+
+
+class LanSnapshotDocument(Struct, rename="camel", forbid_unknown_fields=True):
+    """All that is known; without an agent ``trouble`` says why. Many silent at once make the network *suspected*."""
+
+    agent_id: str | None
+    skills: list[LanSkillDocument]
+    scenes: list[LanSceneDocument]
+    at: float = 0.0
+    is_suspected: bool = False
+    counters: dict[str, int] = {}
+    trouble: str = ""
+
+
+class LanChangeDocument(Struct, rename="camel", forbid_unknown_fields=True):
+    """A change; ``reason`` says why a skill is gone, where that is known."""
+
+    kind: Literal["registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene"]
+    at: float
+    skill: LanSkillDocument | None = None
+    scene: LanSceneDocument | None = None
+    reason: str = ""
+
+
+class LanAgentDocument(Struct, rename="camel", omit_defaults=True):
+    """Our agent, the port where it hands out connection secrets, and lists that mDNS has no space for."""
+
+    agent_id: str
+    tls_port: int = 0
+    skills: Any = None
+
+
+class RenewalDocument(Struct):
+    """A request for a new certificate: PKCS 10 in PEM, the one that is still good, milliseconds, and a signature."""
+
+    request: str
+    certificate: str
+    timestamp: int
+    signature: str
+
+
+class IssuedCertificate(Struct, forbid_unknown_fields=True):
+    """The new certificate: DER, in base64."""
+
+    certificate: str
+
+
+_NO_LAN: Final = problem(
+    "As above, or this server is not on the local network yet: `LAN_UNAVAILABLE`.",
+    "Pause",
+    schema=("Problem", "SharingError"),
+)
+_OPERATORS: Final[dict[str, Answer | str]] = {
+    "401": problem("Nobody is signed in, and no key was sent: `AUTH_REQUIRED`.", "WWW-Authenticate"),
+    "403": problem("The caller is no operator: `ACCESS_DENIED`.", schema=("Problem", "SharingError")),
+    "404": "NotFound",
+}
+_AGENT: Final = Operation(
+    "Which agent announces these skills, and where it hands out connection secrets",
+    {"200": Answer("Its agent.", {JSON: LanAgentDocument}, ("Cache-Control",)), "404": "NotFound", "503": _NO_LAN},
+)
+_SNAPSHOT: Final = Operation(
+    "The network, for operators",
+    {**_OPERATORS, "200": Answer("All that is known.", {JSON: LanSnapshotDocument}, ("Cache-Control", "Vary"))},
+)
+_STREAM: Final = {
+    **TEXT,
+    "description": "The `data` of each event is JSON in one line.",
+    "x-event-data": {"snapshot": LanSnapshotDocument, "change": LanChangeDocument},
+}
+_EVENTS: Final = Operation(
+    "`snapshot` and each `change` of the network as they happen, for operators",
+    {**_OPERATORS, "200": Answer("The stream.", {"text/event-stream": _STREAM}, ("Cache-Control",)), "503": _NO_LAN},
+)
+_RENEWAL: Final = Operation(
+    "Renew a certificate, before it ends",
+    {
+        "200": Answer("The new one.", {JSON: IssuedCertificate}, ("Cache-Control",)),
+        "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
+        "403": problem("Nothing is certified on it: `CERTIFICATE_REFUSED`."),
+        "404": "NotFound",
+        "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
+        "429": problem("As above, or it was renewed often enough: `CERTIFICATE_REFUSED`.", "Pause"),
+        "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
+    },
+    body={JSON: RenewalDocument},
+)
+_REVOCATIONS: Final = Operation(
+    "Which certificates were revoked",
+    {
+        "200": Answer("The list, signed: PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)),
+        "404": "NotFound",
+        "503": problem("As above, or the list cannot be signed at the moment: `NOT_READY`.", "Pause"),
+    },
+)
+
+
 class SkillDiscovery(Protocol):
     """Skill Discovery over HTTP: what a server on a local network says of its agent, and of the network."""
 
@@ -198,25 +330,22 @@ class SkillDiscovery(Protocol):
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the agent, of the network, and of an authority; each is there where its part is."""
         lan, authority = services.lan, services.authority
-        rows: list[tuple[str, Handler | None, Sequence[str], bool]] = []
-        if lan is not None:
-            answers = LanRoutes(lan, services.console.is_operator)
-            services.close_streams.append(answers.close)
-            rows += [
-                (PATH, answers.agent, READ, True),
-                (SNAPSHOT_PATH, answers.snapshot, READ, False),
-                (EVENTS_PATH, answers.events, READ, False),
-            ]
-        else:
-            rows += [(PATH, None, READ, True), (SNAPSHOT_PATH, None, READ, False), (EVENTS_PATH, None, READ, False)]
+        answers = None if lan is None else LanRoutes(lan, services.console.is_operator)
         certificates = None if authority is None else CertificateRoutes(authority)
-        rows += [
-            (CERTIFICATES_PATH, None if certificates is None else certificates.renew, ("POST",), True),
-            (REVOCATIONS_PATH, None if certificates is None else certificates.revocations, READ, True),
+        if answers is not None:
+            services.close_streams.append(answers.close)
+        rows: list[tuple[str, Handler | None, Sequence[str], bool, Operation]] = [
+            (PATH, None if answers is None else answers.agent, READ, True, _AGENT),
+            (SNAPSHOT_PATH, None if answers is None else answers.snapshot, READ, False, _SNAPSHOT),
+            (EVENTS_PATH, None if answers is None else answers.events, READ, False, _EVENTS),
+            (CERTIFICATES_PATH, None if certificates is None else certificates.renew, ("POST",), True, _RENEWAL),
+            (REVOCATIONS_PATH, None if certificates is None else certificates.revocations, READ, True, _REVOCATIONS),
         ]
         return [
-            Route(path, handler, "service", methods=methods, cross_origin=cross_origin, loads=False)
-            for path, handler, methods, cross_origin in rows
+            Route(
+                path, handler, "service", methods=methods, cross_origin=cross_origin, loads=False, describes=operation
+            )
+            for path, handler, methods, cross_origin, operation in rows
         ]
 
 

@@ -26,11 +26,12 @@ from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.server.components import Protocol
 from skillwire.server.http import encode_fields
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
+from skillwire.server.openapi import TEXT, problem, reference
 from skillwire.server.origins import PAGE_REFUSED, Origins
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import CROWDED
 from skillwire.server.responses import in_pieces, send_pieces
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import hold_bytes
 
 if TYPE_CHECKING:
@@ -149,6 +150,29 @@ def require_sdk() -> None:
         raise UsageError("MCP_MISSING", "the SDK of the Model Context Protocol is not installed")
 
 
+_MESSAGE: Final = {
+    "type": "object",
+    "properties": {"jsonrpc": {"const": "2.0"}},
+    "required": ["jsonrpc"],
+    "description": "A message of JSON-RPC 2.0, as the Model Context Protocol has it.",
+}
+_REFUSAL: Final = {JSON: {"anyOf": [_MESSAGE, reference("schemas", "Problem")]}}
+_OPERATION: Final = Operation(
+    "Send a message of the Model Context Protocol",
+    {
+        "200": Answer("Its answer, or a stream of it.", {JSON: _MESSAGE, "text/event-stream": TEXT}),
+        "202": Answer("Nothing: only notifications came."),
+        "400": Answer("The message is not known.", _REFUSAL),
+        "403": problem("It comes from a page of another site: `PAGE_REFUSED`."),
+        "404": Answer("There is no such method; or nothing at this path.", _REFUSAL),
+        "406": Answer("`Accept` has not both media types of the answer.", _REFUSAL),
+        "413": Answer(f"It has more than {limits.EXECUTION_REQUEST_BYTES:,} bytes.", _REFUSAL),
+        "415": problem("The body is not JSON by its media type: `MEDIA_TYPE`."),
+    },
+    body={JSON: _MESSAGE},
+)
+
+
 class Mcp(Protocol):
     """The Model Context Protocol: ``/mcp``, if the operator has not turned it off and the extra is installed."""
 
@@ -169,7 +193,15 @@ class Mcp(Protocol):
             services.catalog.prepares.append(MissingPins(settings.pins).tell)
             services.close.append(route.close)
         return [
-            Route(MCP_PATH, route.answer if is_there else None, "mcp", methods=(), authenticates=False, loads=False)
+            Route(
+                MCP_PATH,
+                route.answer if is_there else None,
+                "mcp",
+                methods=(),
+                authenticates=False,
+                loads=False,
+                describes={"post": _OPERATION},
+            )
         ]
 
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire import limits
+from skillwire.registry.search import FACETS
 from skillwire.server.http import choose_coding, encode_fields
+from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
 from skillwire.server.problems import READ
 from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.web.address import way_up
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
+    from skillwire.server.routing import Handler
     from skillwire.web.environment import Frame, Notice
     from skillwire.web.skill_page import SkillText
 
@@ -58,17 +61,45 @@ class SkillPages:
 
     def routes(self) -> Sequence[Route]:
         """Return the rows of pages, but for ``/skills``, where programs get JSON."""
-        rows = (
-            ("/", self.list),
-            ("/hits", self.list),
-            ("/assets/{asset:path}", self._asset),
-            ("/skills/{skill}", self._skill),
-            ("/skills/{skill}/files/{file:path}", self._file),
-            ("/skills/{rest:path}", self._slash),
-        )
+        page: dict[str, Answer | str] = {
+            "200": Answer("A page.", {HTML: TEXT}, (*KEPT, "Content-Security-Policy")),
+            "304": "NotModified",
+            "503": Answer(
+                "The skills are still being loaded, or `ISSUER_UNAVAILABLE`.",
+                {HTML: TEXT, JSON: "SharingError"},
+                ("Retry-After",),
+            ),
+        }
+        absent = Answer("There is no such page.", {HTML: TEXT})
+        listed = {**page, "400": Answer("A parameter is beyond its bounds.", {HTML: TEXT})}
+        searched = ("words", *FACETS, "after", CONDITION)
+        asset = Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy"))
+        found = {**page, "404": absent}
+        rows: list[tuple[str, Handler, Operation | None]] = [
+            ("/", self.list, Operation("The list of skills", listed, searched)),
+            ("/hits", self.list, Operation("The part of it that a search changes", listed, searched)),
+            (
+                "/assets/{asset:path}",
+                self._asset,
+                Operation("What pages need", {"200": asset, "404": absent}, ("asset",)),
+            ),
+            ("/skills/{skill}", self._skill, Operation("A skill", found, ("skill", CONDITION))),
+            (
+                "/skills/{skill}/files/{file:path}",
+                self._file,
+                Operation("A file, to read", found, ("skill", "file", CONDITION)),
+            ),
+            ("/skills/{rest:path}", self._slash, None),
+        ]
         below = Route("/", self._root, "page", cross_origin=False, loads=False)
         below.path_regex = re.compile("")  # where the site is mounted, without a slash
-        return [below, *(Route(path, handler, "page", cross_origin=False, loads=False) for path, handler in rows)]
+        return [
+            below,
+            *(
+                Route(path, handler, "page", cross_origin=False, loads=False, describes=operation)
+                for path, handler, operation in rows
+            ),
+        ]
 
     async def absent(self, context: RequestContext) -> ASGIApp:
         """Answer a browser where there is no page: at ``/NAME``, which people are told to add, lead to the skill."""

@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.bridges.agent_card import RPC_BINDING
+from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.components import Interface, Protocol
 from skillwire.server.execution_responses import until_disconnected
+from skillwire.server.openapi import JSON, TEXT, closed, listed, problem
 from skillwire.server.origins import Origins
 from skillwire.server.problems import Preflight, Problem, ProblemError
 from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
 from skillwire.server.routes.blobs import BlobRoutes
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import (
     GONE,
     ByteQuota,
@@ -58,12 +60,58 @@ class SkillsRpcProtocol(Protocol):
         """Return the rows of JSON-RPC and of blobs."""
         origins = Origins(services.configuration.runs.origins, services.base_url)
         rpc = RpcRoute(RpcDispatcher(Methods(services.executions.runs)), services, origins)
-        row = Route(RPC_PATH, rpc.answer, "rpc", methods=(), authenticates=False, loads=False)
+        row = Route(
+            RPC_PATH, rpc.answer, "rpc", methods=(), authenticates=False, loads=False, describes={"post": _operation()}
+        )
         return [row, *BlobRoutes(services.executions.runs, origins).routes()]
 
     def announce(self, services: Services) -> Sequence[Interface]:
         """Return where skills are executed, if they are."""
         return (Interface(RPC_PATH, RPC_BINDING),) if services.configuration.runs.execute_skill else ()
+
+
+_ID: Final = {"type": ["string", "number", "null"]}
+_ERROR: Final = closed(
+    {
+        "code": {"type": "integer", "description": "; ".join(f"{code}: {text}" for code, text in ERRORS.items())},
+        "message": TEXT,
+    },
+    {"data": {"type": "object", "description": "Our code, what to do, whether to try again, the place."}},
+)
+_ANSWER: Final = {
+    "type": "object",
+    "properties": {"jsonrpc": {"const": "2.0"}, "id": _ID, "result": {}, "error": _ERROR},
+    "required": ["jsonrpc", "id"],
+    "additionalProperties": False,
+    "oneOf": [{"required": ["result"]}, {"required": ["error"]}],
+}
+
+
+def _operation() -> Operation:
+    """Return what ``/rpc`` takes and answers.
+
+    OpenAPI has no word for methods behind one path, so the request is described as what it may be: for each method its
+    name and its parameters, which are those of the protocol's own list.
+    """
+    request = {
+        "oneOf": [
+            closed({"jsonrpc": {"const": "2.0"}, "method": {"const": method}}, {"id": _ID, "params": kind})
+            for method, kind in METHODS.items()
+        ]
+    }
+    batch = {**listed(request), "maxItems": int(limits.RPC_BATCH), "minItems": 1}
+    return Operation(
+        "Call a method, or several",
+        {
+            "200": Answer(
+                "What JSON-RPC answers, errors too.", {JSON: {"anyOf": [_ANSWER, listed(_ANSWER)]}}, ("Cache-Control",)
+            ),
+            "204": Answer("Nothing: only notifications came.", {}, ("Cache-Control",)),
+            "413": problem(f"The request has more than {limits.RPC_REQUEST_BYTES:,} bytes: `LIMIT_SIZE`."),
+            "415": problem("The body is not JSON by its media type: `MEDIA_TYPE`."),
+        },
+        body={JSON: {"anyOf": [request, batch]}},
+    )
 
 
 class RpcRoute:

@@ -8,7 +8,7 @@ hidden skill is answered as one that is not there. Browsers get a page at ``/ski
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.bridges.agent_card import SHARING_BINDING
 from skillwire.errors import SkillwireError, UsageError
@@ -22,8 +22,9 @@ from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
 from skillwire.server.blob_responses import BlobSender
 from skillwire.server.components import Interface, Protocol
 from skillwire.server.http import read_pairs
+from skillwire.server.openapi import CONDITION, kept, listed, reference
 from skillwire.server.problems import Problem
-from skillwire.server.routing import Route
+from skillwire.server.routing import Operation, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +46,22 @@ class SkillSharing(Protocol):
         """Return the rows of the index, the list and the descriptors."""
         answers = _Answers(services)
         return [
-            Route(WELL_KNOWN, answers.index, "sharing"),
-            Route(REGISTRY, answers.listing, "sharing", loads=False),
-            Route(f"{REGISTRY}/{{skill}}.json", answers.descriptor, "sharing"),
+            Route(WELL_KNOWN, answers.index, "sharing", describes=_operation("The Skill Index", "SkillIndex")),
+            Route(
+                REGISTRY,
+                answers.listing,
+                "sharing",
+                loads=False,
+                describes=_operation("The list of a registry", listed(reference("schemas", "SkillIndexEntry"))),
+            ),
+            Route(
+                f"{REGISTRY}/{{skill}}.json",
+                answers.descriptor,
+                "sharing",
+                describes=Operation(
+                    "A Skill Descriptor", {**kept("SkillDescriptor"), "404": "SkillNotFound"}, ("skill", CONDITION)
+                ),
+            ),
         ]
 
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:
@@ -64,6 +78,10 @@ class SkillSharing(Protocol):
         """Return the response that reports ``error`` in the unified form. Spec: SSP §8.2."""
         status, body = encode_error(error)
         return Problem(400 if isinstance(error, UsageError) else status, error.code, error.message, written=body)
+
+
+def _operation(summary: str, schema: Any) -> Operation:
+    return Operation(summary, {**kept(schema), "400": "BadType"}, ("type", CONDITION))
 
 
 class _Answers:

@@ -10,33 +10,107 @@ are not public.
 from __future__ import annotations
 
 import asyncio
-from functools import cache
+from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta, Struct
 
 from skillwire.model.access import Access
-from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.registry.search import FACETS
 from skillwire.server.auth.resource import RESOURCE_PATH
-from skillwire.server.openapi import OPENAPI_PATH, document
+from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept
 from skillwire.server.problems import NOT_FOUND, NOT_READY
 from skillwire.server.responses import CachedResponse, json_response
-from skillwire.server.routing import Route
+from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.search import SEARCH_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.folders import InvalidFolder
+    from skillwire.server.routing import Handler
 
 #: The text format of Prometheus, as its library names it.
 _PROMETHEUS: Final = "text/plain; version=1.0.0; charset=utf-8"
+
+
+class Liveness(Struct, forbid_unknown_fields=True):
+    """What ``/healthz`` answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class BrokenFinding(Struct, forbid_unknown_fields=True):
+    """An error in a folder; of one that was never published, the code alone."""
+
+    code: str
+    message: str | None
+    line: Annotated[int, Meta(ge=0)] | None
+
+
+class BrokenFolder(Struct, forbid_unknown_fields=True):
+    """A folder that cannot be published as it is; ``serving`` is whether its last good version is."""
+
+    folder: str | None
+    serving: bool
+    findings: list[BrokenFinding]
+
+
+class Readiness(Struct, forbid_unknown_fields=True):
+    """What ``/readyz`` answers once there is something to serve."""
+
+    status: Literal["ready", "stale"]
+    watching: bool
+    revision: Annotated[int, Meta(ge=0)]
+    skills: Annotated[int, Meta(ge=0)]
+    broken: list[BrokenFolder]
+
+
+class SearchHit(Struct, forbid_unknown_fields=True):
+    """A skill that a search found."""
+
+    id: str
+    name: str
+    source: str
+    installs: Literal[0]
+    description: str
+    version: str | None
+    digest: Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    url: str
+    kind: Literal["instructions", "scripts", "callable"]
+
+
+class FacetValue(Struct, forbid_unknown_fields=True):
+    """A value of a facet, and how many of the hits have it."""
+
+    value: str
+    skills: Annotated[int, Meta(ge=0)]
+
+
+class SearchDocument(Struct, forbid_unknown_fields=True):
+    """A page of hits."""
+
+    skills: list[SearchHit]
+    total: Annotated[int, Meta(ge=0)]
+    next: str | None
+    facets: dict[str, list[FacetValue]] = {}
+
+
+class ResourceMetadata(Struct, forbid_unknown_fields=True):
+    """The metadata of a protected resource. Spec: RFC 9728 §3."""
+
+    resource: str
+    authorization_servers: list[str]
+    bearer_methods_supported: list[str]
+    scopes_supported: list[str] = []
 
 
 def system_routes(services: Services) -> Sequence[Route]:
@@ -44,19 +118,19 @@ def system_routes(services: Services) -> Sequence[Route]:
     catalog = services.catalog
 
     async def health(_: RequestContext) -> ASGIApp:
-        return json_response(b'{"status":"alive"}')
+        return json_response(msgspec.json.encode(Liveness()))
 
     async def readiness(_: RequestContext) -> ASGIApp:
         revision, alive = catalog.current, catalog.watch.alive
         if revision is None:
             return NOT_READY
-        content = {
-            "status": "ready" if alive else "stale",
-            "watching": alive,
-            "revision": revision.catalog.revision,
-            "skills": revision.skills,
-            "broken": [_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
-        }
+        content = Readiness(
+            status="ready" if alive else "stale",
+            watching=alive,
+            revision=revision.catalog.revision,
+            skills=revision.skills,
+            broken=[_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
+        )
         status = HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE
         return json_response(msgspec.json.encode(content), status)
 
@@ -80,34 +154,52 @@ def system_routes(services: Services) -> Sequence[Route]:
         body = services.authentication.resource.document(context.site)
         return NOT_FOUND if body is None else json_response(body)
 
-    async def openapi(_: RequestContext) -> ASGIApp:
-        return await asyncio.to_thread(_document)
+    async def openapi(context: RequestContext) -> ASGIApp:
+        return await asyncio.to_thread(_document, context.scope["app"])
 
+    def status(path: str, handler: Handler, summary: str, media_type: str, kind: Any) -> Route:
+        operation = Operation(summary, {"200": Answer(summary, {media_type: kind}, ("Cache-Control",))})
+        return Route(path, handler, "service", cross_origin=False, loads=False, describes=operation)
+
+    found = Operation(
+        "Search for skills",
+        {**kept(SearchDocument), "400": "BadQuery"},
+        ("q", "limit", "after", "facets", *FACETS, CONDITION),
+    )
+    metadata = Operation(
+        "Which authorization server gives the tokens that are good here",
+        {"200": Answer("Its metadata.", {JSON: ResourceMetadata}, ("Cache-Control",)), "404": "NotFound"},
+    )
+    own = Operation("This document", kept({"type": "object"}), (CONDITION,))
     return [
-        Route("/healthz", health, "service", cross_origin=False, loads=False),
-        Route("/readyz", readiness, "service", cross_origin=False, loads=False),
-        Route("/metrics", metrics, "service", cross_origin=False, loads=False),
-        Route(SEARCH_PATH, search, "service"),
-        Route(OPENAPI_PATH, openapi, "service", loads=False),
-        Route(RESOURCE_PATH, resource if services.configuration.oauth2 else None, "service", loads=False),
+        status("/healthz", health, "Whether the process answers", JSON, Liveness),
+        status("/readyz", readiness, "Whether there is something to serve, and what is invalid", JSON, Readiness),
+        status("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
+        Route(SEARCH_PATH, search, "service", describes=found),
+        Route(OPENAPI_PATH, openapi, "service", loads=False, describes=own),
+        Route(
+            RESOURCE_PATH,
+            resource if services.configuration.oauth2 else None,
+            "service",
+            loads=False,
+            describes=metadata,
+        ),
     ]
 
 
-@cache
-def _document() -> CachedResponse:
-    return CachedResponse(msgspec.json.encode(document()), JSON, CachePolicy.BRIEF)
+@lru_cache(maxsize=1)
+def _document(application: Starlette) -> CachedResponse:
+    routes = [route for route in application.routes if isinstance(route, Route)]
+    return CachedResponse(msgspec.json.encode(document(routes)), JSON, CachePolicy.BRIEF)
 
 
-def _describe(broken: InvalidFolder) -> dict[str, Any]:
+def _describe(broken: InvalidFolder) -> BrokenFolder:
     # The folder's name and not its path: clients that ask whether we are ready need not know this machine. Of what was
     # never published only the codes: the log says the rest.
+    is_public = broken.is_public
     findings = [
-        {
-            "code": finding.code,
-            "message": finding.message if broken.is_public else None,
-            "line": finding.place.line if broken.is_public else None,
-        }
-        for finding in broken.findings
-        if finding.level == "error"
+        BrokenFinding(one.code, one.message if is_public else None, one.place.line if is_public else None)
+        for one in broken.findings
+        if one.level == "error"
     ]
-    return {"folder": broken.name if broken.is_public else None, "serving": broken.serving, "findings": findings}
+    return BrokenFolder(broken.name if is_public else None, broken.serving, findings)

@@ -1,0 +1,18 @@
+"""The OpenAPI document of a server with every row of its route table."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from skillwire.server import create_app, openapi
+
+
+@cache
+def routes():
+    """Return the rows of a server that publishes nothing."""
+    return create_app([]).routes
+
+
+def document():
+    """Return the document, made anew."""
+    return openapi.document(routes())

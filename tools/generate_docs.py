@@ -36,6 +36,7 @@ from skillwire.folder import rules
 from skillwire.protocols.skill_discovery import setting_keys as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
+from skillwire.server import create_app, openapi
 from skillwire.server import configuration as server_configuration
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
     for file, (title, names) in COMMAND_PAGES.items():
         blocks = {f"usage {name}": usage(name) for name in names}
         yield _filled(REFERENCE / "commands" / f"{file}.md", title, blocks)
+    yield _filled(REFERENCE / "http.md", "The server over HTTP", {"routes": list_of_routes()})
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
     for name in document_names():
         yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
@@ -130,6 +132,18 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
     if found != blocks.keys():
         raise SystemExit(f"{page} has the generated blocks {sorted(found)}, expected {sorted(blocks)}")
     return page, _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match['name']]}\n\n{match[3]}", text)
+
+
+def list_of_routes() -> str:
+    """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills."""
+    names = {"{file}": "PATH", "{archive}": "ARCHIVE", "{artifact}": "ARTIFACT", "{blob}": "ID", "{execution}": "ID"}
+    rows = []
+    for path, described in openapi.document(create_app([]).routes)["paths"].items():
+        methods = [method for method in ("get", "post", "delete") if method in described]
+        shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
+        if not path.startswith("/@{scope}"):
+            rows.append((f"`{shown}`", ", ".join(methods).upper(), described[methods[0]]["summary"]))
+    return _table(("path", "methods", "content"), rows)
 
 
 def lint_rules() -> str:

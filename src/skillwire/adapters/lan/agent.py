@@ -1,6 +1,6 @@
 """LanAgent: one agent on the local network, whole: nodes on all links, mDNS, probes, and what is kept over a restart.
 
-Everything here lives on one event loop, and nothing blocks it. ChangeKind goes out of here are values of
+Everything here lives on one event loop, and nothing blocks it. What goes out of here are values of
 :mod:`skillwire.model.lan`; the messages of the protocol stay inside. Spec: SDP §2 to §5, §8 to §10.
 
 Nodes: what an agent has of the core: one for each link, filled with what was kept, and forgotten with the link.
@@ -217,7 +217,7 @@ _WAITING: Final = 4096
 
 
 class Listener:
-    """ChangeKind waits for one listener: an asynchronous iterator, which ends with the agent."""
+    """What waits for one listener: an asynchronous iterator, which ends with the agent."""
 
     def __init__(self) -> None:
         self._waiting: deque[LanChange] = deque()
@@ -386,7 +386,7 @@ class LanAgent:
             self._upkeep.start()
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Say goodbye for every skill, and end. ChangeKind listens ends too."""
+        """Say goodbye for every skill, and end. What listens ends too."""
         if self._links is None:
             return
         has_left = any([link.leave(reason) for link in self._links])  # noqa: C419 - each has to be told
@@ -512,7 +512,7 @@ class LanAgent:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """ChangeKind was dropped or went wrong, by its reason."""
+        """What was dropped or went wrong, by its reason."""
         found = Counter(self._counters)
         for link in self._links or ():
             found.update(link.node.ingress.stopped)
@@ -527,7 +527,7 @@ class LanAgent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """ChangeKind a user is told: settings that nothing uses, what our name or certificate lacks, why mDNS is off."""
+        """What a user is told: settings that nothing uses, what our name or certificate lacks, why mDNS is off."""
         of_trust = self._upkeep.notes if self._upkeep is not None else ()
         of_mdns = [self._hints.note] if self._hints is not None and self._hints.note else []
         return (*self.settings.notes, *self._who.notes, *self._news.notes, *of_trust, *of_mdns)

@@ -1,4 +1,4 @@
-"""ChangeKind drives a node on an event loop: datagrams in and out, its timer, its events.
+"""What drives a node on an event loop: datagrams in and out, its timer, its events.
 
 The sockets are read as soon as something is there, a bounded number at once, so that a flood leaves the loop time for
 everything else; what the node wants to send is sent after each batch. An error of a node, or of who is told what has
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds in which what comes is one wake of the loop: a thousand skills have hundreds of beats and timers a second.
-#: Whatever comes after a quiet moment is taken at once, and so is every answer. ChangeKind is due is done with what comes.
+#: Whatever comes after a quiet moment is taken at once, and so is every answer. What is due is done with what comes.
 _GRAIN: Final = 0.05
 #: The same as long as nothing happens: beats, and most registrations, say what is known. A skill is to be listed 0.15 s
 #: after it is there.
@@ -391,7 +391,7 @@ _LOG: Final = logging.getLogger("skillwire.lan")
 
 
 class Links:
-    """ChangeKind an agent has of nodes and sockets.
+    """What an agent has of nodes and sockets.
 
     Args:
         settings: which interfaces, and how.

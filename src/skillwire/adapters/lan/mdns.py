@@ -1,6 +1,6 @@
 """Hints: an agent's mDNS beside its multicast.
 
-ChangeKind is offered is published there too, and what others publish is listed, as a hint, by the registry of the link that
+What is offered is published there too, and what others publish is listed, as a hint, by the registry of the link that
 leads to it. All of it is done in the background, since importing the library and probing for a name take their time;
 what is superseded meanwhile is passed over. Spec: SDP §1.2; specs §3.
 
@@ -22,7 +22,7 @@ One request goes to the very address and port that the hint leads to, which is i
 no redirect is followed, and nothing goes to this machine itself. Nobody has signed where a hint leads, so an endpoint
 is asked only when it takes a connection, a few at a time, and has few turns
 (:mod:`~skillwire.adapters.lan.mdns`); and not before a registration had its time, so that this costs nothing
-where multicast is heard. ChangeKind comes is a hint as well. Spec: specs §3 "mDNS".
+where multicast is heard. What comes is a hint as well. Spec: specs §3 "mDNS".
 
 Turns to ask endpoints that hints lead to: few of one host, few in all, and not those that are something else.
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 
 MISSING: Final = 'mDNS is off: pip install "skillwire[lan]"'
-#: ChangeKind the extra installs.
+#: What the extra installs.
 _LIBRARIES: Final = frozenset({"zeroconf", "ifaddr"})
 _NOTHING: Final[Mapping[str, HealthStatus]] = {}
 
@@ -439,7 +439,7 @@ class Hints:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """ChangeKind was passed over, and why."""
+        """What was passed over, and why."""
         return self._dnssd.counters
 
     def start(self) -> None:

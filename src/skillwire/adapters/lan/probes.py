@@ -8,12 +8,12 @@ Nothing is sent. Spec: SDP §8.2; specs §3.
 
 Suspects: skills that have fallen silent, whose endpoints are probed before they are given up. Spec: SDP §8.1.
 
-ChangeKind others tell of skills that are not listed here, and whether there is anything at their endpoints.
+What others tell of skills that are not listed here, and whether there is anything at their endpoints.
 
 Anybody may answer a discovery with a thousand records, and a connection to each endpoint would send us wherever a
 stranger likes. So the endpoint is probed where the answer came from that very host, a few of one host, and where
 somebody has proven that it is theirs or is certified to tell of it; a name is never looked up; and all of it together
-takes a bounded time. ChangeKind is not probed is UNKNOWN, as what nobody knows anything of.
+takes a bounded time. What is not probed is UNKNOWN, as what nobody knows anything of.
 
 An answer names no agent, and whoever answers tells of all that it lists, also of other agents at its own address. So
 whoever has proven to answer, and is certified, vouches for nothing of it: a skill is verified, and has an agent, by its
@@ -64,7 +64,7 @@ Place = tuple[str, int]
 
 
 class _Host:
-    """ChangeKind is probed of one host: how many probes wait or run, and the room for those that run."""
+    """What is probed of one host: how many probes wait or run, and the room for those that run."""
 
     __slots__ = ("probes", "room")
 

@@ -1,13 +1,13 @@
-"""ChangeKind an agent asks of the network: skills, and scenes, on all links at once.
+"""What an agent asks of the network: skills, and scenes, on all links at once.
 
 The answers to a discovery name no agent, and anybody may answer; what we have heard of a skill ourselves, signed,
 stands before what others say of it. So the skills that are found are those that are listed here, and those of the
-answers that are not (:mod:`skillwire.adapters.lan.probes`). ChangeKind one link has found enough of ends the question on the
+answers that are not (:mod:`skillwire.adapters.lan.probes`). What one link has found enough of ends the question on the
 others, too: on most of them nobody is. Spec: SDP §3.3, §4.2; specs §3.
 
-ChangeKind others tell of our groups, and is not seen here: a member that we cannot hear, or another choice of PRIMARY.
+What others tell of our groups, and is not seen here: a member that we cannot hear, or another choice of PRIMARY.
 
-Whoever has let us into a scene tells what changes in its group, and nobody signs that. ChangeKind we hear ourselves, signed,
+Whoever has let us into a scene tells what changes in its group, and nobody signs that. What we hear ourselves, signed,
 says nearly all of it in the same moment, and is what counts; so a notice is told to the user only when a heartbeat
 later the network looks otherwise from here. It is a hint then, and a reason to ask again. Spec: SDP §8.3; specs §3.
 """

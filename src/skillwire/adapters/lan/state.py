@@ -1,18 +1,18 @@
-"""ChangeKind an agent keeps over a restart: registrations that it heard, by whose keys, and the newest timestamps.
+"""What an agent keeps over a restart: registrations that it heard, by whose keys, and the newest timestamps.
 
 Timestamps are against replay, and keys against who would take an agent's name after the restart: a key stands with
 each registration that was made by it, so that it ends with the last one, as it does while an agent runs.
 
 A database of its own in the folder ``lan`` of the state directory, since it is written every few seconds and worth
 nothing elsewhere. A commit is whole or not there, also after a crash; what the last seconds before one said may be
-missing, and is said again. ChangeKind was written is a stranger's: it is decoded as if it came anew, listed as UNKNOWN and
+missing, and is said again. What was written is a stranger's: it is decoded as if it came anew, listed as UNKNOWN and
 unverified until a sign of life comes, and a file that cannot be read is made anew, which is said. Spec: specs §3.
 
 Several agents of one user may keep the same file; what they hear is the same.
 
 Keeping: what an agent hears goes to :class:`~skillwire.adapters.lan.state.LanState` every few seconds, off the loop.
 
-ChangeKind is written is what has changed since, so that a quiet network costs nothing. A disk that fails is counted and tried
+What is written is what has changed since, so that a quiet network costs nothing. A disk that fails is counted and tried
 again; the agent goes on without.
 """
 
@@ -81,7 +81,7 @@ class HeardRecords(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """ChangeKind was kept; ``is_broken`` says that the file could not be read, and is made anew."""
+    """What was kept; ``is_broken`` says that the file could not be read, and is made anew."""
 
     heard: tuple[HeardRecords, ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
@@ -89,7 +89,7 @@ class SavedState(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """ChangeKind is to be written.
+    """What is to be written.
 
     Args:
         heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or
@@ -216,7 +216,7 @@ _PAUSE: Final = 5.0
 
 
 class StateWriter:
-    """ChangeKind one agent keeps.
+    """What one agent keeps.
 
     Args:
         state: the file.

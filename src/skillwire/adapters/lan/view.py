@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """ChangeKind several registries list, as values of the model.
+    """What several registries list, as values of the model.
 
     Args:
         on_change: is told what has changed on the network.

@@ -5,7 +5,7 @@ arrive, so agents that hear the same list the same. A goodbye leaves a *tombston
 could still arrive. Health annotates what is listed and never hides it.
 
 A *hint* comes from mDNS, which is unsigned. It stands until a registration replaces it, is kept only by answered
-probes, and is shared with no other agent. ChangeKind untrusted peers can make large is bounded (:class:`RegistryQuota`).
+probes, and is shared with no other agent. What untrusted peers can make large is bounded (:class:`RegistryQuota`).
 
 Each skill has one timeout, at which its silence would change something. A sign of life does not move it: the timeout is
 checked when it expires and set anew, so a thousand heartbeating skills cost next to nothing. Spec: SDP §2, §8,

@@ -63,7 +63,7 @@ _UNPROVEN, _PROVEN, _VERIFIED = range(3)
 
 
 class StopCondition(NamedTuple):
-    """ChangeKind ends a search before its patience.
+    """What ends a search before its patience.
 
     Args:
         quiet: seconds without anything new.

@@ -55,7 +55,7 @@ class Link:
 
 
 class Listing:
-    """ChangeKind is listed here."""
+    """What is listed here."""
 
     def __init__(self, *skills):
         self.listed = {(one.agent_id, one.skill_id): one for one in skills}
@@ -275,7 +275,7 @@ SKILL = LanSkill("agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, s
 
 
 class Here:
-    """ChangeKind one agent lists, and what it tells its user."""
+    """What one agent lists, and what it tells its user."""
 
     def __init__(self):
         self.skills = [SKILL]

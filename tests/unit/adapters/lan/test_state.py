@@ -1,4 +1,4 @@
-"""ChangeKind an agent keeps over a restart."""
+"""What an agent keeps over a restart."""
 
 from __future__ import annotations
 

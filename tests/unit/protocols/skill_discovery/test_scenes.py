@@ -1,4 +1,4 @@
-"""ChangeKind members of a scene's group are told when little changes, and when much does."""
+"""What members of a scene's group are told when little changes, and when much does."""
 
 from collections import Counter
 from random import Random

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from comparison import Goal, compare
 from lan_agents import GROUP, free_port
+from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.link import Driver
 from skillwire.adapters.lan.sockets import LinkAddress, LinkSockets
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
@@ -55,7 +56,6 @@ def main(rounds: int = ROUNDS) -> None:
 
 async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
     """Return the processor seconds that an agent takes to drop the datagrams."""
-    loop = asyncio.get_running_loop()
     node = DiscoveryNode(
         "registry",
         identity=self_signed("registry", new_key(), datetime.now(UTC)),
@@ -64,7 +64,7 @@ async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
         roles=frozenset({Role.MCP_AGENT}),
         settings=figures,
     )
-    driver, port = Driver(node, loop, list), free_port()
+    driver, port = Driver(node, list, moment), free_port()
     sockets = LinkSockets(LinkAddress("lo", 1, _HOST), LanSettings(group=GROUP, port=port), Counter())
     driver.open(sockets)
     try:

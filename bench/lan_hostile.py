@@ -108,7 +108,7 @@ async def _registered(name: str, port: int) -> float:
         random=SystemRandom(),
         roles=frozenset({Role.ROUTE_AGENT}),
     )
-    driver = Driver(node, loop, take)
+    driver = Driver(node, take, moment)
     driver.open(LinkSockets(LinkAddress("lo", 1, _HOST), settings, Counter()))
     try:
         [offer] = offers(1, name)

@@ -1,16 +1,12 @@
-"""LanAgent: one agent on the local network, whole: nodes on all links, mDNS, probes, and what is kept over a restart.
+"""LanAgent: one agent on the local network: a node on each link, mDNS, probes, and the state kept over a restart.
 
-Everything here lives on one event loop, and nothing blocks it. What goes out of here are values of
-:mod:`skillwire.model.lan`; the messages of the protocol stay inside. Spec: SDP §2 to §5, §8 to §10.
+Everything runs on one event loop, and nothing blocks it. The agent hands out values of :mod:`skillwire.model.lan`; the
+messages of the protocol stay inside. Each link has a node of its own (:class:`Nodes`), whose events go to the parts
+that they concern (:class:`EventRouter`).
 
-Nodes: what an agent has of the core: one for each link, filled with what was kept, and forgotten with the link.
-
-News: what happens on the links of an agent, told to those of its parts whom it concerns.
-
-Listeners: whoever wants to be told what changes, each at a pace of its own.
-
-A listener that does not keep up loses what waits for it, and is told so once: who is told ``missed`` looks at
-everything again. So nobody who sleeps makes the agent's memory grow.
+A registry notifies the members of a group of changes, unsigned. What an agent hears itself is signed and says the same,
+so a notice reaches the user only when it is about a skill that this agent does not hear. It is a hint then, and a
+reason to request the scene again. Spec: SDP §2 to §5, §8 to §10; specs §3.
 """
 
 from __future__ import annotations
@@ -23,21 +19,22 @@ from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakSet
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
 from skillwire.adapters.lan.principal import load_agent_identity
 from skillwire.adapters.lan.probes import SuspectProbes
-from skillwire.adapters.lan.queries import Queries, UnconfirmedNotices
+from skillwire.adapters.lan.queries import Queries
+from skillwire.adapters.lan.sockets import SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
 from skillwire.errors import FetchError, SourceLocation, TrustError
-from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameTaken, PeerMismatch
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
-from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Reason
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.search import every_provider
 
@@ -47,117 +44,128 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.lan.principal import AgentIdentity
     from skillwire.adapters.lan.sockets import LinkAddress
+    from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.health import Key
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
+#: Seconds that goodbyes may take: three of each of 500 skills, one of each of a thousand.
+_GOODBYES_TAKE: Final = 2.5
+_GOODBYE_LOOK: Final = 0.05
+#: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
+_REST_PAUSE: Final = 0.05
+#: Notes for the user, and skills that were removed lately.
+_NOTES: Final = 8
+_REMOVED: Final = 256
+#: Changes that wait for one listener.
+_WAITING: Final = 4096
+
 
 class Nodes:
-    """The nodes of one agent.
+    """Makes the node of each link, with the state that was kept.
 
     Args:
-        principal: who they are.
-        settings: how they take part.
-        roles: what they do.
-        health: says how a skill of ours is; what was reported last, when there is none.
-        view: sees their registries.
-        keeping: what they knew before; None when nothing is kept.
-        on_events: is told what has happened on a link.
-        counters: what was dropped or went wrong, by its reason.
+        who: the agent.
+        settings: of the agent.
+        roles: of the agent.
+        health: returns the status of an offered skill; the last reported one by default.
+        view: shows the registries.
+        state: the kept state; None when nothing is kept.
+        router: takes the events.
+        counters: what was dropped or went wrong, by reason.
+        clock: the time.
 
-    ``received`` counts the datagrams of links that are forgotten.
+    ``received`` counts the datagrams of removed links.
     """
 
     def __init__(
         self,
-        principal: AgentIdentity,
+        who: AgentIdentity,
         settings: LanSettings,
         roles: frozenset[Role],
         *,
         health: Callable[[str], HealthStatus] | None,
         view: View,
-        keeping: StateWriter | None,
-        on_events: Callable[[Link, Sequence[NodeEvent]], object],
+        state: StateWriter | None,
+        router: EventRouter,
         counters: Counter[str],
+        clock: Callable[[], Moment],
     ) -> None:
         self.received = 0
-        self._principal = principal
+        self._who = who
         self._settings = settings
         self._roles = roles
         self._health = health
         self._view = view
-        self._keeping = keeping
-        self._on_events = on_events
+        self._state = state
+        self._router = router
         self._counters = counters
+        self._clock = clock
 
     def make(self, address: LinkAddress) -> Link:
         """Return the link of an address, with its node."""
         node = DiscoveryNode(
-            self._principal.agent_id,
-            identity=self._principal.identity,
-            authority=self._principal.authority,
+            self._who.agent_id,
+            identity=self._who.identity,
+            authority=self._who.authority,
             random=SystemRandom(),
             roles=self._roles,
             profile=self._settings.profile,
             settings=self._settings.figures,
             health=self._health,
-            replay=self._keeping.guard() if self._keeping is not None else None,
+            replay=self._state.guard() if self._state is not None else None,
         )
         self._view.add(address.name, node.registry, address.interface)
-        if self._keeping is not None:
-            self._keeping.restore(address.name, node)
-        return Link(address.name, node, asyncio.get_running_loop(), self._on_events, self._counters)
+        if self._state is not None:
+            self._state.restore(address.name, node)
+        return Link(address.name, node, self._router.take, self._counters, self._clock)
 
-    def forget(self, link: Link) -> None:
-        """See no more of a link."""
+    def remove(self, link: Link) -> None:
+        """Remove a link from the view."""
         self._view.remove(link.name)
-        self._counters.update(link.node.ingress.stopped)  # what is counted does not become less
+        self._counters.update(link.node.ingress.stopped)  # counters only grow
         self.received += link.driver.received
 
 
-#: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
-_REST_PAUSE: Final = 0.05
-_NOTES: Final = 8
-
-
 class EventRouter:
-    """The news of one agent.
+    """Gives each event of a node to the parts that it concerns.
 
     Args:
-        view: is told what has changed in a registry.
-        keeping: the same; None when nothing is kept.
-        suspects: is told who has fallen silent.
-        questions: is told what was answered.
-        hearsay: is told what others tell of our groups.
-        on_trouble: is told who does not register us, ``DISC_003``, who has our name, ``LAN_NAME``, and who speaks
-            otherwise than we do, ``LAN_UNHEARD``.
+        view: shows the registries.
+        state: keeps registrations over a restart; None when nothing is kept.
+        suspects: probes the endpoints of suspects.
+        queries: wait for answers.
+        listeners: get the changes and the notices.
+        on_trouble: gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
+            peers (``LAN_UNHEARD``).
 
-    ``notes`` are those of it that hold for as long as the agent is there: who else has our name, and who is not heard.
+    ``notes`` are the last two of these, for people.
     """
 
     def __init__(
         self,
         view: View,
-        keeping: StateWriter | None,
+        state: StateWriter | None,
         suspects: SuspectProbes,
-        questions: Queries,
-        *,
-        hearsay: UnconfirmedNotices,
+        queries: Queries,
+        listeners: Listeners,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
         self.notes: tuple[str, ...] = ()
         self._view = view
-        self._keeping = keeping
+        self._state = state
         self._suspects = suspects
-        self._questions = questions
-        self._hearsay = hearsay
+        self._queries = queries
+        self._listeners = listeners
         self._on_trouble = on_trouble
+        self._removed: BoundedDict[Key, None] = BoundedDict(_REMOVED)
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def take(self, link: Link, events: Sequence[NodeEvent]) -> None:
-        """Take what has happened on a link."""
+        """Take the events of a link."""
         for event in events:
             if isinstance(event, Change):
                 self._changed(link, event)
@@ -165,45 +173,54 @@ class EventRouter:
                 if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
                     self._on_trouble(_refusal(event))
             elif isinstance(event, GroupChanged):
-                self._hearsay.take(event)
+                self._notice(link, event)
             elif isinstance(event, NameTaken):
-                self._note("LAN_NAME", _taken(event))
+                theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
+                self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
             elif isinstance(event, PeerMismatch):
-                self._note("LAN_UNHEARD", f"{event.by.host} {event.said}: nothing of that is heard")
+                self._note("LAN_UNHEARD", f"{event.by.host} {event.said}: its messages are ignored")
             else:
-                self._questions.take(link, event)
+                self._queries.take(link, event)
         if self._view.has_more and self._rest_timer is None:
-            self._rest_timer = asyncio.get_running_loop().call_later(_REST_PAUSE, self._tell_rest)
+            self._rest_timer = asyncio.get_running_loop().call_later(_REST_PAUSE, self._report_rest)
 
     def end(self) -> None:
-        """Tell no more."""
-        self._hearsay.end()
+        """Report no more."""
         if self._rest_timer is not None:
             self._rest_timer.cancel()
 
     def _changed(self, link: Link, change: Change) -> None:
         self._view.changed(change)
         if change.after is None:
-            self._hearsay.gone(change.listed.key)
-        if self._keeping is not None:
-            self._keeping.changed(link.name, change)
+            self._removed.put(change.listed.key, None)
+        if self._state is not None:
+            self._state.changed(link.name, change)
         if change.kind is ChangeKind.SUSPECTED:
             self._suspects.probe(link, change)
 
+    def _notice(self, link: Link, event: GroupChanged) -> None:
+        """Report a notice about a member that this agent does not hear, nor heard lately."""
+        key, has_left = (event.agent_id, event.skill_id), event.event is GroupEvent.MEMBER_LEFT
+        if event.event is GroupEvent.MEMBER_JOINED:
+            self._removed.pop(key, None)
+        skill = self._view.skill(key)
+        is_heard = (
+            (has_left or event.scene in skill.scenes) if skill is not None else (has_left and key in self._removed)
+        )
+        if is_heard:
+            return
+        notice = LanNotice(event.scene, event.group_id, str(event.event), *key, str(event.status))
+        self._listeners.put(LanChange("notice", link.clock().wall, skill=skill, notice=notice))
+
     def _note(self, code: str, text: str) -> None:
-        """Keep what holds as long as we are there, once, and tell of it."""
+        """Keep a note that holds as long as the agent runs, and report it once."""
         if text not in self.notes:
             self.notes = (*self.notes, text)[-_NOTES:]
             self._on_trouble(TrustError(code, text))
 
-    def _tell_rest(self) -> None:
+    def _report_rest(self) -> None:
         self._rest_timer = None
-        self._view.tell_rest()
-
-
-def _taken(event: NameTaken) -> str:
-    """Return who else has our name."""
-    return f"{event.by.host} takes part as {event.agent_id}, too, with another key: who knows one refuses the other"
+        self._view.report_rest()
 
 
 def _refusal(event: Acknowledged) -> TrustError:
@@ -212,12 +229,11 @@ def _refusal(event: Acknowledged) -> TrustError:
     return TrustError("DISC_003", f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip())
 
 
-#: Changes that wait for one listener.
-_WAITING: Final = 4096
-
-
 class Listener:
-    """What waits for one listener: an asynchronous iterator, which ends with the agent."""
+    """The changes that wait for one listener: an asynchronous iterator, which ends with the agent.
+
+    A listener that is too slow loses what waits, and gets one change ``missed``: it has to read a snapshot again.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[LanChange] = deque()
@@ -237,7 +253,7 @@ class Listener:
         return self._waiting.popleft()
 
     def put(self, change: LanChange) -> None:
-        """Have one more wait."""
+        """Append a change."""
         if len(self._waiting) >= _WAITING:
             self._waiting.clear()
             change = LanChange("missed", change.at)
@@ -245,55 +261,52 @@ class Listener:
         self._is_there.set()
 
     def end(self) -> None:
-        """Give what waits, and then no more."""
+        """End after what waits."""
         self._has_ended = True
         self._is_there.set()
 
 
 class Listeners:
-    """All that listen; whoever is forgotten elsewhere is forgotten here."""
+    """All listeners that are still referred to."""
 
     def __init__(self) -> None:
         self._all: WeakSet[Listener] = WeakSet()
 
     def new(self) -> Listener:
-        """Return one more."""
+        """Return a new listener."""
         listener = Listener()
         self._all.add(listener)
         return listener
 
-    def tell(self, change: LanChange) -> None:
-        """Tell all."""
+    def put(self, change: LanChange) -> None:
+        """Give a change to each listener."""
         for listener in self._all:
             listener.put(change)
 
     def end(self) -> None:
-        """Tell all that nothing more will come."""
+        """End each listener."""
         for listener in self._all:
             listener.end()
-
-
-#: Seconds that goodbyes may take: three of each of 500 skills, one of each of a thousand.
-_GOODBYES_TAKE: Final = 2.5
-_GOODBYE_LOOK: Final = 0.05
 
 
 class LanAgent:
     """One agent on the local network.
 
     Args:
-        settings: how it takes part.
-        identity: what it signs with; the kept one when absent.
-        authority: judges others; made of the configured certificates when absent.
-        roles: what it does.
-        keeps_state: whether it remembers over a restart what it knew.
-        health: says how a skill of ours is, whenever it beats; what was reported last, when there is none.
-        on_trouble: is told when an agent does not take a registration of ours, ``DISC_003``, or has our name with
-            another key, ``LAN_NAME``.
+        settings: of the agent.
+        identity: signs; the kept one by default.
+        authority: judges certificates; made of the configured ones by default.
+        roles: of the agent.
+        keeps_state: whether it keeps what it heard over a restart.
+        health: returns the status of an offered skill for its heartbeat; the last reported one by default.
+        on_trouble: gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
+            peers (``LAN_UNHEARD``).
+        network: opens the sockets.
+        clock: the time.
 
     Raises:
-        ConflictError: ``LAN_NAME`` when another process offers under the configured name.
-        StorageError: ``LAN_KEYS``, ``STORAGE`` when our own key cannot be had.
+        ConflictError: ``LAN_NAME`` when another process offers skills under the configured name.
+        StorageError: ``LAN_KEYS``, ``STORAGE`` when our own key cannot be read.
         ValidationError: ``LAN_TRUST`` for a file of certificates.
     """
 
@@ -307,112 +320,112 @@ class LanAgent:
         keeps_state: bool = True,
         health: Callable[[str], HealthStatus] | None = None,
         on_trouble: Callable[[TrustError], object] = lambda _: None,
+        network: SystemNetwork | None = None,
+        clock: Callable[[], Moment] = moment,
     ) -> None:
         self.settings = settings
+        self._clock = clock
+        self._network = network or SystemNetwork()
         who = self._who = load_agent_identity(settings, roles, identity, authority)
         self.agent_id, self.trust = who.agent_id, who.trust
-        self._upkeep = (
-            None if who.trust is None or not who.is_kept else CertificateTasks(who.trust, settings, self._review)
-        )
+        self._certificates: CertificateTasks | None = None
+        if who.trust is not None and who.is_kept:
+            self._certificates = CertificateTasks(who.trust, settings, self._review)
         self._counters: Counter[str] = Counter()
-        self._keeping: StateWriter | None = None
+        self._state: StateWriter | None = None
         if keeps_state:
             state = LanState(who.folder, settings.profile)
-            self._keeping = StateWriter(state, self.agent_id, settings.profile, settings.figures.window, self._counters)
+            window = settings.figures.window
+            self._state = StateWriter(state, self.agent_id, settings.profile, window, self._counters, clock)
         self._listeners = Listeners()
-        self._view = View(self._listeners.tell, moment)
-        self._questions = Queries(settings, self._view)
-        # Of a provider whom nobody vouches for, a key is asked only where `request_scene` lets it be used.
-        self._questions.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
+        self._view = View(self._listeners.put, clock)
+        self._queries = Queries(settings, self._view, clock)
+        # `request_scene` decides whether an uncertified provider may be used at all.
+        self._queries.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
         self._suspects = SuspectProbes()
-        hearsay = UnconfirmedNotices(self._view, self._listeners.tell, moment, settings.figures.heartbeat_interval)
-        self._news = EventRouter(
-            self._view, self._keeping, self._suspects, self._questions, hearsay=hearsay, on_trouble=on_trouble
-        )
+        self._router = EventRouter(self._view, self._state, self._suspects, self._queries, self._listeners, on_trouble)
         self._nodes = Nodes(
             who,
             settings,
             roles,
             health=health,
             view=self._view,
-            keeping=self._keeping,
-            on_events=self._news.take,
+            state=self._state,
+            router=self._router,
             counters=self._counters,
+            clock=clock,
         )
         self._links: Links | None = None
-        self._hints: Hints | None = None
+        self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}
 
     async def start(self) -> None:
-        """Begin to hear and to speak.
+        """Start to receive and to send.
 
         Raises:
-            FetchError: ``LAN_UNAVAILABLE`` when there is no interface to speak on.
-            ConflictError: ``LAN_NAME`` when our name was let go, and another process has it by now.
+            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
+            ConflictError: ``LAN_NAME`` when another process has our name since we stopped.
         """
-        loop = asyncio.get_running_loop()
         if self._who.name is not None:
             self._who.name.hold()
-        links = Links(self.settings, self._nodes.make, self._nodes.forget, loop, self._counters)
+        links = Links(self.settings, self._nodes, self._network, self._counters, self._clock)
         try:
-            if self._keeping is not None:
-                await self._keeping.load()
+            if self._state is not None:
+                await self._state.load()
             self._begin(links)
         except BaseException:
             links.end()
-            self._links = self._questions.links = None
-            self._let_name_go()
+            self._links = self._queries.links = None
+            self._release_name()
             raise
 
     def _begin(self, links: Links) -> None:
-        self._links = self._questions.links = links
+        self._links = self._queries.links = links
         links.look()
         if not links.open_links():
             wanted = self.settings.interfaces
-            why = ", ".join(sorted(links.troubles)) or sockets.why_none(sockets.present(), wanted)
+            why = ", ".join(sorted(links.troubles)) or why_none(self._network.addresses(), wanted)
             fix = "Connect the machine, or name an interface that is up: --interface, or [discovery.udp] interfaces."
-            raise FetchError(
-                "LAN_UNAVAILABLE", why, place=SourceLocation(", ".join(wanted)) if wanted else None, fix=fix
-            )
+            place = SourceLocation(", ".join(wanted)) if wanted else None
+            raise FetchError("LAN_UNAVAILABLE", why, place=place, fix=fix)
         links.offer(self._offers.values())
         if self.settings.mdns:
-            self._hints = Hints(self.agent_id, self._who.identity, links)
-            links.on_change = self._hints.follow_links
-            self._hints.announce(self._offers.values())
-            self._hints.start()
-        if self._keeping is not None:
-            self._keeping.start(lambda: self._links or ())
-        if self._upkeep is not None:
-            self._upkeep.start()
+            self._mdns = Hints(self.agent_id, self._who.identity, links)
+            links.on_change = self._mdns.follow_links
+            self._mdns.announce(self._offers.values())
+            self._mdns.start()
+        if self._state is not None:
+            self._state.start(lambda: self._links or ())
+        if self._certificates is not None:
+            self._certificates.start()
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Say goodbye for every skill, and end. What listens ends too."""
+        """Unregister every skill, and stop; the listeners end, too."""
         if self._links is None:
             return
-        has_left = any([link.leave(reason) for link in self._links])  # noqa: C419 - each has to be told
-        if self._upkeep is not None:
-            await self._upkeep.stop()
-        if self._hints is not None:
-            await self._hints.stop()
-        if has_left:
-            await self._let_leave(self._links)
-        if self._keeping is not None:
-            await self._keeping.stop()
+        had_offers = any([link.leave(reason) for link in self._links])  # noqa: C419 - each link has to leave
+        if self._certificates is not None:
+            await self._certificates.stop()
+        if self._mdns is not None:
+            await self._mdns.stop()
+        if had_offers:
+            await self._send_goodbyes(self._links)
+        if self._state is not None:
+            await self._state.stop()
         self._links.end()
         self._links = None
-        self._questions.end()
-        self._news.end()
+        self._queries.end()
+        self._router.end()
         await self._suspects.stop()
-        await self._questions.stop()
         self._listeners.end()
-        self._let_name_go()
+        self._release_name()
 
-    def _let_name_go(self) -> None:
+    def _release_name(self) -> None:
         if self._who.name is not None:
             self._who.name.let_go()
 
-    async def _let_leave(self, links: Links) -> None:
-        """Wait until goodbyes were said as often as they are said; so many that this takes long are said once."""
+    async def _send_goodbyes(self, links: Links) -> None:
+        """Wait until each goodbye was sent as often as it has to be, for a bounded time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYES_TAKE):
                 while any(link.is_open and link.node.route_agent.is_leaving for link in links):  # noqa: ASYNC110 - no event
@@ -429,23 +442,23 @@ class LanAgent:
         await self.stop(Reason.SHUTDOWN if error is None else Reason.ERROR)
 
     def announce(self, offers: Iterable[Offer]) -> None:
-        """Offer exactly these skills from now on: new ones are announced, those that are gone say goodbye.
+        """Offer exactly these skills: new ones are registered, missing ones unregistered.
 
-        An endpoint without a host, or with the address that means any, is announced on each link with its address.
+        An endpoint without a host, or with the unspecified address, is announced with the address of each link.
         """
         self._offers = {offer.skill_id: offer for offer in offers}
         if self._links is not None:
             self._links.offer(self._offers.values())
-        if self._hints is not None:
-            self._hints.announce(self._offers.values())
+        if self._mdns is not None:
+            self._mdns.announce(self._offers.values())
 
     def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
-        """Say at once that a skill of ours is otherwise than before. Spec: SDP §5.2."""
+        """Send the new status of an offered skill at once. Spec: SDP §5.2."""
         if skill_id in self._offers and self._links is not None:
             for link in self._links:
                 link.report(skill_id, status, detail)
-            if self._hints is not None:
-                self._hints.report(skill_id, status)
+            if self._mdns is not None:
+                self._mdns.report(skill_id, status)
 
     async def discover(
         self,
@@ -456,20 +469,20 @@ class LanAgent:
         patience: float | None = None,
         enough: StopCondition | None = None,
     ) -> tuple[LanSkill, ...]:
-        """Ask the network for skills, and return what was found there or known before.
+        """Search the network for skills; return those found, and those known before.
 
         Args:
-            capabilities: all of which a skill has.
-            scenes: one of which it is in.
-            types: one of which it is.
-            patience: seconds that answers are collected at most; those of the settings unless given.
-            enough: what ends it before; all that there is, unless given.
+            capabilities: a skill has all of them.
+            scenes: a skill is in one of them.
+            types: a skill has one of them.
+            patience: seconds that answers are collected at most; those of the settings by default.
+            enough: what ends the search before; every provider by default.
         """
         if enough is None:
             enough = every_provider(self.settings.figures)
-        if self._hints is not None and not enough.is_one:
-            enough = enough._replace(least=max(enough.least, self._hints.due()))
-        return await self._questions.discover(tuple(capabilities), tuple(scenes), tuple(types), patience, enough)
+        if self._mdns is not None and not enough.is_one:
+            enough = enough._replace(least=max(enough.least, self._mdns.due()))
+        return await self._queries.discover(tuple(capabilities), tuple(scenes), tuple(types), patience, enough)
 
     async def request_scene(
         self,
@@ -479,18 +492,18 @@ class LanAgent:
         is_join: bool = False,
         use_unverified: bool | None = None,
     ) -> SceneResult:
-        """Ask for a scene, or join one that is known to be there, and stay in its group. Spec: SDP §4.
+        """Request a scene, or join a known one, and stay in its group. Spec: SDP §4.
 
         Args:
             scene: such as ``auth``.
-            capabilities: that its provider has to have.
-            is_join: only join it, rather than ask for it.
-            use_unverified: let the provider be one whom nobody vouches for; as the settings say unless given.
+            capabilities: its provider has all of them.
+            is_join: only join it, rather than request it.
+            use_unverified: accept an uncertified provider; as the settings say by default.
 
         Raises:
-            TrustError: ``DISC_004`` when nobody vouches for the provider, and unverified ones are not used.
+            TrustError: ``DISC_004`` when the provider is uncertified, and such ones are not used.
         """
-        return await self._questions.request_scene(
+        return await self._queries.request_scene(
             scene,
             tuple(capabilities),
             is_join=is_join,
@@ -499,25 +512,25 @@ class LanAgent:
 
     def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene."""
-        self._questions.leave_scene(scene)
+        self._queries.leave_scene(scene)
 
     def snapshot(self) -> LanSnapshot:
         """Return the network as it is known now."""
         view = self._view
-        return LanSnapshot(self.agent_id, moment().wall, view.skills(), view.scenes(), view.is_suspected())
+        return LanSnapshot(self.agent_id, self._clock().wall, view.skills(), view.scenes(), view.is_suspected())
 
     def listen(self) -> AsyncIterator[LanChange]:
-        """Return what changes from now on. Who does not keep up is told ``missed`` and has to look at everything."""
+        """Return the changes from now on. After a change ``missed`` the listener has to read a snapshot."""
         return self._listeners.new()
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What was dropped or went wrong, by its reason."""
+        """How often datagrams were dropped, or something failed, by reason."""
         found = Counter(self._counters)
         for link in self._links or ():
             found.update(link.node.ingress.stopped)
-        if self._hints is not None:
-            found.update(self._hints.counters)
+        if self._mdns is not None:
+            found.update(self._mdns.counters)
         return found
 
     @property
@@ -527,13 +540,13 @@ class LanAgent:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told: settings that nothing uses, what our name or certificate lacks, why mDNS is off."""
-        of_trust = self._upkeep.notes if self._upkeep is not None else ()
-        of_mdns = [self._hints.note] if self._hints is not None and self._hints.note else []
-        return (*self.settings.notes, *self._who.notes, *self._news.notes, *of_trust, *of_mdns)
+        """Warnings for the user: unused settings, our name, our certificate, ignored peers, mDNS."""
+        of_trust = self._certificates.notes if self._certificates is not None else ()
+        of_mdns = [self._mdns.note] if self._mdns is not None and self._mdns.note else []
+        return (*self.settings.notes, *self._who.notes, *self._router.notes, *of_trust, *of_mdns)
 
     def _review(self) -> None:
-        """Forget whose certificate was taken back, and what it has registered."""
+        """Remove the agents whose certificates were revoked."""
         for link in self._links or ():
-            link.node.review(moment())
+            link.node.review(self._clock())
             link.act()

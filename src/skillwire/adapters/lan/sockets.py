@@ -30,6 +30,7 @@ from skillwire.model.url import without_zone
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
+    import asyncio
     from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -260,6 +261,21 @@ class LinkSockets:
         except OSError as error:  # also what a router said of something that we sent
             self._failed("receive", error)
 
+    def attach(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        read_group: Callable[[socket.socket], object],
+        read: Callable[[socket.socket], object],
+    ) -> None:
+        """Have the loop call these readers, of the group and of answers, when data is there."""
+        for sock in self.sockets:
+            loop.add_reader(sock, read_group if sock is self.group else read, sock)
+
+    def detach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End :meth:`attach`."""
+        for sock in self.sockets:
+            loop.remove_reader(sock)
+
     def close(self) -> None:
         """Close both."""
         for sock in self.sockets:
@@ -322,6 +338,24 @@ class LinkSockets:
         if sys.platform == "win32":  # which has the shorter form only
             return socket.inet_aton(group) + socket.inet_aton(self.address.host)
         return struct.pack("=4s4si", socket.inet_aton(group), socket.inet_aton(self.address.host), self.address.number)
+
+
+class SystemNetwork:
+    """The interfaces and sockets of this machine; tests give an agent another network."""
+
+    def addresses(self) -> list[LinkAddress]:
+        """Return all addresses."""
+        return present()
+
+    def open(
+        self, address: LinkAddress, settings: LanSettings, counters: Counter[str], on_trouble: Callable[[], object]
+    ) -> LinkSockets:
+        """Open the sockets of a link.
+
+        Raises:
+            OSError: the address or the group cannot be used now.
+        """
+        return LinkSockets(address, settings, counters, on_trouble)
 
 
 def widen(sock: socket.socket) -> None:

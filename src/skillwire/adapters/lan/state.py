@@ -25,7 +25,6 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery.codec import decode, encode
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skillwire.adapters.lan.link import Link
+    from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.health import Change, Key
     from skillwire.protocols.skill_discovery.identity import KeyRing
     from skillwire.protocols.skill_discovery.limits import Stream
@@ -97,7 +97,8 @@ class Changes(NamedTuple):
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
         edge: milliseconds since the epoch; older timestamps need not be kept.
-        links: that are there.
+        links: that are open.
+        now: seconds since the epoch.
     """
 
     heard: tuple[tuple[str, str, str, str, bytes, bytes, bytes], ...] = ()
@@ -105,6 +106,7 @@ class Changes(NamedTuple):
     timestamps: tuple[tuple[Stream, int], ...] = ()
     edge: int = 0
     links: tuple[str, ...] = ()
+    now: float = 0.0
 
 
 class LanState:
@@ -205,7 +207,7 @@ class LanState:
 def _forget_links(connection: sqlite3.Connection, changes: Changes) -> None:
     """Take note which links are there, and forget what was heard on those that are gone for long."""
     here = {*changes.links, *(row[0] for row in changes.heard)}
-    now = int(moment().wall * 1000)
+    now = int(changes.now * 1000)
     connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
     connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
     connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
@@ -226,12 +228,21 @@ class StateWriter:
         counters: what went wrong, by its reason.
     """
 
-    def __init__(self, state: LanState, agent_id: str, profile: Profile, window: float, counters: Counter[str]) -> None:
+    def __init__(
+        self,
+        state: LanState,
+        agent_id: str,
+        profile: Profile,
+        window: float,
+        counters: Counter[str],
+        clock: Callable[[], Moment],
+    ) -> None:
         self._state = state
         self._agent_id = agent_id
         self._profile = profile
         self._window = window
         self._counters = counters
+        self._clock = clock
         self._kept = SavedState()
         self._changed: dict[tuple[str, Key], Change] = {}
         #: Newest timestamps that are not written yet: who forgets one lets a replay count after a restart.
@@ -255,7 +266,7 @@ class StateWriter:
 
     def restore(self, link: str, node: DiscoveryNode) -> None:
         """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
-        now = moment().steady
+        now = self._clock().steady
         for heard in self._kept.heard:
             agent_id = heard.message.agent_id
             if heard.link != link or agent_id == self._agent_id:
@@ -311,14 +322,15 @@ class StateWriter:
             if change.after is not None
         ]
         gone = [named for named, change in changed.items() if change.after is None]
-        edge = int((moment().wall - 2 * self._window) * 1000)
+        now = self._clock().wall
+        edge = int((now - 2 * self._window) * 1000)
         newest = self._timestamps
         for link in links:
             for stream, at in link.node.ingress.replay.changed():
                 newest[stream] = max(at, newest.get(stream, at))
         newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
         here = tuple(link.name for link in links if link.is_open)
-        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here)
+        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here, now)
 
 
 def _is_to_keep(change: Change) -> bool:

@@ -1,9 +1,8 @@
-"""The network as one agent sees it: the registries of its links, made one.
+"""The view: the registries of all links as one network.
 
-A skill that is heard of over several links is listed once, as it is best reached: over the first link, IPv4 before
-IPv6, unless it fell silent there and not on another. A change of a registry is a change of the network only when it
-makes a difference to that. Scenes follow from what is listed, by the rule by which all agents rank a group's
-members. Spec: SDP §2, §4.
+A skill that is listed on several links is shown once, at its best address: on the first link, IPv4 before IPv6, unless
+it fell silent there and not on another one. A change of one registry is a change of the network only when it changes
+that. Scenes follow from the listed skills, in the order that all agents compute. Spec: SDP §2, §4.
 """
 
 from __future__ import annotations
@@ -24,42 +23,42 @@ if TYPE_CHECKING:
 
 
 class View:
-    """What several registries list, as values of the model.
+    """The skills and scenes of several registries, as values of the model.
 
     Args:
-        on_change: is told what has changed on the network.
-        now: says what time it is.
+        on_change: gets each change of the network.
+        now: the time.
     """
 
     def __init__(self, on_change: Callable[[LanChange], object], now: Callable[[], Moment]) -> None:
         self._on_change = on_change
         self._now = now
         self._registries: dict[str, tuple[Registry, str]] = {}
-        self._told: dict[Key, LanSkill] = {}
+        self._reported: dict[Key, LanSkill] = {}
         self._scenes: dict[str, LanScene] = {}
         self._dirty: set[str] = set()
         self._moved: dict[Key, Change] = {}
 
     def add(self, link: str, registry: Registry, zone: str = "") -> None:
-        """See one more registry.
+        """Add a registry.
 
         Args:
             link: its name.
-            registry: what is listed there.
-            zone: name of the interface, which stands in addresses that mean nothing without.
+            registry: of the link.
+            zone: the interface, for link-local addresses.
         """
         self._registries[link] = registry, zone
         self._registries = dict(sorted(self._registries.items(), key=lambda item: item[0].rpartition("/")[::-1]))
 
     def remove(self, link: str) -> None:
-        """See a registry no more: what it alone listed is gone, and what others list too is reached there."""
+        """Remove a registry: skills that it alone listed are gone, the others have another address."""
         registry, _ = self._registries.pop(link)
         for listed in tuple(registry):
             self.changed(Change(ChangeKind.EVICTED, listed, None))
-        self.tell_rest()  # all has gone at once: there is nothing to wait for
+        self.report_rest()
 
     def skill(self, key: Key) -> LanSkill | None:
-        """Return a skill as it is best reached; None when it is not listed."""
+        """Return a listed skill at its best address."""
         found = [
             (listed, zone) for registry, zone in self._registries.values() if (listed := registry.get(key)) is not None
         ]
@@ -69,15 +68,15 @@ class View:
         return _skill(listed, zone, self._now())
 
     def keys(self) -> list[Key]:
-        """Return what is listed."""
+        """Return the keys of all skills."""
         return sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
 
     def skills(self) -> tuple[LanSkill, ...]:
         """Return all skills, by agent and name."""
         return tuple(skill for key in self.keys() if (skill := self.skill(key)) is not None)
 
-    def places(self) -> set[tuple[str, str, int]]:
-        """Return skill, host and port of all that is listed, over whichever link."""
+    def endpoints(self) -> set[tuple[str, str, int]]:
+        """Return skill, host and port of all registrations, on any link."""
         listed = [one.registration for registry, _ in self._registries.values() for one in registry]
         return {(one.skill_id, one.endpoint.host, one.endpoint.port) for one in listed}
 
@@ -87,40 +86,40 @@ class View:
         return tuple(scene for name in sorted(names) if (scene := self.scene(name)).members)
 
     def scene(self, name: str) -> LanScene:
-        """Return who provides a scene."""
+        """Return a scene and its providers."""
         registries = [registry for registry, _ in self._registries.values()]
         keys = {one.key for registry in registries for one in registry.in_scene(name) if not one.is_hint}
         providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
         return LanScene(name, scenes.group_id(name), members_of(providers))
 
     def is_suspected(self) -> bool:
-        """Whether it is the network that fell silent, on some link."""
+        """Return whether the network is suspected, on some link."""
         now = self._now().steady
         return any(registry.network_is_suspected(now) for registry, _ in self._registries.values())
 
     def changed(self, change: Change) -> None:
-        """Take the change of one registry, after it happened."""
+        """Take a change of one registry."""
         listed = change.listed
-        before, after = self._told.get(listed.key), self.skill(listed.key)
+        before, after = self._reported.get(listed.key), self.skill(listed.key)
         for one in (change.before, change.after):
             if one is not None:
                 self._dirty.update(one.registration.scenes)
         if after is not None and change.after is None and before is not None:
-            if after.is_usable:  # perhaps it is about to leave its other addresses, too
+            if after.is_usable:  # it may be leaving its other addresses, too
                 self._moved[listed.key] = change
             return
         if after is not None:
-            self._told[listed.key] = after
+            self._reported[listed.key] = after
             kind = _kind(before, after, change)
         else:
             kind = str(change.kind) if before is not None else ""
-            after = self._told.pop(listed.key, before)
+            after = self._reported.pop(listed.key, before)
         if kind:
             reason = change.reason if kind in {ChangeKind.EVICTED, ChangeKind.LEFT} else ""
             self._on_change(LanChange(kind, self._now().wall, skill=after, reason=reason))
 
-    def tell_rest(self) -> None:
-        """Tell what has become of scenes, and of skills that left one of their addresses; many changes are one."""
+    def report_rest(self) -> None:
+        """Report changed scenes, and skills that left one of their addresses; many changes are one."""
         moved, self._moved = self._moved, {}
         for change in moved.values():
             self.changed(change._replace(after=change.before))
@@ -137,15 +136,14 @@ class View:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is anything to tell yet, in a moment."""
+        """Whether something is to be reported in a moment."""
         return bool(self._dirty or self._moved)
 
 
 def _best(found: Sequence[tuple[ListedSkill, str]]) -> tuple[ListedSkill, str]:
-    """Return where a skill is reached: over the first link, or another one where it is certainly better.
+    """Return the record with the best address: of the first link, or of another one where it is certainly better.
 
-    A skill that falls silent does so on all links, though not in the same moment; that is no reason to go from one to
-    the other. So what is suspected on another link is no better.
+    A skill falls silent on all links, though not at the same moment. So a record that is suspected is no better.
     """
     registered = [one for one in found if not one[0].is_hint] or found
     first, *others = sorted(registered, key=lambda one: not one[0].is_verified)
@@ -175,7 +173,7 @@ def _skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
 
 
 def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
-    """Return what a change of one registry is for the network; empty for nothing."""
+    """Return the kind of change for the network; empty for none."""
     if before is None:
         return "registered"
     if before.status != after.status:
@@ -185,5 +183,5 @@ def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:
     if after.is_stale and not before.is_stale:
         return "stale"
     is_of_this = change.listed.registration.endpoint.host == without_zone(after.host)
-    is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable  # of what is not well, it is said
+    is_news = change.kind is ChangeKind.SUSPECTED and is_of_this and after.is_usable
     return "suspected" if is_news else ""

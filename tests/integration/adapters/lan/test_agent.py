@@ -124,8 +124,8 @@ async def test_what_cannot_be_asked_is_refused_and_nothing_is_left_of_it(start, 
         await agent.discover(**asked)
     with pytest.raises(ValidationError, match="not an identifier"):
         await agent.request_scene("bad name")
-    assert not agent._questions._searches
-    assert not agent._questions._wishes
+    assert not agent._queries._searches
+    assert not agent._queries._wishes
     assert await agent.discover() == ()
 
 
@@ -232,7 +232,7 @@ async def test_a_scene_whose_key_cannot_be_fetched_is_joined_and_says_so(start, 
     assert result.no_key is not None
     assert (result.no_key.code, str(result.no_key.place)) == ("DISC_005", f"127.0.0.1:{dead}")
     assert f"no key for the scene auth: no TLS with agent-provider on port {dead}: " in result.no_key.message
-    assert "a key that you were given before is good until it ends" in result.no_key.fix
+    assert "an earlier key is valid until it expires" in result.no_key.fix
 
 
 async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):
@@ -348,7 +348,7 @@ async def test_why_a_link_cannot_be_opened_is_told_with_its_name_and_counted_wit
     def fail(*_):
         raise OSError(errno.EADDRINUSE, "Address already in use")
 
-    monkeypatch.setattr("skillwire.adapters.lan.link.LinkSockets", fail)
+    monkeypatch.setattr("skillwire.adapters.lan.sockets.LinkSockets", fail)
     agent = agent_at()
     with pytest.raises(FetchError) as caught:
         await agent.start()
@@ -404,7 +404,7 @@ async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatc
         for address in (loopback, loopback._replace(host="192.0.2.1")):
             with monkeypatch.context() as elsewhere:
                 link.address = address
-                elsewhere.setattr(sockets, "links", lambda *_, **__: [])
+                elsewhere.setattr("skillwire.adapters.lan.link.links", lambda *_, **__: [])
                 agent._links.look()
             agent._links.look()
         told = [message for message in caplog.messages if "again" not in message]
@@ -423,9 +423,9 @@ async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatc
 def test_each_listener_is_told_what_happens_from_then_on():
     async def main():
         listeners = Listeners()
-        listeners.tell(LanChange("left", 1.0))
+        listeners.put(LanChange("left", 1.0))
         first, second = listeners.new(), listeners.new()
-        listeners.tell(LanChange("status", 2.0))
+        listeners.put(LanChange("status", 2.0))
         listeners.end()
         return [[change async for change in one] for one in (first, second)]
 
@@ -437,7 +437,7 @@ def test_who_waits_is_woken():
         listeners = Listeners()
         waiting = asyncio.ensure_future(anext(aiter(listeners.new())))
         await asyncio.sleep(0)
-        listeners.tell(LanChange("status", 2.0))
+        listeners.put(LanChange("status", 2.0))
         async with asyncio.timeout(10):
             return await waiting
 
@@ -449,7 +449,7 @@ def test_who_does_not_keep_up_is_told_so_once_and_costs_no_memory():
         listeners = Listeners()
         slow = listeners.new()
         for number in range(10_000):
-            listeners.tell(LanChange("status", float(number)))
+            listeners.put(LanChange("status", float(number)))
         listeners.end()
         return [change async for change in slow]
 
@@ -480,7 +480,7 @@ def test_a_refusal_is_told(status, codes):
     told: list[TrustError] = []
     settings = LanSettings(agent_id="agent-001")
     agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=told.append)
-    agent._news.take(
+    agent._router.take(
         cast("Link", None), [Acknowledged("skill-a", Peer("192.0.2.1", 54321), status, "the clock\x1b[2J is wrong")]
     )
     assert [error.code for error in told] == codes

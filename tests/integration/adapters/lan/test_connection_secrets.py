@@ -297,7 +297,7 @@ async def test_who_has_no_certificates_asks_for_no_key():
 async def test_where_nobody_listens_it_is_the_network_that_failed(world):
     error = await refused(client(world, "agent-002").ask_provider(SKILL._replace(port=1), "auth"))
     assert (type(error), error.code, str(error.place)) == (FetchError, "DISC_005", f"http://127.0.0.1:1{PATH}")
-    assert "good until it ends" in error.diagnostics().fix
+    assert "an earlier key is valid until it expires" in error.diagnostics().fix
 
 
 @pytest.mark.parametrize(("told", "port"), [(8443, 8443), (True, None), (0, None), (65_536, None), ("8443", None)])
@@ -329,7 +329,7 @@ async def test_an_address_where_nobody_is_is_a_failure_of_the_network(world):
     error = await refused(client(world, "agent-002").fetch(SKILL, 1, "auth"))
     assert isinstance(error, FetchError)
     assert (error.code, str(error.place)) == ("DISC_005", "127.0.0.1:1")
-    assert "good until it ends" in error.diagnostics().fix
+    assert "an earlier key is valid until it expires" in error.diagnostics().fix
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}\n", b"no JSON\n"])

@@ -187,7 +187,7 @@ async def test_without_the_extra_the_agent_notes_what_to_install(agents, monkeyp
     monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
     agent = await agents()
     async with asyncio.timeout(SECONDS):
-        await asyncio.wait([agent._hints._running])
+        await asyncio.wait([agent._mdns._running])
     assert agent.notes == (MISSING,)
 
 
@@ -200,7 +200,7 @@ async def test_a_fault_ends_mdns_alone_and_is_said(agents, monkeypatch):
     monkeypatch.setattr("skillwire.adapters.lan.mdns.DnsSd.publish", fail)
     agent = await agents()
     async with asyncio.timeout(SECONDS):
-        await asyncio.wait([agent._hints._running])
+        await asyncio.wait([agent._mdns._running])
     assert agent.notes == ("mDNS is off, since it failed: RuntimeError('broken')",)
     assert [str(fault) for fault in faults] == ["broken"]
     assert agent.snapshot().agent_id == agent.agent_id

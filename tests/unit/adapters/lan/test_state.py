@@ -14,7 +14,6 @@ from tests.support.certificates import NOW
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan import state as state_module
 from skillwire.adapters.lan.state import Changes, HeardRecords, LanState, SavedState, StateWriter
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.health import Change
@@ -74,16 +73,14 @@ def test_it_is_never_there_for_others_to_read(state, monkeypatch):
     assert set(modes) == {0o600}
 
 
-def test_what_was_heard_on_a_link_that_is_gone_for_a_month_is_forgotten(state, monkeypatch):
+def test_what_was_heard_on_a_link_that_is_gone_for_a_month_is_forgotten(state):
     on_other = ("wlan0/4", *row(registration("skill-b"))[1:])
-    state.write(Changes(heard=(row(registration()), on_other)))
-    later = moment()._replace(wall=moment().wall + 20 * 86_400)
-    monkeypatch.setattr(state_module, "moment", lambda: later)
-    state.write(Changes(timestamps=((STREAM, 7),), links=("eth0/4",)))
+    state.write(Changes(heard=(row(registration()), on_other), now=EPOCH))
+    later = EPOCH + 20 * 86_400
+    state.write(Changes(timestamps=((STREAM, 7),), links=("eth0/4",), now=later))
     assert {heard.link for heard in state.load().heard} == {"eth0/4", "wlan0/4"}
 
-    later = later._replace(wall=later.wall + 20 * 86_400)
-    state.write(Changes(timestamps=((STREAM, 8),)))
+    state.write(Changes(timestamps=((STREAM, 8),), now=later + 20 * 86_400))
     assert {heard.link for heard in state.load().heard} == {"eth0/4"}
 
 
@@ -154,7 +151,7 @@ class Disk:
 
 async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     disk, counters = Disk(), Counter[str]()
-    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters)  # type: ignore[arg-type]  # as far as it is used
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters, moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link = SimpleNamespace(
         name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
@@ -178,7 +175,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
 async def test_who_begins_again_keeps_again():
     disk = Disk()
     disk.tries = 1
-    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, Counter())  # type: ignore[arg-type]  # as far as it is used
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, Counter(), moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link: Any = SimpleNamespace(
         name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
@@ -206,7 +203,9 @@ def begin(tmp_path):
 
     async def begin(world):
         lan: Any = Lan()
-        keeping = StateWriter(LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, Counter())
+        keeping = StateWriter(
+            LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, Counter(), moment
+        )
         await keeping.load()
         node = lan.node(
             R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority()

@@ -47,7 +47,7 @@ class Seen:
             self.clock.move_to(max(due, self.clock.steady))
             for registry in self.links.values():
                 registry.on_timer(self.clock.steady)
-            self.view.tell_rest()
+            self.view.report_rest()
         self.clock.move_to(ends)
 
     @property
@@ -74,12 +74,12 @@ def test_a_skill_of_two_addresses_is_listed_once_by_its_ipv4_address(seen):
 
 
 def test_a_goodbye_that_comes_by_two_ways_is_told_once(seen):
-    seen.view.tell_rest()
+    seen.view.report_rest()
     seen.told.clear()
 
     seen.leave(FOUR)
     seen.leave(SIX)
-    seen.view.tell_rest()
+    seen.view.report_rest()
 
     assert seen.kinds == ["left", "scene"]
     left, scene = seen.told
@@ -93,7 +93,7 @@ def test_a_goodbye_that_comes_by_two_ways_is_told_once(seen):
 def test_a_skill_that_leaves_one_address_goes_on_at_the_other(seen):
     seen.told.clear()
     seen.leave(FOUR)
-    seen.view.tell_rest()
+    seen.view.report_rest()
     assert [(change.kind, change.skill.host) for change in seen.told if change.skill] == [("updated", SIX)]
 
 
@@ -117,7 +117,7 @@ def test_that_a_certificate_was_taken_back_is_told(seen):
     seen.told.clear()
     for registry in seen.links.values():
         registry.evict({"agent-001"})
-    seen.view.tell_rest()
+    seen.view.report_rest()
     (gone,) = [change for change in seen.told if change.skill]
     assert (gone.kind, gone.reason) == ("evicted", "revoked")
 
@@ -151,7 +151,7 @@ def test_the_members_of_a_scene_are_ranked_as_all_agents_rank_them():
     seen.register(FOUR, skill="skill-b")
     seen.register(FOUR, skill="skill-c", is_verified=True)
     seen.register(FOUR, skill="skill-a")
-    seen.view.tell_rest()
+    seen.view.report_rest()
 
     [scene] = [change.scene for change in seen.told if change.scene]
     assert [(member.skill_id, member.role) for member in scene.members] == [
@@ -181,7 +181,7 @@ def test_a_link_that_is_forgotten_takes_along_what_it_alone_listed(seen):
 
 def test_a_link_that_is_forgotten_tells_of_scenes_and_moves_without_waiting_for_another_change(seen):
     seen.register(SIX, skill="skill-b")
-    seen.view.tell_rest()
+    seen.view.report_rest()
     seen.told.clear()
 
     seen.view.remove("eth0/4")

@@ -243,7 +243,7 @@ class TestRenewal:
             await renewal(trust, settings, clock).renew()
         assert caught.value.code == "CERTIFICATE_REFUSED"
         again = load(settings, folder=tmp_path / "lan", now=clock.now)
-        assert "was taken back" in again.notes[0]
+        assert "was revoked" in again.notes[0]
         with pytest.raises(TrustError, match="of this key"):
             authority.issue(RequestedNames(("agent-001",)), trust.identity.key.public_key(), clock.now)
         trust.keys.keep_key(new_key())

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire.adapters.files.atomic import cache_directory
+from skillwire.adapters.files.client_cache import FileResponseCache
 from skillwire.adapters.files.credentials import open_store
+from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.http.sync import SyncDriver
 from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_source
+from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import LoginObject, LogoutObject
@@ -125,9 +130,6 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
     Cached responses for that credential are deleted too. If the server does not respond, the credential is deleted
     anyway, and a note is printed.
     """
-    from skillwire.adapters.files.atomic import cache_directory  # noqa: PLC0415  # as above
-    from skillwire.adapters.files.client_cache import FileResponseCache  # noqa: PLC0415  # as above
-
     if (origin is None) != everywhere:
         raise UsageError("USAGE", "name an origin, or pass --all")
     store = open_store()
@@ -153,10 +155,7 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
 
 
 def _revoke(credential: Credential, output: Output) -> bool:
-    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # as above
     from skillwire.client.login import end_grant  # noqa: PLC0415  # as above
-    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # as above
 
     if credential.grant is None or credential.grant.revocation_url is None:
         return False

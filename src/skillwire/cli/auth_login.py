@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 import time
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -21,6 +23,7 @@ import click
 from skillwire import limits
 from skillwire.adapters.files.credentials import bearer, open_store
 from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.http.loopback import RedirectListener
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.cli.auth import KIND_NAMES, login_object, origin_of, until
 from skillwire.cli.options import confirm
@@ -238,8 +241,6 @@ class _Login:
         self._agreed.add(host)
 
     def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
-        from skillwire.adapters.http.loopback import RedirectListener  # noqa: PLC0415  # this flow alone listens
-
         with RedirectListener() as listener:
             question = ask_for_code(server, client.client_id, listener.url, scope)
             _show(f"Open this address to log in:\n  {one_line(question.url)}")
@@ -296,8 +297,6 @@ def _show(text: str) -> None:
 
 
 def _has_browser() -> bool:
-    import webbrowser  # noqa: PLC0415  # a login in the browser alone needs it
-
     try:
         webbrowser.get()
     except webbrowser.Error:
@@ -307,7 +306,4 @@ def _has_browser() -> bool:
 
 def _open_browser(url: str) -> None:
     """Open ``url``; a browser of the terminal holds its caller until it ends, and we have to answer it before."""
-    import threading  # noqa: PLC0415  # as above
-    import webbrowser  # noqa: PLC0415  # as above
-
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

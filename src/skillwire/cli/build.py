@@ -11,6 +11,7 @@ import click
 from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
+from skillwire.protocols.agent_skills.server import check_base_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -75,7 +76,6 @@ def command(
     """
     from skillwire.adapters.files.loading import check_publisher, published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
-    from skillwire.protocols.agent_skills.server import check_base_url  # noqa: PLC0415  # same
 
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
     build = SiteBuild(

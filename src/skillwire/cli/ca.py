@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillwire.adapters.files.atomic import write_atomically
+from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
+from skillwire.adapters.files.keys import certificate_pem, life_of, private_pem, read_trust_file, serial_of
 from skillwire.cli.options import CommandGroup, Duration, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
+from skillwire.limits import LAN_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
+    from skillwire.adapters.files.authority import IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
     from skillwire.trust.certificates import CertificateRequest
@@ -58,12 +63,6 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     Only you can read the keys; SKILLWIRE_CA_PASSPHRASE encrypts them. The root's key is needed again only to renew or
     revoke the SkillCenter CA: store root.key off this machine.
     """
-    from skillwire.adapters.files.authority import (  # noqa: PLC0415  # --help does without
-        AuthorityFolder,
-        check_new,
-        passphrase,  # same
-    )
-
     is_encrypted = passphrase() is not None
     if dry_run:
         check_new(folder)
@@ -129,10 +128,6 @@ def issue(
     The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
     automatically if their settings name renewFrom.
     """
-    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
-    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # same
-    from skillwire.adapters.files.keys import certificate_pem, life_of, private_pem, serial_of  # noqa: PLC0415  # --help does without  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, SourceLocation, UsageError  # noqa: PLC0415  # same
     from skillwire.trust.certificates import RequestedNames  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
@@ -253,15 +248,10 @@ def list_(*, output: Output, folder: Path) -> None:
 
 
 def _open(folder: Path) -> AuthorityFolder:
-    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # --help does without
-
     return AuthorityFolder(folder)
 
 
 def _read_request(file: Path) -> CertificateRequest:
-    from skillwire.adapters.files.keys import read_trust_file  # noqa: PLC0415  # --help does without
-    from skillwire.errors import SourceLocation, ValidationError  # noqa: PLC0415  # same
-    from skillwire.limits import LAN_REQUEST_BYTES  # noqa: PLC0415  # same
     from skillwire.trust.certificates import decode_request  # noqa: PLC0415  # same
 
     data = read_trust_file(file, LAN_REQUEST_BYTES)
@@ -277,8 +267,6 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     Raises:
         UsageError: ``USAGE`` for fewer than one is good for anything, or more than its SkillCenter CA is good itself.
     """
-    from skillwire.adapters.files.keys import life_of  # noqa: PLC0415  # --help does without
-    from skillwire.errors import UsageError  # noqa: PLC0415  # same
     from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # same
 
     ends = life_of(authority.centers[0])[1]

@@ -9,6 +9,7 @@ a blob input the file becomes a blob. A JSON object may come from a file or stan
 
 from __future__ import annotations
 
+import json
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import click
 
 from skillwire import limits
+from skillwire.cli.executions import Watch, check_target, conclude, execution_object, hint_next
 from skillwire.cli.lan_view import provider_object, unverified_option
 from skillwire.cli.options import Duration, confirm, open_client, open_progress, token_option
 from skillwire.cli.output import bold, dim, output_options
@@ -205,8 +207,6 @@ def command(
 
     Exits with 8 when the execution fails, and with 9 when it has not ended in time.
     """
-    from skillwire.cli.executions import conclude, execution_object  # noqa: PLC0415  # --help does without
-
     arguments: CallArguments = {
         "wait": wait,
         "timeout": timeout,
@@ -265,8 +265,6 @@ class Call:
 
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
-        from skillwire.cli.executions import Watch, check_target  # noqa: PLC0415  # same
-
         skill, wanted = self._skill, self._wanted
         look = f"skillwire show {reference_to(skill.ref)}" + ("" if skill.rpc is not None else " --descriptor")
         given = read_inputs(wanted.pairs, wanted.inputs, parameters, look)
@@ -306,8 +304,6 @@ def _prepare(skill: RemoteSkill, given: dict[str, Any], arguments: CallArguments
 
 
 def _print_plan(output: Output, prepared: PreparedCall) -> None:
-    import json  # noqa: PLC0415  # only --dry-run needs it
-
     body = None if prepared.body is None else json.loads(prepared.body)
     request: RequestObject = {
         "method": cast("Method", prepared.method),
@@ -331,8 +327,6 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
 
 
 def _print_accepted(output: Output, execution: Any) -> None:
-    from skillwire.cli.executions import hint_next  # noqa: PLC0415  # --help does without
-
     output.line(execution.execution_id)
     hint_next(output, execution)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillwire.adapters.files.atomic import write_atomically
 from skillwire.cli.output import (
     SHOWN,
     Styled,
@@ -22,6 +23,10 @@ from skillwire.cli.output import (
     warning,
 )
 from skillwire.errors import NotFoundError, SourceLocation, UsageError
+from skillwire.folder.files import find_bare_folders, find_folders
+from skillwire.folder.lint.site import examine_index, find_indexes
+from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify
+from skillwire.folder.report import by_place, json_document, sarif_document, summary, text_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,14 +77,10 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
     text report prints the first warnings and counts the others by code. Nothing is fetched, and nothing is run. Exits
     with 1 when a finding is an error.
     """
-    from skillwire.folder.report import by_place, summary  # noqa: PLC0415  # --help does without
-
     checked, findings = _examine(paths, level)
     findings = [finding for finding in by_place(findings) if finding.level == "error" or not output.quiet]
     form = "json" if output.as_json else form
     if target is not None:
-        from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # rarely asked for
-
         write_atomically(target, "".join(f"{line}\n" for line in _report(form, findings, checked)).encode())
     elif form == "text":
         _print(findings, output)
@@ -96,14 +97,6 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
     """Return the checked paths and the findings."""
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
-    from skillwire.folder.files import find_bare_folders  # noqa: PLC0415  # same
-    from skillwire.folder.lint.site import examine_index  # noqa: PLC0415  # same
-    from skillwire.folder.load import (  # noqa: PLC0415  # same
-        IdentifiedSkill,
-        check_folder,  # same
-        find_collisions,
-        identify,
-    )
 
     checked: list[str] = []
     findings: list[Finding] = []
@@ -126,9 +119,6 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
 
 def _targets(path: Path) -> Iterator[Path]:
     """Yield the skill folders and index files at ``path``."""
-    from skillwire.folder.files import find_folders  # noqa: PLC0415  # same
-    from skillwire.folder.lint.site import find_indexes  # noqa: PLC0415  # --help does without
-
     if path.is_file() and path.name.lower() == "skill.md":
         yield path.parent
     elif found := find_indexes(path) or find_folders(path):
@@ -142,8 +132,6 @@ def _targets(path: Path) -> Iterator[Path]:
 
 
 def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
-    from skillwire.folder.report import json_document, sarif_document, text_lines  # noqa: PLC0415  # same as above
-
     if form == "text":
         yield from ("".join(part.text for part in line) for finding in findings for line in text_lines(finding))
         return
@@ -152,8 +140,6 @@ def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> I
 
 
 def _print(findings: Sequence[Finding], output: Output) -> None:
-    from skillwire.folder.report import text_lines  # noqa: PLC0415  # --help does without
-
     columns = terminal_columns(sys.stdout)
     advice = [finding for finding in findings if finding.level != "error"]
     errors = [finding for finding in findings if finding.level == "error"]

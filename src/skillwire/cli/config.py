@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillwire.adapters.files.credentials import credential_places
+from skillwire.adapters.files.settings_file import find_project_file, settings_layers, user_file
+from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import bold, dim, output_options
+from skillwire.errors import UsageError
+from skillwire.resolver.settings import trace_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +33,6 @@ class _Settings(CommandGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is called."""
         if args[0] in {"get", "set", "unset", "list", "edit"} and not ctx.resilient_parsing:
-            from skillwire.adapters.files.settings_file import user_file  # noqa: PLC0415  # only an error needs it
-            from skillwire.errors import UsageError  # noqa: PLC0415  # same
-
             fix = f"skillwire config show shows the settings; to change one, edit {user_file()}."
             raise UsageError("USAGE", f"there is no command {args[0]!a}", fix=fix)
         return super().resolve_command(ctx, args)
@@ -51,10 +53,6 @@ def command() -> None:
 @output_options
 def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     """Show the value of each SETTING, or of all."""
-    from skillwire.adapters.files.credentials import credential_places  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.files.settings_file import settings_layers  # noqa: PLC0415  # as above
-    from skillwire.resolver.settings import trace_settings  # noqa: PLC0415  # as above
-
     layers = settings_layers(Path.cwd(), os.environ)
     chosen = _choose(trace_settings(*layers), keys)
     credentials = [] if keys else credential_places(os.environ)
@@ -73,8 +71,6 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
 @output_options
 def path(*, output: Output) -> None:
     """Print the paths of the settings files: the project's, if there is one, and your own."""
-    from skillwire.adapters.files.settings_file import find_project_file, user_file  # noqa: PLC0415  # as above
-
     project, own = find_project_file(Path.cwd()), user_file()
     files: ConfigPathDocument = {
         "schema": "skillwire/config-path/1",
@@ -91,13 +87,9 @@ def path(*, output: Output) -> None:
 
 
 def _choose(settings: list[TracedSetting], keys: Sequence[str]) -> list[TracedSetting]:
-    from skillwire.errors import UsageError  # noqa: PLC0415  # as above
-
     by_key = {row.key: row for row in settings}
     for key in keys:
         if key not in by_key:
-            from skillwire.cli.advice import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
-
             fix = did_you_mean(closest(key, by_key)) or f"Settings are {', '.join(by_key)}."
             raise UsageError("USAGE", f"there is no setting {ascii(key)[:60]}", fix=fix)
     return [by_key[key] for key in keys] or settings

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from skillwire.adapters.doctor.diagnosis import count
 from skillwire.cli.options import scope_option
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
@@ -33,7 +34,6 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     Nothing is changed. Each finding explains the problem, its effect and its fix. Exits with 1 when there is a problem;
     warnings do not count.
     """
-    from skillwire.adapters.doctor.diagnosis import count  # noqa: PLC0415  # as above
     from skillwire.adapters.doctor.environment import read_environment  # noqa: PLC0415  # as above
     from skillwire.adapters.doctor.examine import examine  # noqa: PLC0415  # --help does without
 

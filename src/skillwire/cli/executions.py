@@ -6,15 +6,19 @@ JSON invisible characters and terminal commands are escaped.
 
 from __future__ import annotations
 
+import base64
 import re
 import shlex
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import click
 
+from skillwire.adapters.files.atomic import state_directory, write_atomically
+from skillwire.adapters.files.calls import FileCalls
 from skillwire.cli.options import Duration, GroupWithDefaultList, open_client, open_progress
 from skillwire.cli.output import bold, dim, failure, output_options, print_end, readable_json, success, warning
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
@@ -92,8 +96,6 @@ def execution_object(execution: RemoteExecution) -> ExecutionObject:
     encoding: Literal["json", "base64"] = "json"
     output = execution.output
     if isinstance(output, bytes):
-        import base64  # noqa: PLC0415  # few outputs are bytes
-
         encoding, output = "base64", base64.b64encode(output).decode()
     return {
         "execution_id": execution.execution_id,
@@ -240,9 +242,6 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _write(target: str, execution: RemoteExecution) -> None:
-    from pathlib import Path  # noqa: PLC0415  # only -o needs it
-
-    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # same
 
     value = execution.output
     try:
@@ -267,9 +266,6 @@ def command() -> None:
 @output_options
 def list_(*, output: Output) -> None:
     """List recent calls from this machine, newest first, without asking the providers."""
-    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # same
-    from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # --help does without
-
     rows: list[RecentExecution] = [
         {
             "execution_id": call.execution_id or "",

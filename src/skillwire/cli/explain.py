@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import click
 
+from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.output import bold, dim, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
 from skillwire.errors import UsageError
@@ -98,7 +99,6 @@ def _find(text: str, known: Mapping[str, Explanation]) -> str:
     code = text.strip("[]").replace("-", "_").upper()
     if code in known:
         return code
-    from skillwire.cli.advice import closest, did_you_mean  # noqa: PLC0415  # only an error needs it
 
     fix = did_you_mean(closest(code, known)) or "skillwire explain lists every code."
     raise UsageError("USAGE", f"there is no code {ascii(text)[:60]}", fix=fix)

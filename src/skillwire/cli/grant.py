@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from skillwire.cli.options import GroupWithDefaultList, confirm
+from skillwire.adapters.executors.secrets import Secrets
+from skillwire.cli.options import GroupWithDefaultList, confirm, login_name
 from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
 from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
+from skillwire.executions.grants import granted_action, needs_grant
+from skillwire.folder.files import find_folders
+from skillwire.folder.publish import RefusedFolder, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,8 +100,6 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
 
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
     """Yield the folder of each named skill."""
-    from skillwire.folder.files import find_folders  # noqa: PLC0415  # --help does without
-
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)
         if not found:
@@ -117,8 +120,6 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
     """
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
     from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # same
-    from skillwire.executions.grants import granted_action, needs_grant  # noqa: PLC0415  # same
-    from skillwire.folder.publish import RefusedFolder, prepare  # noqa: PLC0415  # same
 
     grants = open_grants() if has_database() else None
     for folder in folders:
@@ -151,7 +152,6 @@ def _agrees(request: _Request) -> bool:
 def _keep(agreed: Sequence[_Request]) -> None:
     if agreed:
         from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # as above
-        from skillwire.cli.options import login_name  # noqa: PLC0415  # same
 
         by = login_name()
         for request in agreed:
@@ -184,8 +184,6 @@ def _print_grants(output: Output, request: _Request, say: Callable[..., None]) -
 
 def _unset(action: Action) -> list[str]:
     """Return the secrets missing from this environment; a server may have them elsewhere."""
-    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # --help does without
-
     return Secrets(os.environ).find(action.permissions.secrets)[1]
 
 
@@ -248,8 +246,6 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def _day(seconds: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415  # --help does without
-
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
@@ -357,8 +353,6 @@ def _grant_object(grant: Grant, *, is_revoked: bool) -> GrantObject:
 
 
 def _moment(seconds: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415  # --help does without
-
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import GroupWithDefaultList
+from skillwire.adapters.clock import moment
+from skillwire.cli.options import GroupWithDefaultList, login_name
 from skillwire.cli.output import bold, output_options, success
-from skillwire.errors import UsageError
+from skillwire.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,9 +160,7 @@ def _can_ask(output: Output) -> bool:
 
 
 def _open(person: str | None) -> Inbox:
-    from skillwire.adapters.clock import moment  # noqa: PLC0415  # same
     from skillwire.adapters.sqlite.open import open_ledger  # noqa: PLC0415  # --help does without
-    from skillwire.cli.options import login_name  # noqa: PLC0415  # same
     from skillwire.executions.tasks import Inbox  # noqa: PLC0415  # same
 
     return Inbox(open_ledger(), login_name() if person is None else person, moment)
@@ -175,8 +174,6 @@ def _is_there() -> bool:
 
 def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
     """Return the inbox and a task in it, without creating a database."""
-    from skillwire.errors import NotFoundError  # noqa: PLC0415  # as above
-
     inbox = _open(person)
     if not _is_there():
         raise NotFoundError("TASK_NOT_FOUND", f"there is no task {ascii(task_id)[:80]}")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillwire.adapters.files.atomic import write_atomically
 from skillwire.cli.output import bold, output_options, success
 from skillwire.errors import ConflictError, SourceLocation
+from skillwire.folder.scaffold import scaffold
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -34,9 +36,6 @@ def command(*, output: Output, name: str, parent: Path, script: bool, manifest: 
     NAME is 1-64 of a-z, 0-9 and single hyphens; the folder gets that name. Nothing is overwritten. Until its
     texts are yours, check warns that they are a template's.
     """
-    from skillwire.adapters.files.atomic import write_atomically  # noqa: PLC0415  # --help does without
-    from skillwire.folder.scaffold import scaffold  # noqa: PLC0415  # same
-
     files = scaffold(name, script=script, manifest=manifest)
     folder = parent / name
     if folder.is_symlink() or folder.exists():

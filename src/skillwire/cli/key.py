@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
+from skillwire.adapters.files.keys import LanKeys, agents_of, belongs, read_certificates, read_private_key
+from skillwire.adapters.files.lan_trust import revoked_part
+from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
+from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError
 
 if TYPE_CHECKING:
-    from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -63,7 +66,6 @@ def new(
 
     The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
-    from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
     from skillwire.trust.certificates import RequestedNames, encode_request  # noqa: PLC0415  # same
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
@@ -92,8 +94,6 @@ def show(*, output: Output) -> None:
 
     The certificate is checked against the known revocations.
     """
-    from skillwire.adapters.files.keys import LanKeys  # noqa: PLC0415  # --help does without
-
     keys, settings = LanKeys(), _settings()
     agent_id = settings.agent_id or keys.known_id()
     certificate = keys.certificate()
@@ -130,15 +130,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
     the agent.
     """
-    from skillwire.adapters.files.keys import (  # noqa: PLC0415  # --help does without  # noqa: PLC0415  # same
-        LanKeys,  # --help does without
-        agents_of,
-        belongs,
-        read_certificates,
-        read_private_key,
-    )
     from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # same
-    from skillwire.errors import ConflictError, SourceLocation, ValidationError  # noqa: PLC0415  # same
 
     keys = LanKeys()
     folder = source if source.is_dir() else source.parent
@@ -185,7 +177,6 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
 
 
 def _settings() -> LanSettings:
-    from skillwire.adapters.files.settings_file import load_settings, read_discovery_file  # noqa: PLC0415  # --help does without
     from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
 
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
@@ -193,9 +184,6 @@ def _settings() -> LanSettings:
 
 def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
     """Return a certificate's description with its revocation status."""
-    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # --help does without
-    from skillwire.errors import SkillwireError  # noqa: PLC0415  # same
-
     try:
         return shown._replace(taken_back=revoked_part(settings, certificate))
     except SkillwireError as error:

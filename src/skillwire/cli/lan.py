@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
+from skillwire.cli.lan_options import read_lan
 from skillwire.cli.lan_view import Screen, counted, lan_object, live_picture, picture, scene_lines, scene_object, table
 from skillwire.cli.output import dim, encode_document, output_options, print_end, terminal_columns
 from skillwire.cli.progress import Progress
@@ -122,8 +123,6 @@ def command(
 
     With --json each line is a document: first the current state, then each change, until Ctrl-C.
     """
-    from skillwire.cli.lan_options import read_lan  # noqa: PLC0415  # --help does without
-
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
     for note in settings.notes:

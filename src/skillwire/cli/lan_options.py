@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
+from skillwire.adapters.lan import sockets
 from skillwire.cli.lan_view import check_names
-from skillwire.errors import UsageError
+from skillwire.errors import SourceLocation, UsageError
+from skillwire.model.lan import host_and_port
+from skillwire.resolver.settings import DiscoverySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,8 +121,6 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
     """
     if lan is None:
         return []
-    from skillwire.adapters.lan import sockets  # noqa: PLC0415  # with --lan
-    from skillwire.model.lan import host_and_port  # noqa: PLC0415  # same
     from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # same
 
     reach = advertised_address(lan, [one.getsockname()[:2] for one in listeners])
@@ -131,10 +133,7 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
 
 
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
-    from skillwire.adapters.files.settings_file import load_settings, read_discovery_file  # noqa: PLC0415  # with --lan
-    from skillwire.errors import SourceLocation  # noqa: PLC0415  # same
     from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
-    from skillwire.resolver.settings import DiscoverySource  # noqa: PLC0415  # same
 
     if discovery is not None:
         named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 import click
 
 from skillwire.cli.output import bold, dim, drawn, failure, nowrap, success, warning
+from skillwire.errors import DecodeError, UsageError
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Reject invalid names of scenes and capabilities."""
-    from skillwire.errors import DecodeError, UsageError  # noqa: PLC0415  # --help does without
     from skillwire.protocols.skill_discovery.codec import read_identifier  # noqa: PLC0415  # same
     from skillwire.protocols.skill_discovery.scenes import LONGEST  # noqa: PLC0415  # same
 

@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire.adapters.files.atomic import storage_errors, write_atomically
+from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.files.skill_folders import write_skill_folder
+from skillwire.adapters.http.sync import SyncDriver
+from skillwire.bridges.marketplace.documents import (
+    MARKETPLACE_PATH,
+    ListedSkill,
+    check_marketplace_name,
+    encode_marketplace,
+    is_untouched,
+)
+from skillwire.bridges.marketplace.gather import fetch_skills, gather, marketplace_url
 from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
+from skillwire.folder.files import find_folder_names
+from skillwire.model.access import Access
+from skillwire.model.url import parse_url
+from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.adapters.files.skill_folders import FolderOutcome
-    from skillwire.bridges.marketplace.documents import ListedSkill
     from skillwire.bridges.marketplace.gather import GatheredSkills
     from skillwire.cli.documents_run import ImportedSkill
     from skillwire.cli.output import Output
@@ -61,8 +76,6 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
     package or a command are not fetched; a note explains how to fetch each. Over HTTP only files that a skill links to
     can be found, so a clone is more complete than a URL.
     """
-    from skillwire.adapters.files.skill_folders import write_skill_folder  # noqa: PLC0415  # --help does without
-
     gathered = _gather(source)
     for finding in gathered.findings:
         output.finding(finding)
@@ -103,11 +116,8 @@ def _without_skills(gathered: GatheredSkills, source: str) -> str:
 
 
 def _gather(source: str) -> GatheredSkills:
-    from skillwire.bridges.marketplace.documents import MARKETPLACE_PATH  # noqa: PLC0415  # --help does without
-
     if source.startswith(("https://", "http://")):
         return _fetch(source)
-    from skillwire.bridges.marketplace.gather import gather  # noqa: PLC0415  # same
 
     path = Path(os.path.abspath(source))  # noqa: PTH100  # without its dots, and links kept
     if path.is_file():
@@ -121,12 +131,6 @@ def _gather(source: str) -> GatheredSkills:
 
 
 def _fetch(url: str) -> GatheredSkills:
-    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # a folder needs no network
-    from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # same
-    from skillwire.bridges.marketplace.gather import fetch_skills, marketplace_url  # noqa: PLC0415  # same
-    from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
-
     document = marketplace_url(url)
     addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow).naming(parse_url(document))
     with SyncDriver(addresses) as driver:
@@ -197,12 +201,6 @@ def export_command(
     ROOT is the folder or git repository that users add. Only public skills are listed, but the repository contains all
     of them. An earlier export is overwritten, unless it was edited since.
     """
-    from skillwire.bridges.marketplace.documents import (  # noqa: PLC0415  # same
-        MARKETPLACE_PATH,  # --help does without
-        check_marketplace_name,
-        encode_marketplace,
-    )
-
     root = Path(os.path.abspath(target))  # noqa: PTH100  # without its dots, and links kept
     called = check_marketplace_name(name or root.name)
     bundle = None if plugin is None else check_marketplace_name(plugin)
@@ -235,9 +233,6 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
     """Return the public skills with their paths below ``root``, and the number of other skills."""
     from skillwire.adapters.files.loading import LoadJob, load_folders, published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.skill_store import unpack_skill  # noqa: PLC0415  # same
-    from skillwire.bridges.marketplace.documents import ListedSkill  # noqa: PLC0415  # same
-    from skillwire.folder.files import find_folder_names  # noqa: PLC0415  # same
-    from skillwire.model.access import Access  # noqa: PLC0415  # same
 
     names = sorted({folder for one in published_roots(folders) for folder in find_folder_names(one)})
     if not names:
@@ -275,9 +270,6 @@ def _below(root: Path, folder: str) -> str:
 
 
 def _write(path: Path, document: bytes, *, force: bool) -> None:
-    from skillwire.adapters.files.atomic import storage_errors, write_atomically  # noqa: PLC0415  # see above
-    from skillwire.bridges.marketplace.documents import is_untouched  # noqa: PLC0415  # same
-
     with storage_errors(path):
         found = path.read_bytes() if path.is_file() else None
     if found == document:

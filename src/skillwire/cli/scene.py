@@ -36,7 +36,9 @@ from skillwire.cli.output import (
     success,
     warning,
 )
+from skillwire.cli.serve import command as serve
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
+from skillwire.folder.manifest import parse_manifest
 from skillwire.model.lan import SECRET_KEYS
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import no_answer
@@ -312,7 +314,6 @@ class Elsewhere:
             return
         self._check_able(folder)
         self._output.note(dim("creating the group of "), bold(self._scene))
-        from skillwire.cli.serve import command as serve  # noqa: PLC0415  # takes a while to import
 
         # Beside a JSON document of what was installed nothing else stands on standard output.
         quiet = self._output.quiet or self._output.as_json
@@ -322,8 +323,6 @@ class Elsewhere:
 
     def _check_able(self, folder: Path) -> None:
         """Print the requested capabilities that the skill does not declare."""
-        from skillwire.folder.manifest import parse_manifest  # noqa: PLC0415  # only to provide
-
         manifest = folder / "skill.toml"
         able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
         lacking = [capability for capability in self._capabilities if capability not in able]

@@ -5,6 +5,7 @@ Descriptors and manifests are untrusted: each part of a line is neutralised on o
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shlex
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import network_options, open_client, open_progress, ref_object, refresh_option, shortened
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import reference_to
+from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -235,7 +238,6 @@ def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
     """Whether a skill at an endpoint is not public, and there is no credential."""
     if skill.rpc is None or token is not None or skill.described().manifest.get("access", "public") == "public":
         return False
-    from skillwire.adapters.files.credentials import credential_place  # noqa: PLC0415  # few skills are closed
 
     return credential_place(parse_url(skill.url), os.environ) is None
 
@@ -389,7 +391,6 @@ def cat_command(
 def _check_path(path: str) -> None:
     """Reject an invalid path before any request is made."""
     from skillwire.resolver.sources.skills_rpc import BLOB  # noqa: PLC0415  # --help does without
-    from skillwire.trust.paths import check_path  # noqa: PLC0415  # same
 
     if path.startswith(BLOB):
         return
@@ -401,8 +402,6 @@ def _check_path(path: str) -> None:
 
 
 def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:
-    import base64  # noqa: PLC0415  # only --json needs it
-
     encoding: Literal["text", "base64"]
     try:
         encoding, text = "text", content.decode()

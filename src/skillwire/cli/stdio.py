@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from skillwire.cli.options import token_option
+from skillwire.cli.serve import read_server_configuration
 from skillwire.errors import UsageError
 
 #: What is said about folders that are served here.
@@ -59,7 +60,6 @@ def mcp_command(
     from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
 
     require_sdk()
-    from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # same
     from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.mcp_backend import check_pins  # noqa: PLC0415  # same
@@ -114,7 +114,6 @@ def rpc_command(
     Each line of its input is a request of JSON-RPC 2.0, or a batch, and each line of its output an answer; logs go to
     standard error. It ends with its input. The same is answered over HTTP at /rpc of skillwire serve.
     """
-    from skillwire.cli.serve import read_server_configuration  # noqa: PLC0415  # takes a while to import
     from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
     from skillwire.server.stdio import run_local, serve_stdio  # noqa: PLC0415  # not needed at start-up

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from skillwire.cli.options import CommandGroup, Duration, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
-from skillwire.model.access import EVERY_SKILL
+from skillwire.errors import NotFoundError
+from skillwire.model.access import EVERY_SKILL, Token
+from skillwire.registry.tokens import check_form, read_scopes
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import TokenDocument, TokenObject
     from skillwire.cli.output import Output, Styled
-    from skillwire.model.access import Token
     from skillwire.registry.tokens import Tokens
 
 
@@ -65,8 +67,6 @@ def create(
 ) -> None:
     """Create a token for NAME, and print its secret once."""
     from skillwire.adapters.sqlite.open import open_tokens  # noqa: PLC0415  # --help does without
-    from skillwire.model.access import Token  # noqa: PLC0415  # as above
-    from skillwire.registry.tokens import check_form, read_scopes  # noqa: PLC0415  # as above
 
     kind: Any = "signing_key" if signing else "api_key"
     opened, scopes = read_scopes(scopes)
@@ -137,7 +137,6 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
 def _tokens_with(token_id: str) -> Tokens:
     """Return the tokens; without making any where there are none."""
     from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
-    from skillwire.errors import NotFoundError  # noqa: PLC0415  # as above
 
     if not has_database():
         raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
@@ -192,8 +191,6 @@ def _object(token: Token, now: float) -> TokenObject:
 
 
 def _moment(seconds: float | None) -> str | None:
-    from datetime import UTC, datetime  # noqa: PLC0415  # --help does without
-
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -11,6 +12,7 @@ import click
 from skillwire.cli.options import network_options, open_client, shortened
 from skillwire.cli.output import bold, dim, failure, output_options, success
 from skillwire.errors import SourceLocation, StorageError
+from skillwire.limits import INDEX_BYTES
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import ValidatedDocument
@@ -56,8 +58,6 @@ def command(
 
 def _read(source: str, output: Output, *, token: str | None, offline: bool | None) -> bytes:
     """Return the bytes of a document, at most one more than the limit."""
-    from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # --help does without
-
     if source == _STANDARD_INPUT:
         return sys.stdin.buffer.read(INDEX_BYTES + 1)
     if "://" in source:
@@ -92,8 +92,6 @@ def _print_fault(output: Output, fault: DocumentFault) -> None:
 
 
 def _value(value: object) -> str:
-    import json  # noqa: PLC0415  # only a fault needs it
-
     return shortened(value if isinstance(value, str) else json.dumps(value), _SHOWN)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import network_options, open_client, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
+from skillwire.model.url import parse_url
 from skillwire.resolver.sources import SKILLS_RPC
 
 if TYPE_CHECKING:
@@ -135,9 +137,6 @@ def _freshness(attempt: Attempt) -> str:
 
 
 def _credential_place(url: str, token: str | None) -> str:
-    from skillwire.adapters.files.credentials import credential_place  # noqa: PLC0415  # --help does without
-    from skillwire.model.url import parse_url  # noqa: PLC0415  # as above
-
     return "--token" if token is not None else credential_place(parse_url(url), os.environ) or "the client"
 
 

@@ -1,26 +1,27 @@
-"""Everything that can go wrong, as one shallow tree.
+"""The tree of errors.
 
 ::
 
     SkillwireError
-    ├── UsageError         what was asked for makes no sense as asked
-    ├── DecodeError        bytes are not what they claim to be
-    ├── ValidationError    well-formed, but breaks a rule
-    ├── TrustError         safety forbids going on
-    ├── FetchError         the network or a server failed us
-    ├── NotFoundError      the thing asked for is not there
-    ├── ConflictError      something is in the way, and is not ours to overwrite
-    ├── StorageError       the disk or its permissions failed us
-    ├── ExecutionError     a skill was called, and did not complete
-    └── PendingError       a skill was called, and is not done yet
+    ├── UsageError         the command, option or argument is invalid
+    ├── DecodeError        bytes do not match their declared format
+    ├── ValidationError    well-formed data that breaks a rule
+    ├── TrustError         continuing would be unsafe
+    ├── FetchError         the network or a server failed
+    ├── NotFoundError      the requested object does not exist
+    ├── ConflictError      existing data conflicts, and is not overwritten
+    ├── StorageError       the disk or its permissions failed
+    ├── ExecutionError     a called skill did not complete
+    └── PendingError       a called skill is not finished yet
 
-Bytes from a peer can raise nothing but ``DecodeError``, ``ValidationError`` and ``TrustError``; fuzzing
+Bytes from a peer raise only ``DecodeError``, ``ValidationError`` and ``TrustError``; fuzzing
 checks it. Each error carries a *code* (a row of :data:`skillwire.codes.CODES`, which holds the cause, the
 fix and the retry advice), a message for this one case, and, where there is one, the *place*.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.codes import CODES, DOCS_PAGE
@@ -107,62 +108,70 @@ class SkillwireError(Exception):
             place=self.place,
             fix=self.fix or code.fix,
             retryable=code.retryable,
-            documentation=f"{DOCS_PAGE}#{self.code.lower()}",
+            documentation=documentation_link(f"{DOCS_PAGE}#{self.code.lower()}"),
             details=self.details,
         )
 
 
+def documentation_link(page: str) -> str:
+    """Return the link to ``page``, a path in the repository: below ``SKILLWIRE_DOCS_URL`` if that is set."""
+    site = os.environ.get("SKILLWIRE_DOCS_URL")
+    if not site:
+        return page
+    return f"{site.rstrip('/')}/{page.removeprefix('docs/').replace('.md', '.html', 1)}"
+
+
 class UsageError(SkillwireError):
-    """What was asked for makes no sense as asked."""
+    """The command, option or argument is invalid."""
 
     exit_code = 2
 
 
 class DecodeError(SkillwireError):
-    """Bytes are not what they claim to be."""
+    """Bytes do not match their declared format."""
 
 
 class ValidationError(SkillwireError):
-    """Well-formed, but breaks a rule."""
+    """Well-formed data that breaks a rule."""
 
 
 class TrustError(SkillwireError):
-    """Safety forbids going on."""
+    """Continuing would be unsafe."""
 
     exit_code = 4
 
 
 class FetchError(SkillwireError):
-    """The network or a server failed us."""
+    """The network or a server failed."""
 
     exit_code = 5
 
 
 class NotFoundError(SkillwireError):
-    """The thing asked for is not there."""
+    """The requested object does not exist."""
 
     exit_code = 3
 
 
 class ConflictError(SkillwireError):
-    """Something is in the way, and is not ours to overwrite."""
+    """Existing data conflicts, and is not overwritten."""
 
     exit_code = 6
 
 
 class StorageError(SkillwireError):
-    """The disk or its permissions failed us."""
+    """The disk or its permissions failed."""
 
     exit_code = 7
 
 
 class ExecutionError(SkillwireError):
-    """A skill was called, and did not complete."""
+    """A called skill did not complete."""
 
     exit_code = 8
 
 
 class PendingError(SkillwireError):
-    """A skill was called, and is not done yet."""
+    """A called skill is not finished yet."""
 
     exit_code = 9

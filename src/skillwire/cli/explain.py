@@ -15,7 +15,7 @@ import click
 from skillwire.cli.advice import closest, did_you_mean
 from skillwire.cli.output import bold, dim, failure, output_options, warning
 from skillwire.codes import CODES, DOCS_PAGE
-from skillwire.errors import UsageError
+from skillwire.errors import UsageError, documentation_link
 from skillwire.folder.rules import RULES
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def explanations() -> dict[str, Explanation]:
     generated = json.loads(_GENERATED.read_bytes())
     sections, examples = generated["sections"], generated["examples"]
     errors = {
-        code: Explanation(code, "error", sections.get(code, ""), *row, f"{DOCS_PAGE}#{code.lower()}")
+        code: Explanation(code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}"))
         for code, row in CODES.items()
     }
     rules = {
@@ -85,7 +85,7 @@ def explanations() -> dict[str, Explanation]:
             code, "lint rule", sections.get(code, ""), row.summary, row.cause, row.fix,
             retryable=False,
             exit_code=_CHECK_FAILED if "error" in {row.level_strict, row.level_lenient} else None,
-            documentation=f"{_RULES_PAGE}#{code.lower()}",
+            documentation=documentation_link(f"{_RULES_PAGE}#{code.lower()}"),
             strict=row.level_strict,
             lenient=row.level_lenient,
             example=examples.get(code),

@@ -100,3 +100,13 @@ def test_the_document_holds_everything(capsys):
     assert rows["TIMEOUT"]["retryable"] is True
     assert rows["NOT_READY"]["exit_code"] is None
     assert rows["FLOW_STYLE"]["documentation"] == "docs/reference/lint-rules.md#flow_style"
+
+
+def test_links_lead_to_the_site_that_is_configured(capsys, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_DOCS_URL", "https://docs.example.com/skillwire/")
+    assert run(["explain", "USAGE", "FIELD_UNKNOWN", "--json"]) == 0
+    error, rule = json.loads(capsys.readouterr().out)["codes"]
+    assert error["documentation"] == "https://docs.example.com/skillwire/reference/codes.html#usage"
+    assert rule["documentation"] == "https://docs.example.com/skillwire/reference/lint-rules.html#field_unknown"
+    assert run(["show", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["documentation"] == error["documentation"]

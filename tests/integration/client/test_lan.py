@@ -7,6 +7,7 @@ import json
 import time
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
@@ -155,10 +156,8 @@ class TestCache:
         network.serves(FIRST, done(1))
         network.call()
         network.agent.tell(LanChange("left", time.time(), FIRST))
-        memory, ends = network.client.lan._flows.memory, time.monotonic() + PATIENCE
-        while memory.skills():
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        memory = network.client.lan._flows.memory
+        eventually(lambda: not (memory.skills()))
 
     @pytest.mark.spec("SDP-cache-refresh")
     @pytest.mark.parametrize("fails", [0, 2], ids=["answered", "failing at first"])
@@ -177,11 +176,9 @@ class TestCache:
             return found
 
         monkeypatch.setattr(network.agent, "discover", failing_at_first)
-        before, ends = len(asked), time.monotonic() + PATIENCE
+        before = len(asked)
         monkeypatch.setattr(memory, "_clock", lambda: began + 299.99)  # the entry is good for five minutes
-        while not memory.skills() or memory.wants_refresh():
-            assert time.monotonic() < ends
-            time.sleep(0.01)
+        eventually(lambda: memory.skills() and not memory.wants_refresh())
 
         assert asked[before:] == [("discover", (), ())] * (fails + 1)
         monkeypatch.setattr(memory, "_clock", lambda: began + 599)

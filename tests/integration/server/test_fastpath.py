@@ -5,6 +5,7 @@ import re
 
 import pytest
 from tests.support.connections import Connections
+from tests.support.eventually import eventually_async
 from tests.support.publishing import write_skill
 
 from skillwire.server import create_app
@@ -50,9 +51,9 @@ async def answers(connect, chunks, expected):
         connection.data_received(chunk)
         for _ in range(50):
             await asyncio.sleep(0)
-    async with asyncio.timeout(20):
-        while len(re.findall(rb"HTTP/1.1 ", transport.written)) < expected or not connection._is_free():  # noqa: ASYNC110  # it has no event
-            await asyncio.sleep(0.001)
+    await eventually_async(
+        lambda: not (len(re.findall(b"HTTP/1.1 ", transport.written)) < expected or not connection._is_free())
+    )
     return transport.written
 
 

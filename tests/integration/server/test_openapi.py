@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import re
@@ -13,6 +12,7 @@ import brotli
 import jsonschema_rs
 import pytest
 import schemathesis
+from tests.support.eventually import eventually_async
 from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
 from tests.support.invoking import Caller, write_action
 from tests.support.openapi import document
@@ -95,9 +95,7 @@ async def client(tmp_path, monkeypatch):
     application.lan._make_agent = lambda *_: agent
     application.lan.reached_at(("127.0.0.1", 8000))
     await application.startup()
-    async with asyncio.timeout(20):
-        while not agent.announced:  # noqa: ASYNC110  # it has no event
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: agent.announced)
     agent.skills = [lan_skill(), lan_skill(is_verified=True)]
     agent.scenes = [LanScene("auth", "group-auth-001", (LanMember("agent-002", "leads-sync", "PRIMARY"),))]
     await application.catalog.first(20)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+from tests.support.eventually import eventually_async
 from tests.support.invoking import write_action
 
 
@@ -47,6 +48,4 @@ async def test_a_server_takes_up_the_work_of_a_ledger_that_another_one_makes(tmp
     assert not idle.application.services.executions._tasks
     home.mkdir(exist_ok=True)
     (home / "made").touch()
-    async with asyncio.timeout(5):
-        while not idle.application.services.executions._tasks:  # noqa: ASYNC110  # nobody is told
-            await asyncio.sleep(0.02)
+    await eventually_async(lambda: idle.application.services.executions._tasks)

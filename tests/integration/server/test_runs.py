@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.executions import claim_of
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
@@ -80,9 +81,7 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     (folder / "skill.toml").write_text('kind = "action"\n[executor]\nkind = "human"\n')
     site = await site(settings=ExecutionSettings(longest=100.0))
     waiting = asyncio.create_task(site.execute("acme.approve"))
-    async with asyncio.timeout(5):
-        while not (found := await asyncio.to_thread(site.desk.ledger.waiting)):  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    found = await eventually_async(lambda: asyncio.to_thread(site.desk.ledger.waiting))
     assert found == {ANNA: 1}
     (task,) = (await site.desk.search(ExecutionQuery())).executions
     assert task.timeout == 100.0
@@ -126,9 +125,7 @@ async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(si
     await executor.began()
     held, other = await site.blob("held"), await site.blob("other")
     second = asyncio.create_task(site.code(args={"x": held}))
-    async with asyncio.timeout(5):
-        while await asyncio.to_thread(site.desk.ledger.waiting) != {ANNA: 2}:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: asyncio.to_thread(site.desk.ledger.waiting), lambda found: found == {ANNA: 2})
     swept = await asyncio.to_thread(open_run_blobs(runs).sweep, time.time() + 3600.0)
     release.set()
     assert swept == 1
@@ -144,9 +141,7 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
     first = Site(await serving(ExecutionSettings(concurrency=0), on))
     blob = await first.blob()
     waiting = asyncio.create_task(first.code("code = 1", {"x": blob}, mount_skills=("acme.leads.sync",)))
-    async with asyncio.timeout(5):
-        while not await asyncio.to_thread(first.desk.ledger.waiting):  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: asyncio.to_thread(first.desk.ledger.waiting))
     waiting.cancel()
     await first.application.shutdown()
     looked_at = asyncio.Event()
@@ -172,16 +167,14 @@ async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_
     write_action(tmp_path / "skills", "leads-sync")
     first = Site(await serving(ExecutionSettings(concurrency=0), ServerConfiguration(runs=ON)))
     waiting = asyncio.create_task(first.code())
-    async with asyncio.timeout(5):
-        while not (await first.desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: first.desk.search(ExecutionQuery()), lambda found: found.executions)
     (execution,) = (await first.desk.search(ExecutionQuery())).executions
     waiting.cancel()
     await first.application.shutdown()
     second = Site(await serving(None, ServerConfiguration(runs=RunSettings(execute_skill=True))))
-    async with asyncio.timeout(5):
-        while not (found := await second.desk.look_up(execution.execution_id)).status.is_final:  # noqa: ASYNC110  # same
-            await asyncio.sleep(0.01)
+    found = await eventually_async(
+        lambda: second.desk.look_up(execution.execution_id), lambda found: found.status.is_final
+    )
     assert found.failure.reason == "not_granted"
     assert executor.attempts == []
 
@@ -259,7 +252,5 @@ async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_r
         go_on.set()
         await asyncio.gather(waiting, return_exceptions=True)
     ended = ExecutionQuery(statuses=(ExecutionStatus.FAILED,))
-    async with asyncio.timeout(5):
-        while not (await site.desk.search(ended)).executions:  # noqa: ASYNC110  # it tells nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: site.desk.search(ended), lambda found: found.executions)
     assert len((await site.desk.search(ExecutionQuery())).executions) == 1

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.executions import Office, claim_of
 from tests.support.raw_server import answer
 from tests.support.receiver import Receiver
@@ -75,10 +76,8 @@ async def telling(hall, *urls, policy=None):
         await task
 
 
-async def until(true, seconds=10.0):
-    async with asyncio.timeout(seconds):
-        while not true():  # noqa: ASYNC110  # what is waited for has no event
-            await asyncio.sleep(0.01)
+async def until(true):
+    await eventually_async(true)
 
 
 async def test_a_caller_is_told_once_with_a_signature(hall):

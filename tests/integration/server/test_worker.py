@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import structlog
+from tests.support.eventually import eventually_async
 from tests.support.invoking import failing, write_action
 
 from skillwire.adapters.clock import moment
@@ -49,10 +50,8 @@ def told(log, outcome):
     return {(entry["execution"], entry["skill"]) for entry in log if entry.get("outcome") == outcome}
 
 
-async def until(is_so, seconds=10.0):
-    async with asyncio.timeout(seconds):
-        while not is_so():  # noqa: ASYNC110  # it has no event
-            await asyncio.sleep(0.01)
+async def until(is_so):
+    await eventually_async(is_so)
 
 
 async def begin(caller, executor, *names):
@@ -106,9 +105,7 @@ async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_pat
     caller = await serving()
     executor.script = lambda _: asyncio.sleep(60)
     once, again = await caller.invoke("once"), await caller.invoke("again")
-    async with asyncio.timeout(10):
-        while len(executor.attempts) < 2:  # noqa: ASYNC110  # the executor counts, and wakes nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(lambda: len(executor.attempts) >= 2)
     await caller.application.shutdown()
     executor.script = lambda _: Outcome("done")
     later = await serving()

@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.lan import agent as agent_module
@@ -43,9 +44,7 @@ def offer(skill_id="skill-a", port=8080, host="", **facts):
 
 async def until(condition):
     """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - some of it is told by no event
-            await asyncio.sleep(0.02)
+    await eventually_async(condition)
 
 
 @pytest.fixture

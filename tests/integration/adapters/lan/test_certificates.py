@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -107,8 +108,7 @@ def trust(authority, settings, clock, tmp_path):
 
 async def until(condition):
     """Wait until a condition holds."""
-    while not condition():  # noqa: ASYNC110 - what makes it true runs in a thread, and tells nobody
-        await asyncio.sleep(0.01)
+    await eventually_async(condition)
 
 
 def renewal(trust, settings, clock, **options):

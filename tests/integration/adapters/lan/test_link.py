@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.clock import moment
@@ -71,9 +72,7 @@ def sender():
 
 async def until(condition):
     """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - sockets tell nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(condition)
 
 
 async def test_a_burst_is_read_whole_in_few_wakes(driven):

@@ -7,6 +7,7 @@ import contextlib
 import socket
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.clock import moment
@@ -191,9 +192,7 @@ def excused(registry):
 
 async def until(condition):
     """Wait until a condition holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - a probe that is answered tells nobody
-            await asyncio.sleep(0.01)
+    await eventually_async(condition)
 
 
 @pytest.mark.spec("SDP-health-probe")

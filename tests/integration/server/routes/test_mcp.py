@@ -10,6 +10,7 @@ import sys
 
 import pytest
 import structlog
+from tests.support.eventually import eventually_async
 from tests.support.mcp_host import EXECUTES
 from tests.support.publishing import Asgi, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
@@ -65,8 +66,7 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
             if not asked:
                 asked.append(True)
                 return {"type": "http.request", "body": body, "more_body": False}
-            while not (await desk.search(ExecutionQuery())).executions:  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(0.02)
+            await eventually_async(lambda: desk.search(ExecutionQuery()), lambda found: found.executions)
             return {"type": "http.disconnect"}
 
         async def send(_):
@@ -77,8 +77,9 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
         async with asyncio.timeout(20):
             await application(scope, receive, send)
             (begun,) = (await desk.search(ExecutionQuery())).executions
-            while not (found := await desk.look_up(begun.execution_id)).status.is_final:  # noqa: ASYNC110  # same
-                await asyncio.sleep(0.02)
+            found = await eventually_async(
+                lambda: desk.look_up(begun.execution_id), lambda found: found.status.is_final
+            )
     assert found.failure.reason == "cancelled"
 
 
@@ -100,8 +101,6 @@ async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_pa
     with structlog.testing.capture_logs() as logs:
         async with published(tmp_path, '[mcp]\npin = ["open-notes", "nothing"]\n') as application:
             write_skill(tmp_path / "skills", "another")
-            async with asyncio.timeout(20):
-                while "another" not in application.catalog.current.everything.skills:  # noqa: ASYNC110  # nobody tells
-                    await asyncio.sleep(0.02)
+            await eventually_async(lambda: "another" in application.catalog.current.everything.skills)
     told = [line["skills"] for line in logs if line["event"] == "pinned, but not published"]
     assert told == ["nothing"]

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.publishing import write_skill
 
 from skillwire import limits
@@ -35,8 +36,7 @@ class TestAccess:
         write_skill(folder, "new-notes")
         async with asyncio.timeout(20):
             publication.look_again()
-            while publication.current is before:  # noqa: ASYNC110  # nobody is told of a later revision
-                await asyncio.sleep(0.01)
+            await eventually_async(lambda: publication.current is not before)
         listed = await rpc.call("list_skills")
         assert "acme.new.notes" in {skill["name"] for skill in listed["skills"]}
         assert {name for name in written[1:] if name} == {"skillwire-publication"}

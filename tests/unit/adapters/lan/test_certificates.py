@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
+from tests.support.eventually import eventually_async
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys, is_own, life_of, serial_of
@@ -110,8 +111,7 @@ def trust(authority, settings, clock, tmp_path):
 
 async def until(condition):
     """Wait until a condition holds."""
-    while not condition():  # noqa: ASYNC110 - what makes it true runs in a thread, and tells nobody
-        await asyncio.sleep(0.01)
+    await eventually_async(condition)
 
 
 def renewal(trust, settings, clock, **options):

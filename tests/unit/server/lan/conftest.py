@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 import pytest
+from tests.support.eventually import eventually_async
 from tests.support.fake_lan_agent import FakeLanAgent
 from tests.support.publishing import Asgi, write_skill
 
@@ -53,9 +53,7 @@ class LanSite(Asgi):
 
     async def until(self, accept):
         """Return once ``accept`` says yes; it is asked again whenever the agent was told something."""
-        async with asyncio.timeout(PATIENCE):
-            while not (self.agents and accept(self.agent)):  # noqa: ASYNC110  # a test may look at anything
-                await asyncio.sleep(0.01)
+        await eventually_async(lambda: self.agents and accept(self.agent))
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ async def measure(skill: Path, rounds: int) -> None:
     await application.startup()
     revision = await application.catalog.first(20)
     assert revision is not None
-    runs = application.services.executions.runs  # noqa: SLF001  # what /rpc answers with
+    runs = application.services.executions.runs  # what /rpc answers with
     skills = SkillsRpc(
         SkillIndex(revision.public_view.visible.skills),
         revision.public_view.usable.skills,

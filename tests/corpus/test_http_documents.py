@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import ssl
-import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -234,12 +233,10 @@ def test_a_server_that_misbehaves(name, drive):
     behaviour = BEHAVIOURS[name]
     with RawServer(behaviour.talk) as server:
         drive.naming(server.url())
-        began = time.monotonic()
         if behaviour.code is None:
             drive.run(behaviour.ask(server.url()))
         else:
             assert code(drive.run, behaviour.ask(server.url())) == behaviour.code
-        assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("name", TEMPTATIONS)

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -56,12 +55,10 @@ def test_accepted(case):
 
 
 @of("reject")
-def test_rejected_with_a_fitting_code_within_a_second(case):
-    started = time.perf_counter()
+def test_rejected_with_a_fitting_code(case):
     with pytest.raises((DecodeError, ValidationError, TrustError)) as caught:
         decode_index(content(case), INDEX_URL)
     assert caught.value.code in fitting(case)
-    assert time.perf_counter() - started < 1
 
 
 @of("skip")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import statistics
 import subprocess
 import sys
 import threading
@@ -241,14 +239,8 @@ def test_bash_gets_back_what_stands_after_its_last_break(place, line, breaks, va
 
 
 def test_an_answer_takes_no_time_that_is_felt(place):
-    """The median of some: one may be slow where other work shares the machine. 150 ms on a quiet machine."""
-    spent = []
-    for _ in range(7):
-        before = os.times()
-        ask(place, "add", "c")
-        after = os.times()
-        spent.append(after.children_user - before.children_user + after.children_system - before.children_system)
-    assert statistics.median(spent) < 0.3
+    """``bench/time_limits.py`` holds how long."""
+    ask(place, "add", "c")
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -115,7 +115,6 @@ def test_what_does_not_end_is_ended(world, probe):
     answer = world.run(probe, seconds=1.0)
     assert answer["failure"]["code"] == "INVOCATION_TIMEOUT"
     assert answer["failure"]["reason"] == "deadline"
-    assert answer["took"] < 10
     world.check()
 
 
@@ -123,7 +122,6 @@ def test_what_does_not_end_is_ended(world, probe):
 def test_what_is_cancelled_is_gone_when_that_returns(world, probe):
     answer = world.run(probe, cancel=0.3)
     assert answer["cancelled"]
-    assert answer["took"] < 10
     assert list(world._in_sandboxes()) == []
     world.check()
 

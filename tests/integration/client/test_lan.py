@@ -140,9 +140,7 @@ class TestNobody:
                 return ()
 
         network.agent = Slow()
-        began = time.monotonic()
         assert network.client.lan.providers("user-auth").next() is not None
-        assert time.monotonic() - began < PATIENCE / 2
         assert network.agent.asked == ["start", "whether anybody is there", "given up"]
 
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -213,12 +212,10 @@ async def test_a_run_that_fails_is_a_result(site, executor):
 async def test_a_run_has_no_longer_than_it_was_given(site, executor):
     site = await site()
     executor.script = lambda _: asyncio.sleep(60)
-    began = time.monotonic()
     for run in await asyncio.gather(
         site.execute("acme.leads.sync", timeout_ms=100), site.code(limits=RunLimits(timeout_ms=100))
     ):
         assert (run.status, run.error.type) == ("failed", "timeout")
-    assert time.monotonic() - began < 5
 
 
 async def test_log_and_files_of_a_run_are_told(site, executor):

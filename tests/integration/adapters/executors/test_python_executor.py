@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -129,9 +128,7 @@ async def test_a_log_is_cut_at_a_character(tmp_path, blobs, length):
 
 async def test_what_takes_too_long_has_ended_with_its_log_before_the_deadline(executor, blobs):
     code = "import time\ndef main(args):\n    print('step one')\n    time.sleep(60)"
-    began = time.monotonic()
     outcome = await executor.execute(attempt_of(blobs, code, seconds=2.0))
-    assert time.monotonic() - began < 2.0
     assert (outcome.failure.reason, outcome.log) == ("deadline", "step one\n")
     assert outcome.failure.details["log"] == "step one\n"
 
@@ -152,10 +149,8 @@ async def test_several_run_at_once_apart_and_the_loop_is_not_kept_waiting(execut
     )
     attempts = [attempt_of(blobs, code, {"n": n}) for n in range(6)]
     with blockbuster_ctx("skillwire"):
-        began = time.monotonic()
         outcomes = await asyncio.gather(*map(executor.execute, attempts))
     assert [outcome.output for outcome in outcomes] == [[n, 3] for n in range(6)]
-    assert time.monotonic() - began < 6 * 0.5
 
 
 async def test_a_granted_network_keeps_the_loop_as_free(executor, blobs):
@@ -168,11 +163,9 @@ async def test_a_granted_network_keeps_the_loop_as_free(executor, blobs):
 async def test_cancelling_ends_it_before_it_returns(executor, blobs):
     task = asyncio.create_task(executor.execute(attempt_of(blobs, "import time\ndef main(args):\n    time.sleep(60)")))
     await asyncio.sleep(0.3)
-    began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("after", [0, 0.005, 0.02, 0.04])

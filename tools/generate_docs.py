@@ -36,8 +36,8 @@ from skillwire.folder import rules
 from skillwire.protocols.skill_discovery import setting_keys as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
-from skillwire.server import create_app, openapi
 from skillwire.server import configuration as server_configuration
+from skillwire.server import create_app, openapi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -21,13 +21,13 @@ from skillwire import limits
 from skillwire.protocols.skill_sharing.schemas import json_schema
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import API_KEY_HEADER
-from skillwire.server.routing import Answer
+from skillwire.server.routing import Answer, Route
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skillwire.server.routing import Route
+    from starlette.routing import BaseRoute
 
     Node = dict[str, Any]
 
@@ -89,11 +89,13 @@ def problem(meaning: str, *fields: str, schema: str | tuple[str, ...] = "Problem
     return Answer(meaning, {JSON: found[0] if len(found) == 1 else {"anyOf": found}}, fields)
 
 
-def document(routes: Iterable[Route]) -> Node:
-    """Return the whole document of these rows."""
+def document(routes: Iterable[BaseRoute]) -> Node:
+    """Return the whole document of these rows; others than ours are left out."""
     schemas = _Schemas()
     found: Node = {}
     for route in routes:
+        if not isinstance(route, Route):
+            continue
         path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
         if route.operations:
             found[path] = _path(route, schemas)

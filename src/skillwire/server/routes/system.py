@@ -189,8 +189,7 @@ def system_routes(services: Services) -> Sequence[Route]:
 
 @lru_cache(maxsize=1)
 def _document(application: Starlette) -> CachedResponse:
-    routes = [route for route in application.routes if isinstance(route, Route)]
-    return CachedResponse(msgspec.json.encode(document(routes)), JSON, CachePolicy.BRIEF)
+    return CachedResponse(msgspec.json.encode(document(application.routes)), JSON, CachePolicy.BRIEF)
 
 
 def _describe(broken: InvalidFolder) -> BrokenFolder:

@@ -170,3 +170,50 @@ def test_every_decision_is_numbered_listed_and_says_how_to_reverse_it():
         text = record.read_text()
         for section in ("Context", "Decision", "Consequences", "How to reverse it"):
             assert f"\n## {section}\n" in text, f"{record.name}: {section}"
+
+
+def _ways():
+    """Return each way through the code that the page lists: its title, and the file and the name of each step."""
+    page = (DOCS / "topics" / "architecture.md").read_text().partition("\n## Four ways through the code\n")[2]
+    parts = [part.partition("\n") for part in page.split("\n### ")[1:]]
+    return {
+        title: re.findall(r"^\d+\. `([\w/]+\.py)` `([\w.]+)`: \S", steps, re.MULTILINE) for title, _, steps in parts
+    }
+
+
+def _defined(file):
+    """Return every function, class and annotated name of a module; methods by ``Class.method``."""
+    tree = ast.parse((PROJECT / "src" / "skillwire" / file).read_text())
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    tops = [node for node in tree.body if isinstance(node, kinds)]
+    names = {
+        node.target.id for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    below = [(top.name, node) for top in tops if isinstance(top, ast.ClassDef) for node in top.body]
+    return (
+        names | {top.name for top in tops} | {f"{name}.{node.name}" for name, node in below if isinstance(node, kinds)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "hops", "files"),
+    [
+        ("GET of the index", 10, 10),
+        ("skillwire add", 25, 16),
+        ("REGISTER on the local network", 20, 14),
+        ("POST of an execution", 20, 14),
+    ],
+)
+def test_a_way_through_the_code_is_short_and_each_of_its_steps_exists(title, hops, files):
+    steps = _ways()[title]
+    assert 5 < len(steps) <= hops
+    assert len({file for file, _ in steps}) <= files
+    assert not [(file, name) for file, name in steps if name not in _defined(file)]
+
+
+def test_what_the_page_says_to_change_exists():
+    page = (DOCS / "topics" / "architecture.md").read_text()
+    places = page.partition("\n## Where to change what\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`([\w/]+\.py)` `(\w+)`", places)
+    assert len(named) > 7
+    assert not [(file, name) for file, name in named if name not in _defined(file)]

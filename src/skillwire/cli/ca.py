@@ -14,11 +14,12 @@ import click
 
 from skillwire.adapters.files.atomic import write_atomically
 from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
-from skillwire.adapters.files.keys import certificate_pem, life_of, private_pem, read_trust_file, serial_of
+from skillwire.adapters.files.keys import read_trust_file
 from skillwire.cli.options import CommandGroup, Duration, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
+from skillwire.trust.certificates import certificate_pem, life_of, private_pem, serial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
-from skillwire.adapters.files.keys import LanKeys, agents_of, belongs, read_certificates, read_private_key
+from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
 from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError
+from skillwire.trust.certificates import agents_of, belongs
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
@@ -192,8 +193,7 @@ def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, o
 
 
 def _shown(certificate: bytes) -> _Shown:
-    from skillwire.adapters.files.keys import is_own, life_of, serial_of  # noqa: PLC0415  # not needed at start-up
-    from skillwire.trust.certificates import RequestedNames, names_of  # noqa: PLC0415  # not needed at start-up
+    from skillwire.trust.certificates import RequestedNames, is_own, life_of, names_of, serial_of  # noqa: PLC0415  # not needed at start-up
 
     names = RequestedNames(*(tuple(sorted(one)) for one in names_of(certificate)))
     return _Shown(names, is_own(certificate), life_of(certificate)[1], serial_of(certificate))

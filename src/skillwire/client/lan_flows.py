@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
-from skillwire.adapters.files.lan_trust import trust_digest
+from skillwire.adapters.files.keys import trust_digest
 from skillwire.adapters.files.settings_file import read_discovery_file
 from skillwire.client.lan_thread import LanThread
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError

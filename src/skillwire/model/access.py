@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
@@ -53,8 +52,7 @@ TokenKind = Literal["api_key", "signing_key"]
 TokenState = Literal["good", "ended", "revoked"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A stored token, without its secret.
 
     ``skills`` are the names that it opens, ``*`` for all; ``scopes`` its other rights. Times are seconds since the

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import NotFoundError, UsageError
@@ -93,7 +92,7 @@ class Tokens:
         old, now = self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
-        issued = self._seal(replace(old, token_id=_new_id(), created=now, expires=expires, digest=b""))
+        issued = self._seal(old._replace(token_id=_new_id(), created=now, expires=expires, digest=b""))
         if not self._store.succeed(token_id, issued.token, end=now + overlap):
             raise _ended(token_id)  # it was taken back meanwhile, and so is all that would come of it
         return issued
@@ -163,7 +162,7 @@ class Tokens:
         if token.kind == "signing_key":
             return Issued(token, self._derive(token.token_id))
         secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-        return Issued(replace(token, digest=self._digest(secret)), secret)
+        return Issued(token._replace(digest=self._digest(secret)), secret)
 
     def _digest(self, secret: str) -> bytes:
         return hmac.digest(self._key, b"api key\0" + secret.encode("utf-8", "surrogatepass"), hashlib.sha256)

@@ -21,13 +21,18 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.x509.oid import NameOID, SignatureAlgorithmOID
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of
+from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of, self_signed
 from skillwire.trust.revocations import CertificateHolder, CertificateId, Revocations, certificate_id
 
 if TYPE_CHECKING:
@@ -318,3 +323,63 @@ def _names(leaf: x509.Certificate) -> tuple[frozenset[str], frozenset[str], froz
     skills = frozenset(link.removeprefix(SKILL) for link in links if link.startswith(SKILL))
     addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
     return agents, skills, frozenset(addresses | set(names.get_values_for_type(x509.DNSName)))
+
+
+#: Of the life of a certificate, after which a new one is asked for. Spec: SPEC.md SDP-renewal.
+RENEWED_AFTER: Final = 2 / 3
+
+
+def is_own(certificate: bytes) -> bool:
+    """Whether a certificate is by its own key."""
+    leaf = x509.load_der_x509_certificate(certificate)
+    return leaf.issuer == leaf.subject
+
+
+def is_due(certificate: bytes, now: float, revocations: Revocations | None = None) -> bool:
+    """Whether an agent should renew: two thirds of the certificate's life are over, or its CA was revoked."""
+    begins, ends = life_of(certificate)
+    is_old = now >= begins + (ends - begins) * RENEWED_AFTER
+    return is_old or (revocations is not None and revocations.is_orphan(certificate))
+
+
+def life_of(certificate: bytes) -> tuple[float, float]:
+    """Return when a certificate begins and ends, in seconds since the epoch."""
+    leaf = x509.load_der_x509_certificate(certificate)
+    return leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+
+
+def own_certificate(agent_id: str, key: ec.EllipticCurvePrivateKey, now: float) -> bytes:
+    """Return a self-signed certificate of an agent, DER, for seven days from ``now`` on."""
+    return self_signed(agent_id, key, datetime.fromtimestamp(now, UTC)).certificate
+
+
+def agents_of(certificate: bytes) -> list[str]:
+    """Return the agents that a certificate is for, by name."""
+    return sorted(names_of(certificate)[0])
+
+
+def belongs(certificate: bytes, key: ec.EllipticCurvePrivateKey) -> bool:
+    """Whether a certificate is for a key."""
+    return x509.load_der_x509_certificate(certificate).public_key() == key.public_key()
+
+
+def serial_of(certificate: bytes) -> str:
+    """Return the serial number of a certificate, DER, in hexadecimal."""
+    return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
+
+
+def name_of(certificate: bytes) -> str:
+    """Return the common name in a certificate, DER; empty when it has none."""
+    names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) -> bytes:
+    """Return a private key as PEM, encrypted when there is a passphrase."""
+    cipher = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, cipher)
+
+
+def certificate_pem(certificate: bytes) -> bytes:
+    """Return a certificate, DER, as PEM."""
+    return x509.load_der_x509_certificate(certificate).public_bytes(Encoding.PEM)

@@ -11,12 +11,12 @@ from tests.support.loopback_lan import own_lan
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import LanKeys, serial_of
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.adapters.lan.certificates import RevocationRefresh
 from skillwire.adapters.lan.probes import ask
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.certificates import RequestedNames, serial_of
 from skillwire.wire.exchange import HttpRequest
 
 DAY = 86_400.0

@@ -17,13 +17,12 @@ from tests.support.authorities import World
 from tests.support.certificates import serial
 
 from skillwire import limits
-from skillwire.adapters.files.keys import certificate_pem
 from skillwire.errors import TrustError, ValidationError
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.messages import ChallengeResponse
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificates import Chain, RequestedNames, decode_request, encode_request
+from skillwire.trust.certificates import Chain, RequestedNames, certificate_pem, decode_request, encode_request
 from skillwire.trust.ecdsa import AGENT, new_key, self_signed
 from skillwire.trust.revocations import Revocations, RevokedCertificate, certificate_id
 

@@ -20,17 +20,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import locked, storage_errors, write_atomically
-from skillwire.adapters.files.keys import (
+from skillwire.adapters.files.keys import read_certificates, read_private_key
+from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
+from skillwire.trust.authority import LEAF_DAYS, ROOT_DAYS, CertificateAuthority, new_root
+from skillwire.trust.certificates import (
+    VerifiedCertificate,
     belongs,
     certificate_pem,
     life_of,
     name_of,
     private_pem,
-    read_certificates,
-    read_private_key,
+    read_leaf,
     serial_of,
 )
-from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
+from skillwire.trust.ecdsa import digest_of, new_key
+from skillwire.trust.revocations import CertificateHolder, RevokedCertificate, signed_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +42,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-    from skillwire.trust.authority import CertificateAuthority
-    from skillwire.trust.certificates import RequestedNames, VerifiedCertificate
-    from skillwire.trust.revocations import RevokedCertificate
+    from skillwire.trust.certificates import RequestedNames
 
 
 #: Seconds that a certificate stays in the book after its end, and after its revocation.
@@ -136,8 +138,6 @@ class IssuedBook(NamedTuple):
 
     def taken_back(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
         """Return the entries for a revocation list: of SkillCenter CAs, or the newest of agents and skills."""
-        from skillwire.trust.revocations import CertificateHolder, RevokedCertificate  # noqa: PLC0415 - loads cryptography
-
         found = [
             RevokedCertificate(
                 int(row.serial, 16), row.revoked, CertificateHolder(bytes.fromhex(row.key), frozenset(row.agents))
@@ -209,9 +209,6 @@ def add_center(
         now: seconds since the epoch.
         older: valid certificates of earlier CAs, DER.
     """
-    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
-    from skillwire.trust.ecdsa import digest_of, new_key  # noqa: PLC0415 - same
-
     key = new_key()
     center = CertificateAuthority(key, root.issue_authority(name, key.public_key(), now))
     ends, digest = life_of(center.certificate)[1], digest_of(key.public_key()).hex()
@@ -235,8 +232,6 @@ def publish(folder: Path, center: CertificateAuthority, book: IssuedBook, center
 
 def with_root_list(book: IssuedBook, root: CertificateAuthority, now: float) -> IssuedBook:
     """Return the book with a list of the root, which is good as long as the root: its key is put away meanwhile."""
-    from skillwire.trust.authority import ROOT_DAYS  # noqa: PLC0415 - loads cryptography
-
     number = book.root_number + 1
     signed = root.revocations(book.taken_back(now, authorities=True), now, number=number, days=ROOT_DAYS)
     return book._replace(root_number=number, root_list=signed.decode("ascii"))
@@ -259,8 +254,6 @@ def root_signer(folder: Path, certificate: bytes, file: Path | None) -> Certific
     Raises:
         NotFoundError: ``CA_FOLDER`` when the key is missing. StorageError: ``LAN_KEYS`` when it is another root's.
     """
-    from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
-
     path = folder / "root.key" if file is None else file
     if not path.exists():
         fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
@@ -306,9 +299,6 @@ class AuthorityFolder:
             ConflictError: ``CA_EXISTS``. StorageError: ``STORAGE``. UsageError: ``USAGE`` for a short passphrase.
             ValidationError: ``CERTIFICATE_REQUEST`` for an invalid name.
         """
-        from skillwire.trust.authority import new_root  # noqa: PLC0415 - loads cryptography
-        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - same
-
         secret, root_key = passphrase(), new_key()
         root = new_root(f"{name} Root CA", root_key, now)
         with storage_errors(folder):
@@ -336,9 +326,6 @@ class AuthorityFolder:
             TrustError: ``CA_PASSPHRASE``; ``CERTIFICATE_REFUSED`` for a revoked key or requesting certificate.
             ValidationError: ``CERTIFICATE_REQUEST``.
         """
-        from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415 - only to issue
-        from skillwire.trust.ecdsa import digest_of  # noqa: PLC0415 - same
-
         names, digest = names.check(), digest_of(key).hex()
         self._signer()
         with locked(self._lock):
@@ -428,8 +415,6 @@ class AuthorityFolder:
 
     def revocations(self, now: float) -> bytes:
         """Return the signed lists, PEM; the SkillCenter CA's is signed again each day. Raises as :meth:`renew` does."""
-        from skillwire.trust.revocations import signed_at  # noqa: PLC0415 - loads cryptography
-
         with storage_errors(self.revocations_file):
             found = self.revocations_file.read_bytes()
         if abs(now - signed_at(found)) <= _LIST_KEPT:
@@ -446,8 +431,6 @@ class AuthorityFolder:
         The book decides, not the chain: the key of a revoked SkillCenter CA may be in other hands, and its certificates
         in the book still entitle to new ones. Trust: the certificate is hostile. Raises StorageError (``STORAGE``).
         """
-        from skillwire.trust.certificates import VerifiedCertificate, read_leaf  # noqa: PLC0415 - loads cryptography
-
         leaf = read_leaf(certificate)
         row = None if leaf is None else self.book().row(serial_of(certificate))
         if leaf is None or row is None or row.key != leaf.key.digest.hex():
@@ -488,8 +471,6 @@ class AuthorityFolder:
 
     def _signer(self) -> CertificateAuthority:
         """Return the SkillCenter CA that issues; it may have been renewed since the last time."""
-        from skillwire.trust.authority import CertificateAuthority  # noqa: PLC0415 - loads cryptography
-
         if not self._center_key.exists():
             raise _missing(self._center_key)
         stamps = [(found.st_mtime_ns, found.st_ino) for found in (self._center_key.stat(), self.center_file.stat())]

@@ -9,25 +9,25 @@ Spec: SDP §10; specs §3.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import secrets
 import socket
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import locked, make_folder, state_directory, storage_errors, write_atomically
-from skillwire.errors import SourceLocation, StorageError, TrustError, ValidationError
+from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-    from skillwire.trust.revocations import Revocations
+    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 _SECRET_BYTES: Final = 16
@@ -45,7 +45,7 @@ def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
 
 
 def _certificates_in(path: Path) -> list[bytes]:
-    from cryptography import x509  # noqa: PLC0415 - who is asked for no key needs none
+    from cryptography import x509  # noqa: PLC0415 - loads cryptography
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - same
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
 
@@ -98,7 +98,7 @@ def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | 
     Raises:
         StorageError: ``LAN_KEYS``, ``STORAGE``. TrustError: ``CA_PASSPHRASE`` when the passphrase is wrong.
     """
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - who is asked for no key needs none
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - loads cryptography
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - same
 
     data = _read_secret(path)
@@ -113,22 +113,6 @@ def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | 
         message = "it holds a key of another kind than P-256"
         raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
     return found
-
-
-def private_pem(key: EllipticCurvePrivateKey, passphrase: bytes | None = None) -> bytes:
-    """Return a private key as PEM, encrypted when there is a passphrase."""
-    from cryptography.hazmat.primitives import serialization as s  # noqa: PLC0415 - who is asked for no key needs none
-
-    cipher = s.BestAvailableEncryption(passphrase) if passphrase else s.NoEncryption()
-    return key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, cipher)
-
-
-def certificate_pem(certificate: bytes) -> bytes:
-    """Return a certificate, DER, as PEM."""
-    from cryptography import x509  # noqa: PLC0415 - who is asked for no key needs none
-    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
-
-    return x509.load_der_x509_certificate(certificate).public_bytes(Encoding.PEM)
 
 
 def _read_secret(path: Path) -> bytes:
@@ -178,69 +162,6 @@ def _make(path: Path) -> None:
         temporary.unlink()
 
 
-#: Of the life of a certificate, after which a new one is asked for. Spec: SPEC.md SDP-renewal.
-RENEWED_AFTER: Final = 2 / 3
-
-
-def is_own(certificate: bytes) -> bool:
-    """Whether a certificate is by its own key."""
-    from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
-
-    leaf = x509.load_der_x509_certificate(certificate)
-    return leaf.issuer == leaf.subject
-
-
-def is_due(certificate: bytes, now: float, revocations: Revocations | None = None) -> bool:
-    """Whether an agent should renew: two thirds of the certificate's life are over, or its CA was revoked."""
-    begins, ends = life_of(certificate)
-    is_old = now >= begins + (ends - begins) * RENEWED_AFTER
-    return is_old or (revocations is not None and revocations.is_orphan(certificate))
-
-
-def life_of(certificate: bytes) -> tuple[float, float]:
-    """Return when a certificate begins and ends, in seconds since the epoch."""
-    from cryptography import x509  # noqa: PLC0415 - same
-
-    leaf = x509.load_der_x509_certificate(certificate)
-    return leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
-
-
-def own_certificate(agent_id: str, key: EllipticCurvePrivateKey, now: float) -> bytes:
-    """Return a certificate of an agent by its own key, DER, for seven days from ``now`` on."""
-    from skillwire.trust.ecdsa import self_signed  # noqa: PLC0415 - same
-
-    return self_signed(agent_id, key, datetime.fromtimestamp(now, UTC)).certificate
-
-
-def agents_of(certificate: bytes) -> list[str]:
-    """Return the agents that a certificate is for, by name."""
-    from skillwire.trust.certificates import names_of  # noqa: PLC0415 - same
-
-    return sorted(names_of(certificate)[0])
-
-
-def belongs(certificate: bytes, key: EllipticCurvePrivateKey) -> bool:
-    """Whether a certificate is for a key."""
-    from cryptography import x509  # noqa: PLC0415 - same
-
-    return x509.load_der_x509_certificate(certificate).public_key() == key.public_key()
-
-
-def serial_of(certificate: bytes) -> str:
-    """Return the serial number of a certificate, DER, in hexadecimal."""
-    from cryptography import x509  # noqa: PLC0415 - same
-
-    return f"{x509.load_der_x509_certificate(certificate).serial_number:x}"
-
-
-def name_of(certificate: bytes) -> str:
-    """Return the common name in a certificate, DER; empty when it has none."""
-    from cryptography import x509  # noqa: PLC0415 - same
-
-    names = x509.load_der_x509_certificate(certificate).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    return str(names[0].value) if names else ""
-
-
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
 
 
@@ -276,7 +197,7 @@ class LanKeys:
 
     def key(self) -> EllipticCurvePrivateKey:
         """Return the agent's key, making one if there is none. Raises StorageError (``LAN_KEYS``, ``STORAGE``)."""
-        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - who only reads the name needs no cryptography
+        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - loads cryptography
 
         if not self.key_file.exists():
             with self._alone():
@@ -285,7 +206,9 @@ class LanKeys:
         return read_private_key(self.key_file)
 
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
-        """Keep a key; the certificate of the one before is worth nothing any more, and goes."""
+        """Store a key and remove the certificate of the previous one."""
+        from skillwire.trust.certificates import private_pem  # noqa: PLC0415  # loads cryptography
+
         self.certificate_file.unlink(missing_ok=True)
         self._write(self.key_file, private_pem(key))
 
@@ -295,6 +218,8 @@ class LanKeys:
 
     def keep_certificate(self, certificate: bytes) -> None:
         """Keep a certificate, DER."""
+        from skillwire.trust.certificates import certificate_pem  # noqa: PLC0415  # loads cryptography
+
         self._write(self.certificate_file, certificate_pem(certificate))
 
     def revocations(self) -> bytes:
@@ -342,3 +267,30 @@ def _read(path: Path, most: int) -> bytes:
                 return file.read(most)
         except FileNotFoundError:
             return b""
+
+
+def local_authority_folder(settings: LanSettings) -> Path | None:
+    """Return the folder of the authority that the settings name, if it is on this machine."""
+    name = settings.authority or settings.renew_from
+    return Path(name) if name and "://" not in name else None
+
+
+def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
+    """Return a hexadecimal digest of everything that these settings trust; an unreadable file counts as empty."""
+    digest = hashlib.sha256()
+    names = [*settings.roots, *settings.intermediates, *settings.revocations]
+    if authority := local_authority_folder(settings):
+        names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
+    names.append(str(LanKeys(folder).revocations_file))
+    for name in names:
+        content = b""
+        if "://" not in name:
+            with contextlib.suppress(SkillwireError):
+                content = read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES)
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    digest.update(settings.group_key_file.encode())
+    if settings.group_key_file:
+        with contextlib.suppress(OSError):  # not its content: the digest must reveal nothing of a secret
+            found = Path(settings.group_key_file).stat()
+            digest.update(f"\0{found.st_mtime_ns}\0{found.st_size}".encode())
+    return digest.hexdigest()

@@ -7,31 +7,39 @@ With a group key, which only local policy can choose, no certificates are used. 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from cryptography import x509
+
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import (
     LanKeys,
-    agents_of,
-    belongs,
-    is_due,
-    is_own,
-    life_of,
-    own_certificate,
+    local_authority_folder,
     read_certificates,
     read_group_key,
     read_trust_file,
 )
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.identity import GroupKey
+from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.trust.address import AddressPolicy
+from skillwire.trust.certificates import (
+    Chain,
+    RequestedNames,
+    agents_of,
+    belongs,
+    is_due,
+    is_own,
+    life_of,
+    own_certificate,
+)
+from skillwire.trust.ecdsa import EcdsaIdentity, key_of
+from skillwire.trust.revocations import Revocations, certificate_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +48,6 @@ if TYPE_CHECKING:
 
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.trust.revocations import Revocations
 
 
 class LanTrust(NamedTuple):
@@ -81,10 +88,6 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
         with _naming_setting(settings, "group_key_file"):
             group = GroupKey(read_group_key(Path(settings.group_key_file)))
         return LanTrust(group, group, settings.agent_id or keys.agent_id())
-    from skillwire.protocols.skill_discovery.identity import ChainAuthority  # noqa: PLC0415 - loads cryptography
-    from skillwire.trust.certificates import Chain, RequestedNames  # noqa: PLC0415  # not needed at start-up
-    from skillwire.trust.ecdsa import EcdsaIdentity  # noqa: PLC0415 - same
-    from skillwire.trust.revocations import Revocations  # noqa: PLC0415 - same
 
     now = time.time() if now is None else now
     local = local_authority(settings)
@@ -122,11 +125,6 @@ def revoked_part(
     Raises:
         NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``. TrustError: ``LAN_REVOCATIONS``.
     """
-    from cryptography import x509  # noqa: PLC0415 - loaded when there is a certificate
-
-    from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
-    from skillwire.trust.revocations import Revocations, certificate_id  # noqa: PLC0415  # not needed at start-up
-
     if settings.group_key_file:
         return None
     now = time.time() if now is None else now
@@ -147,37 +145,11 @@ def revoked_part(
 
 def local_authority(settings: LanSettings) -> AuthorityFolder | None:
     """Return the authority in a folder of this machine, or None. Raises NotFoundError (``CA_FOLDER``)."""
-    folder = _local_folder(settings)
+    folder = local_authority_folder(settings)
     if folder is None:
         return None
     with _naming_setting(settings, "authority" if settings.authority else "renew_from"):
         return AuthorityFolder(folder)
-
-
-def _local_folder(settings: LanSettings) -> Path | None:
-    name = settings.authority or settings.renew_from
-    return Path(name) if name and "://" not in name else None
-
-
-def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
-    """Return a hexadecimal digest of everything that these settings trust; an unreadable file counts as empty."""
-    digest = hashlib.sha256()
-    names = [*settings.roots, *settings.intermediates, *settings.revocations]
-    if authority := _local_folder(settings):
-        names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
-    names.append(str(LanKeys(folder).revocations_file))
-    for name in names:
-        content = b""
-        if "://" not in name:
-            with suppress(SkillwireError):
-                content = read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES)
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    digest.update(settings.group_key_file.encode())
-    if settings.group_key_file:
-        with suppress(OSError):  # not its content: of a secret nothing is to be learned from the digest
-            found = Path(settings.group_key_file).stat()
-            digest.update(f"\0{found.st_mtime_ns}\0{found.st_size}".encode())
-    return digest.hexdigest()
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.adapters.files.keys import belongs, is_due, is_own, life_of, own_certificate, read_trust_file, serial_of
+from skillwire.adapters.files.keys import read_trust_file
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
@@ -48,7 +48,16 @@ from skillwire.protocols.skill_discovery.renewal import (
     write_issued,
     write_renewal,
 )
-from skillwire.trust.certificates import RequestedNames, names_of
+from skillwire.trust.certificates import (
+    RequestedNames,
+    belongs,
+    is_due,
+    is_own,
+    life_of,
+    names_of,
+    own_certificate,
+    serial_of,
+)
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.wire.exchange import HttpRequest
 

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.adapters.files.keys import certificate_pem, is_own, private_pem
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.lan import host_and_port
@@ -53,6 +52,7 @@ from skillwire.protocols.skill_discovery.connection_secrets import (
 )
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.trust.certificates import certificate_pem, is_own, private_pem
 from skillwire.trust.ecdsa import EcdsaIdentity
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest

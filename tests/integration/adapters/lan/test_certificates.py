@@ -12,7 +12,7 @@ from tests.support.eventually import eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import LanKeys, serial_of
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import certificates as refreshes
 from skillwire.adapters.lan import certificates as renewals
@@ -21,7 +21,7 @@ from skillwire.adapters.lan.certificates import Renewal, RenewalService, Revocat
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
-from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.certificates import RequestedNames, serial_of
 from skillwire.trust.ecdsa import EcdsaIdentity
 
 DAY = 86_400.0

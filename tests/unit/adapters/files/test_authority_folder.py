@@ -8,9 +8,9 @@ import time
 import pytest
 
 from skillwire.adapters.files.authority import PASSPHRASE, AuthorityFolder
-from skillwire.adapters.files.keys import life_of, name_of, read_private_key, serial_of
+from skillwire.adapters.files.keys import read_private_key
 from skillwire.errors import SkillwireError
-from skillwire.trust.certificates import Chain, RequestedNames
+from skillwire.trust.certificates import Chain, RequestedNames, life_of, name_of, serial_of
 from skillwire.trust.ecdsa import new_key
 from skillwire.trust.revocations import Revocations
 

@@ -13,15 +13,15 @@ import pytest
 from tests.support.authorities import World
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import LanKeys, certificate_pem, is_own, life_of, private_pem
-from skillwire.adapters.files.lan_trust import load_trust, trust_digest
+from skillwire.adapters.files.keys import LanKeys, trust_digest
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey, Standing
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.settings import DiscoverySource
-from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.certificates import RequestedNames, certificate_pem, is_own, life_of, private_pem
 from skillwire.trust.ecdsa import new_key
 
 DAY = 86_400.0

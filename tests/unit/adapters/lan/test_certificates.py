@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.eventually import eventually_async
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import LanKeys, is_own, life_of, serial_of
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan import certificates as refreshes
 from skillwire.adapters.lan import certificates as renewals
@@ -26,7 +26,7 @@ from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.renewal import write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.certificates import RequestedNames, is_own, life_of, serial_of
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key
 
 DAY = 86_400.0

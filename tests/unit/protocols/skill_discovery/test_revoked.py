@@ -8,12 +8,11 @@ from tests.support.certificates import NOW, serial
 from tests.support.datagrams import registration
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
-from skillwire.adapters.files.keys import certificate_pem
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.testing.virtual_clock import EPOCH
-from skillwire.trust.certificates import RequestedNames
+from skillwire.trust.certificates import RequestedNames, certificate_pem
 from skillwire.trust.ecdsa import EcdsaKey, new_key, self_signed
 from skillwire.wire.node import Peer
 

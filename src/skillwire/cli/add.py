@@ -8,6 +8,7 @@ import click
 
 from skillwire.cli.options import (
     confirm,
+    dry_run_option,
     locked_object,
     network_options,
     open_client,
@@ -41,7 +42,7 @@ _ASKED_ABOUT: Final = 24  # as many names help to decide whether all are meant
 @click.option("--all", "take_all", is_flag=True, help="Install every skill of an origin without asking.")
 @click.option("--frozen", is_flag=True, help="Install exactly the content of skills.lock: these names, or all.")
 @click.option("--overwrite", is_flag=True, help="Overwrite existing files.")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Trust unknown origins, and accept every skill of an origin.")
 @scope_option
 @network_options

@@ -143,7 +143,7 @@ def usage_error(error: click.ClickException) -> UsageError:
         fix = f"Check the spelling; a relative path begins at {Path.cwd()}."
     if not fix and context is not None:
         pieces = " ".join(context.command.collect_usage_pieces(context))
-        fix = f"Call it as: {context.command_path} {pieces}; --help says more."
+        fix = f"Call it as: {context.command_path} {pieces}; --help explains it."
     return UsageError("USAGE", message[:1].lower() + message[1:], fix=fix or None)
 
 

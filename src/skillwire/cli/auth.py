@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from skillwire.adapters.files.client_cache import FileResponseCache
 from skillwire.adapters.files.credentials import open_store
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.http.sync import SyncDriver
-from skillwire.cli.options import CommandGroup
+from skillwire.cli.options import CommandGroup, dry_run_option, utc_time
 from skillwire.cli.output import bold, dim, output_options, success, warning
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.model.url import parse_url
@@ -42,7 +41,7 @@ def login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
         "origin": credential.origin,
         "kind": credential.kind,
         "header": credential.header,
-        "expires_at": _moment(credential.expires_at),
+        "expires_at": None if credential.expires_at is None else utc_time(credential.expires_at),
         "renewable": credential.renewable,
         "server": str(parse_url(grant.token_url).origin) if grant else None,
         "scope": grant.scope if grant else None,
@@ -50,15 +49,11 @@ def login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
     }
 
 
-def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def until(credential: Credential) -> str:
     """Return the expiry of a login as text."""
     if credential.renewable:
         return ", renewed automatically"
-    return "" if credential.expires_at is None else f", until {_moment(credential.expires_at)}"
+    return "" if credential.expires_at is None else f", until {utc_time(credential.expires_at)}"
 
 
 @click.group(cls=CommandGroup)
@@ -122,7 +117,7 @@ def login(*, output: Output, origin: str, **options: object) -> None:
 @command.command()
 @click.argument("origin", metavar="[ORIGIN]", required=False)
 @click.option("--all", "everywhere", is_flag=True, help="Log out everywhere.")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: bool) -> None:
     """Log out of an origin: revoke the token if the server supports it, and delete the credential.

@@ -1,9 +1,8 @@
-"""What ``skillwire auth login`` does: asks the origin, asks the user, logs in, stores.
+"""The steps of ``skillwire auth login``: query the origin, ask the user, log in, and store the credential.
 
 A secret comes from a prompt without echo, from standard input or from the environment, never from an argument, which
-other users of the machine can see. What an origin says may send the user anywhere, so each host beside the origin
-itself is named and agreed to before anything is sent there, and none is connected to that the address policy forbids.
-What must be seen to log in (an address, a code) goes to standard error, with ``--json`` and ``--quiet`` too.
+other users of the machine can read. An origin may name any authorization server, so every host other than the origin
+needs the user's confirmation before the first request.
 """
 
 from __future__ import annotations

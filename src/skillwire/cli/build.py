@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from skillwire.cli.options import plural
 from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
@@ -109,7 +110,7 @@ def command(
 def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None:
     """Raise an error when nothing was, or would be, written."""
     details = {"findings": [finding_object(finding) for finding in report.findings]}
-    number = f"{report.errors} {'error' if report.errors == 1 else 'errors'}"
+    number = plural(report.errors, "error")
     if report.errors and not skip_broken:
         raise ValidationError("SKILLS_BROKEN", f"{number}; nothing was written", details=details)
     if report.public or allow_empty:
@@ -138,7 +139,7 @@ def _bridged(
 
 
 def _print_result(output: Output, site: str, report: BuildReport) -> None:
-    number = "1 skill" if report.public == 1 else f"{report.public} skills"
+    number = plural(report.public, "skill")
     kept_back = report.skills - report.public
     left_out = f"; {kept_back} not published: not public" if kept_back else ""
     read = f"{report.loaded} read, {report.unchanged} unchanged"

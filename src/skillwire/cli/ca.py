@@ -15,7 +15,7 @@ import click
 from skillwire.adapters.files.atomic import write_atomically
 from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
 from skillwire.adapters.files.keys import read_trust_file
-from skillwire.cli.options import CommandGroup, Duration, in_words
+from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
@@ -33,7 +33,6 @@ _DAY: Final = 86_400.0
 #: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
 _SHORTEST: Final = 3600.0
 _FOLDER: Final = click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 _ROOT_KEY: Final = click.option(
     "--root-key",
     metavar="FILE",
@@ -56,7 +55,7 @@ def command() -> None:
 @command.command()
 @_FOLDER
 @click.option("--name", metavar="NAME", default="skillwire", show_default=True, help="Name of the authority's owner.")
-@_DRY_RUN
+@dry_run_option
 @output_options
 def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     """Create a root and a SkillCenter CA in FOLDER.
@@ -110,7 +109,7 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for agent.pem, and for agent.key when the key is generated here.",
 )
-@_DRY_RUN
+@dry_run_option
 @output_options
 def issue(
     *,
@@ -163,7 +162,7 @@ def issue(
         "agents": list(names.agents),
         "skills": list(names.skills),
         "hosts": list(names.hosts),
-        "expires_at": _moment(ends),
+        "expires_at": utc_time(ends),
         "certificate": str(target / "agent.pem"),
         "key": None if asked else str(target / "agent.key"),
     }
@@ -177,7 +176,7 @@ def issue(
 @command.command()
 @_FOLDER
 @_ROOT_KEY
-@_DRY_RUN
+@dry_run_option
 @output_options
 def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool) -> None:
     """Create another SkillCenter CA under the same root, which issues from now on.
@@ -205,7 +204,7 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
 @_FOLDER
 @click.argument("which", metavar="WHICH")
 @_ROOT_KEY
-@_DRY_RUN
+@dry_run_option
 @output_options
 def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, dry_run: bool) -> None:
     """Revoke certificates: WHICH is a serial number, or an agent or skill, which means all of its certificates.
@@ -279,7 +278,7 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
         raise UsageError("USAGE", message, fix="Pass --days 1h or more; to end a certificate sooner, revoke it.")
     if wanted > left:
         fix = f"Give at most --days {max(int(left // _DAY), 0)}d, or create the next SkillCenter CA: skillwire ca renew"
-        raise UsageError("USAGE", f"it would outlive its SkillCenter CA, which expires at {_moment(ends)}", fix=fix)
+        raise UsageError("USAGE", f"it would outlive its SkillCenter CA, which expires at {utc_time(ends)}", fix=fix)
     return wanted
 
 
@@ -314,12 +313,8 @@ def _object(row: IssuedRow, revoked: float | None) -> IssuedCertificate:
         "skills": list(row.skills),
         "hosts": list(row.hosts),
         "state": "good" if is_good else "ended" if revoked is None else "revoked",
-        "issued_at": _moment(row.issued),
-        "expires_at": _moment(row.ends),
-        "revoked_at": None if revoked is None else _moment(revoked),
+        "issued_at": utc_time(row.issued),
+        "expires_at": utc_time(row.ends),
+        "revoked_at": None if revoked is None else utc_time(revoked),
         "renews": row.renews or None,
     }
-
-
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -298,7 +298,7 @@ def _split(line: str) -> list[str]:
 
 
 def _length_before_break(line: str, incomplete: str) -> int:
-    """Return how much of the last word bash keeps as it stands: up to its last break, unless it is quoted."""
+    """Return the length of the last word that bash keeps: up to its last break, unless it is quoted."""
     if not line.endswith(incomplete) or line.removesuffix(incomplete).endswith(("'", '"')):
         return 0
     breaks = set(os.environ.get("_SKILLWIRE_BREAKS", "")) & set(":=")

@@ -138,7 +138,7 @@ def conclude(
     except PendingError as error:
         name = name_of(execution)
         error.fix = (
-            f"skillwire executions result {name} goes on waiting, skillwire executions cancel {name} ends it."
+            f"Wait with skillwire executions result {name}, or cancel with skillwire executions cancel {name}."
             if name
             else None
         )

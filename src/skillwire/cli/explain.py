@@ -77,7 +77,9 @@ def explanations() -> dict[str, Explanation]:
     generated = json.loads(_GENERATED.read_bytes())
     sections, examples = generated["sections"], generated["examples"]
     errors = {
-        code: Explanation(code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}"))
+        code: Explanation(
+            code, "error", sections.get(code, ""), *row, documentation_link(f"{DOCS_PAGE}#{code.lower()}")
+        )
         for code, row in CODES.items()
     }
     rules = {

@@ -6,7 +6,6 @@ A grant is for one artifact with the permissions that it requests. ``add`` print
 from __future__ import annotations
 
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.cli.options import GroupWithDefaultList, confirm, login_name
+from skillwire.cli.options import GroupWithDefaultList, can_ask, confirm, dry_run_option, login_name, plural, utc_time
 from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
 from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.executions.grants import granted_action, needs_grant
@@ -83,7 +82,7 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
     if dry_run:
         _print_add_document(output, requests, (), dry_run=True)
         return
-    if pending and not yes and not _can_ask(output):
+    if pending and not yes and not can_ask(output):
         raise _refusal(pending, "there is no terminal to ask on")
     agreed = [request for request in pending if yes or _agrees(request)]
     _keep(agreed)
@@ -141,10 +140,6 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
         yield _Request(prepared, action, changes, grants is not None and grants.allows(skill))
 
 
-def _can_ask(output: Output) -> bool:
-    return not (output.as_json or output.quiet) and sys.stdin.isatty() and sys.stderr.isatty()
-
-
 def _agrees(request: _Request) -> bool:
     return confirm(f"Allow {request.name} to run here with these permissions?")
 
@@ -199,9 +194,8 @@ def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
         if names:
             marked = [_mark_new(name, is_new=name in new, is_last=name == names[-1]) for name in names]
             yield label, [part for parts in marked for part in parts]
-    number = len(skill.files)
     size = sum(file.size for file in skill.files)
-    yield "files", [f"{number} {'file' if number == 1 else 'files'}, {size:,} bytes"]
+    yield "files", [f"{plural(len(skill.files), 'file')}, {size:,} bytes"]
 
 
 def _call(action: Action) -> tuple[str, list[Part]]:
@@ -301,7 +295,7 @@ def list_(*, output: Output) -> None:
             bold(grant.skill),
             grant.version,
             grant.digest[:SHORT],
-            dim(f"{grant.by}, {_moment(grant.at)[:10]}")._replace(is_nowrap=True),
+            dim(f"{grant.by}, {utc_time(grant.at)[:10]}")._replace(is_nowrap=True),
             _permissions_text(grant),
         ]
         for grant in grants
@@ -312,7 +306,7 @@ def list_(*, output: Output) -> None:
 
 @command.command()
 @click.argument("which", metavar="NAME|DIGEST...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
     """Revoke every grant of a skill, or of one digest; no further execution starts."""
@@ -347,13 +341,9 @@ def _grant_object(grant: Grant, *, is_revoked: bool) -> GrantObject:
         "network": list(grant.permissions.network),
         "secrets": list(grant.permissions.secrets),
         "by": grant.by,
-        "at": _moment(grant.at),
+        "at": utc_time(grant.at),
         "revoked": is_revoked,
     }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _permissions_text(grant: Grant) -> str:

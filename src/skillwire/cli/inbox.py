@@ -6,13 +6,12 @@ name. On a terminal ``complete`` asks for each field; scripts pass arguments or 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from skillwire.adapters.clock import moment
-from skillwire.cli.options import GroupWithDefaultList, login_name
+from skillwire.cli.options import GroupWithDefaultList, can_ask, login_name
 from skillwire.cli.output import bold, output_options, success
 from skillwire.errors import NotFoundError, UsageError
 
@@ -117,7 +116,7 @@ def complete(
         check_task_output(task, value)
         if not dry_run:
             task = inbox.take(task)
-    elif not _can_ask(output):
+    elif not can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
         value = _ask_while_claimed(inbox, task, lambda held: ask(output, inbox, held), keep=not dry_run)
@@ -153,10 +152,6 @@ def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution],
         if not (is_done or was_held):
             inbox.release(held)
     return value
-
-
-def _can_ask(output: Output) -> bool:
-    return not (output.as_json or output.quiet) and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _open(person: str | None) -> Inbox:

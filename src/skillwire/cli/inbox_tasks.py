@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
 from skillwire import limits
-from skillwire.cli.options import confirm, in_words, shortened
+from skillwire.cli.options import confirm, in_words, shortened, utc_time
 from skillwire.cli.output import bold, dim, failure, folded, success, warning
 from skillwire.errors import UsageError, ValidationError
 from skillwire.executions.task_form import WrongAnswerError, form_of, read_answer, read_form, text_of
@@ -62,9 +61,9 @@ def print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
     rows: list[tuple[str, list[Part]]] = [
         ("id", [task.execution_id]),
         ("skill", [f"{task.skill} {task.version}"]),
-        ("asked", [f"{_moment(task.created)}, by {task.caller_id}(unverified name)"]),
+        ("asked", [f"{utc_time(task.created)}, by {task.caller_id}(unverified name)"]),
         ("state", [_state(inbox, task)]),
-        ("due", [_moment(task.deadline), ", ", _due(task, now)]),
+        ("due", [utc_time(task.deadline), ", ", _due(task, now)]),
     ]
     if task.priority != "normal":
         rows.append(("priority", [warning(task.priority.value)]))
@@ -129,8 +128,8 @@ def task_object(inbox: Inbox, task: Execution) -> TaskObject:
         "mine": inbox.has(task),
         "priority": task.priority.value,
         "caller": task.caller_id,
-        "created_at": _moment(task.created),
-        "due_at": _moment(task.deadline),
+        "created_at": utc_time(task.created),
+        "due_at": utc_time(task.deadline),
     }
 
 
@@ -184,10 +183,6 @@ def _due(task: Execution, now: float) -> Part:
 
 def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _EXIT_DECLINED: Final = 1

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.options import confirm, locked_object, open_client, open_progress, scope_option
+from skillwire.cli.options import (
+    confirm,
+    dry_run_option,
+    locked_object,
+    open_client,
+    open_progress,
+    plural,
+    scope_option,
+)
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, TrustError
 
@@ -44,7 +52,7 @@ def list_command(*, output: Output, for_user: bool) -> None:
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--overwrite", is_flag=True, help="Remove a skill even if its files were changed.")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @scope_option
 @output_options
 def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run: bool, for_user: bool) -> None:
@@ -99,14 +107,14 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
             output.line(
                 success("ok "),
                 bold(locked.name),
-                dim("  1 file" if len(locked.files) == 1 else f"  {len(locked.files)} files"),
+                dim(f"  {plural(len(locked.files), 'file')}"),
             )
     for row in deviations:
         output.line(failure(f"{row.problem} "), bold(row.name), f"  {row.path}")
     if deviations:
         details = {"deviations": [row._asdict() for row in deviations]}
-        files = "1 file" if len(deviations) == 1 else f"{len(deviations)} files"
-        skills_of = "1 skill" if len(broken) == 1 else f"{len(broken)} skills"
+        files = plural(len(deviations), "file")
+        skills_of = plural(len(broken), "skill")
         message = f"{files} of {skills_of}: they do not match the lock"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:

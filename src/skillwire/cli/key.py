@@ -1,7 +1,7 @@
-"""``skillwire key``: the key of this machine's agent, and the certificate that says whose it is.
+"""``skillwire key``: the key of this machine's agent and its certificate.
 
-The key never leaves the state directory: an authority is sent a request, which is printed here, and what it issues is
-installed here.
+The key never leaves the state directory: ``new`` prints a request for an authority, and ``install`` installs the
+certificate that it issues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import click
 from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
 from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
-from skillwire.cli.options import CommandGroup, in_words
+from skillwire.cli.options import CommandGroup, dry_run_option, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError
 from skillwire.trust.certificates import agents_of, belongs
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust.certificates import RequestedNames
 
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
 _TAKEN_BACK: Final = {
     "certificate": "revoked: other agents reject it and its key",
     "authority": "its SkillCenter CA was revoked: other agents reject it until it is issued again",
@@ -36,7 +35,7 @@ _TAKEN_BACK: Final = {
 
 
 class _Shown(NamedTuple):
-    """What is said of a certificate."""
+    """The description of a certificate."""
 
     names: Any
     is_own: bool
@@ -58,7 +57,7 @@ def command() -> None:
 @click.option("--skill", "skills", metavar="ID", multiple=True, help="Skill to certify besides the agent; repeatable.")
 @click.option("--host", "hosts", metavar="HOST", multiple=True, help="Address or host name to announce; repeatable.")
 @click.option("--replace", is_flag=True, help="Generate a new key; this invalidates the certificates of the old one.")
-@_DRY_RUN
+@dry_run_option
 @output_options
 def new(
     *, output: Output, agent: str | None, skills: tuple[str, ...], hosts: tuple[str, ...], replace: bool, dry_run: bool
@@ -123,7 +122,7 @@ def show(*, output: Output) -> None:
 @command.command()
 @click.argument("source", metavar="FOLDER", type=click.Path(exists=True, path_type=Path))
 @click.option("--replace", is_flag=True, help="Replace this agent's key; this invalidates its certificates.")
-@_DRY_RUN
+@dry_run_option
 @output_options
 def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> None:
     """Install the certificate that skillwire ca issue wrote to FOLDER: agent.pem, and agent.key if present.
@@ -171,10 +170,8 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.taken_back is not None:
         output.note(failure(_TAKEN_BACK[shown.taken_back]))
     if not dry_run:
-        taken = (
-            f"a server that runs with this key, or whose own was taken back, takes it within {INSTALLED:.0f} seconds"
-        )
-        output.note(f"{taken}; start one anew that runs with another")
+        taken = f"a server with this key, or with a revoked one, loads it within {INSTALLED:.0f} seconds"
+        output.note(f"{taken}; restart servers with another key")
 
 
 def _settings() -> LanSettings:

@@ -223,12 +223,12 @@ class Block(NamedTuple):
 
 
 def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
-    """Return everything that is known, in lines of ``columns`` at the most.
+    """Return the state of the network as lines of at most ``columns`` columns.
 
     Args:
         snapshot: the network.
         columns: of the terminal.
-        is_complete: whether answers were waited for, so that nothing being there means something.
+        is_complete: whether responses were collected, so that an empty result is meaningful.
     """
     head = _head(snapshot, columns, is_complete=is_complete)
     blocks = [line for block in _blocks(snapshot, columns) for line in block.lines()]
@@ -272,7 +272,7 @@ def table(snapshot: LanSnapshot) -> list[Line]:
 
 
 def scene_lines(snapshot: LanSnapshot) -> list[Line]:
-    """Return a line for each scene, as wide as it is."""
+    """Return a line for each scene, unwrapped."""
     return _scenes(snapshot.scenes, None)
 
 
@@ -285,7 +285,7 @@ def counted(snapshot: LanSnapshot) -> str:
 
 
 def change_text(change: LanChange, columns: int) -> Line:
-    """Return what has happened, in a line; one that is too narrow does without whose skill it is."""
+    """Return a change as a line; a narrow one omits the agent."""
     at = dim(time.strftime("%H:%M:%S", time.localtime(change.at)))
     if change.skill is not None:
         word = _WORDS.get(change.reason) or _WORDS.get(change.kind, change.kind)
@@ -347,7 +347,7 @@ def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
 
 
 def _titles(name: int, columns: int) -> Line:
-    """Return what stands above the columns of :func:`_row`."""
+    """Return the titles of the columns of :func:`_row`."""
     trust = f"{'trust':<12}" if columns >= _WIDE else ""
     able = "         can do" if columns >= _WIDE else ""
     width = name if columns >= _WIDE else _narrow_name(name, columns)

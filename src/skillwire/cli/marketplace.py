@@ -20,7 +20,7 @@ from skillwire.bridges.marketplace.documents import (
     is_untouched,
 )
 from skillwire.bridges.marketplace.gather import fetch_skills, gather, marketplace_url
-from skillwire.cli.options import CommandGroup
+from skillwire.cli.options import CommandGroup, plural
 from skillwire.cli.output import bold, dim, error_object, finding_object, output_options, success
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, SourceLocation, UsageError, ValidationError
 from skillwire.folder.files import find_folder_names
@@ -222,7 +222,7 @@ def export_command(
             "dry_run": dry_run,
         }
     )
-    number = "1 skill" if len(names) == 1 else f"{len(names)} skills"
+    number = plural(len(names), "skill")
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:
         output.line(success("wrote "), bold(str(path)), f": {number}{kept}")

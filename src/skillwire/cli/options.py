@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -47,6 +48,26 @@ def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-g", "--global", "for_user", is_flag=True, help="Use your own skills instead of the project's."
     )(command)
+
+
+def dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--dry-run``."""
+    return click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")(command)
+
+
+def can_ask(output: Output) -> bool:
+    """Whether the command may ask questions: there is a terminal, and the user has not forbidden it."""
+    return not (output.as_json or output.quiet) and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def plural(number: int, word: str) -> str:
+    """Return a count with its word, such as ``1 skill`` and ``2,000 skills``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def utc_time(seconds: float) -> str:
+    """Return a point in time as RFC 3339 in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def open_client(

@@ -416,7 +416,7 @@ def _between(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]
 
 
 def column_widths(rows: Sequence[Sequence[Styled]]) -> list[int]:
-    """Return the width of each column but the last one, which is as long as it is."""
+    """Return the widths of all columns except the last."""
     return [max(_width(row[column].text) for row in rows) for column in range(len(rows[0]) - 1)]
 
 
@@ -428,5 +428,5 @@ def is_too_narrow(rows: Sequence[Sequence[Styled]], widths: Sequence[int], colum
 
 
 def padding(cell: Styled, width: int) -> str:
-    """Return what stands between ``cell`` in a column of ``width`` and the next column."""
+    """Return the spaces between ``cell`` in a column of ``width`` and the next column."""
     return " " * (width - _width(cell.text) + _STEP)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.cli.lan_options import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.options import plural
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _announce(
         hint = "requires a token; create one with skillwire token create"
     else:
         hint = "no skills yet; create one with skillwire init"
-    number = "1 skill" if every == 1 else f"{every} skills"
+    number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
     if is_open:

@@ -282,7 +282,7 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
     output.line()
     parameters = _parameters(manifest, source)
     if parameters is None:
-        output.line(bold("inputs"), "  it does not say")
+        output.line(bold("inputs"), "  unknown")
         return
     output.line(bold("inputs"), "" if parameters else "  none")
     output.table(

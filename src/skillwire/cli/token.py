@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, in_words
+from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import NotFoundError
 from skillwire.model.access import EVERY_SKILL, Token
@@ -53,7 +52,7 @@ def command() -> None:
     "--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d or 12h; unlimited by default."
 )
 @click.option("--signing", is_flag=True, help="Create a key for signing requests instead of an API key.")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def create(
     *,
@@ -101,7 +100,7 @@ def list_(*, output: Output) -> None:
 
 @command.command()
 @click.argument("token_id", metavar="ID")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     """Take a token back, at once and for good."""
@@ -121,7 +120,7 @@ def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     show_default=True,
     help="How long the old token remains valid.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> None:
     """Make a token's successor with the same rights, and print its secret; the old one ends a while later."""
@@ -184,14 +183,10 @@ def _object(token: Token, now: float) -> TokenObject:
         "state": token.state_at(now),
         "skills": sorted(token.skills),
         "scopes": sorted(token.scopes),
-        "created_at": _moment(token.created) or "",
-        "expires_at": _moment(token.expires),
-        "revoked_at": _moment(token.revoked),
+        "created_at": utc_time(token.created),
+        "expires_at": None if token.expires is None else utc_time(token.expires),
+        "revoked_at": None if token.revoked is None else utc_time(token.revoked),
     }
-
-
-def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _state(token: Token, now: float) -> Styled:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillwire.cli.options import GroupWithDefaultList, open_client
+from skillwire.cli.options import GroupWithDefaultList, dry_run_option, open_client
 from skillwire.cli.output import bold, dim, output_options, success
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def list_(*, output: Output) -> None:
 
 @command.command()
 @click.argument("origins", metavar="ORIGIN...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @output_options
 def revoke(*, output: Output, origins: tuple[str, ...], dry_run: bool) -> None:
     """Withdraw the consent to each ORIGIN.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillwire.cli.add import carry_out, print_plan
-from skillwire.cli.options import network_options, open_client, open_progress, scope_option
+from skillwire.cli.options import dry_run_option, network_options, open_client, open_progress, scope_option
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _detail(row: UpdateComparison) -> str:
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--overwrite", is_flag=True, help="Overwrite locally changed files.")
-@click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+@dry_run_option
 @click.option("-y", "--yes", is_flag=True, help="Trust unknown origins without asking.")
 @scope_option
 @network_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.cli.options import network_options, open_client, shortened
+from skillwire.cli.options import network_options, open_client, plural, shortened
 from skillwire.cli.output import bold, dim, failure, output_options, success
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.limits import INDEX_BYTES
@@ -29,7 +29,7 @@ _SHOWN: Final = 300  # columns of a value
     "--type",
     "kind",
     type=click.Choice(["descriptor", "index", "request", "response"]),
-    help="What the documents are; by default each tells by its fields.",
+    help="Type of the documents; by default detected from their fields.",
 )
 @network_options
 @output_options
@@ -75,7 +75,7 @@ def _print(output: Output, source: str, judgement: DocumentReport) -> None:
     if not judgement.faults:
         output.line(bold(source), "  ", success(f"valid {what}"))
         return
-    number = "1 error" if len(judgement.faults) == 1 else f"{len(judgement.faults)} errors"
+    number = plural(len(judgement.faults), "error")
     output.line(bold(source), "  ", failure(f"{what} with {number}"))
     for fault in judgement.faults:
         _print_fault(output, fault)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillwire.adapters.files.credentials import credential_place
-from skillwire.cli.options import network_options, open_client, ref_object, refresh_option, scope_option
+from skillwire.cli.options import network_options, open_client, plural, ref_object, refresh_option, scope_option
 from skillwire.cli.output import bold, dim, error_object, failure, output_options, success, warning
 from skillwire.model.url import parse_url
 from skillwire.resolver.sources import SKILLS_RPC
@@ -121,7 +121,7 @@ def _outcome(attempt: Attempt) -> Part:
         return failure(f"{attempt.error.message} [{attempt.error.code}]")
     if attempt.answered_by is None:
         return dim("no index there")
-    skills = "1 skill" if attempt.entries == 1 else f"{attempt.entries} skills"
+    skills = plural(attempt.entries, "skill")
     what = "endpoint of the Skills Protocol" if attempt.generation == SKILLS_RPC else f"index {attempt.generation}"
     return success(f"{what}, {skills}")
 

@@ -206,7 +206,7 @@ def test_without_waiting_the_id_is_printed_and_all_else_follows_from_it(call):
     assert (rows["id"], rows["skill"]) == (name, "acme/slow")
     code, _, errors = call("executions", "result", name, "--no-wait")
     assert code == 9
-    assert f"skillwire executions result {name} goes on waiting" in errors
+    assert f"Wait with skillwire executions result {name}" in errors
     assert call("executions", "cancel", name)[:2] == (0, f"cancelled {name}\n")
     code, _, errors = call("executions", "cancel", name)
     assert code == 0

@@ -90,7 +90,7 @@ def test_a_suggestion_is_no_command_and_leads_to_one():
     ("arguments", "message", "fix"),
     [
         (["add", "--frozne"], "there is no option --frozne", "Did you mean --frozen?"),
-        (["show"], "missing argument 'REF'", "Call it as: skillwire show [OPTIONS] REF; --help says more."),
+        (["show"], "missing argument 'REF'", "Call it as: skillwire show [OPTIONS] REF; --help explains it."),
         (["check", "nosuch"], "path 'nosuch' does not exist", "Check the spelling; a relative path begins at "),
         (["find", "--limit", "x"], "invalid value for '-n' / '--limit': ", "Call it as: skillwire find [OPTIONS]"),
         (["config", "shwo"], "there is no command 'shwo'", "Did you mean skillwire config show?"),

@@ -102,7 +102,7 @@ def test_who_says_no_grants_nothing_and_who_says_yes_to_one_grants_that(told, sk
         asked.append(question)
         return "first" in question
 
-    monkeypatch.setattr("skillwire.cli.grant._can_ask", lambda _: True)
+    monkeypatch.setattr("skillwire.cli.grant.can_ask", lambda _: True)
     monkeypatch.setattr("skillwire.cli.grant.confirm", answer)
     for name in ("first", "second"):
         write_python(skills, name)

@@ -49,7 +49,7 @@ def typing(monkeypatch):
             asked.append(text)
             return next(answers) or default
 
-        monkeypatch.setattr("skillwire.cli.inbox._can_ask", lambda _: True)
+        monkeypatch.setattr("skillwire.cli.inbox.can_ask", lambda _: True)
         monkeypatch.setattr("skillwire.cli.inbox.click.prompt", prompt)
         monkeypatch.setattr("skillwire.cli.inbox_tasks.confirm", lambda _: agrees)
         return asked

@@ -73,15 +73,18 @@ if TYPE_CHECKING:
     from skillwire.server.lan.service import LanService
     from skillwire.server.routing import Route
 
-#: The protocols that skills are published over. Their rows are tried in this order.
-PROTOCOLS: Final[tuple[Protocol, ...]] = (
+#: The protocols that skills are published over, in the order in which their rows are tried. One of your own is served,
+#: described, and part of static sites as soon as it has a row::
+#:
+#:     PROTOCOLS.append(ToyProtocol())
+PROTOCOLS: Final[list[Protocol]] = [
     SkillSharing(),
     SkillsRpcProtocol(),
     Mcp(),
     SkillDiscovery(),
     Interop(),
     AgentSkills(),
-)
+]
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -91,6 +94,7 @@ def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -
         for route in _tagged(protocol.name, protocol.routes(services)):
             route.error_table = protocol.error_table
             routes.append(route)
+    routes.sort(key=lambda route: route.path.endswith("{rest:path}"))  # what takes every path comes behind the others
     services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
     executions = ExecutionRoutes(services)
     return [

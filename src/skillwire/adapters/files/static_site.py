@@ -38,12 +38,11 @@ from skillwire.protocols.agent_skills.messages import (
     WELL_KNOWN_OLD,
 )
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN as WELL_KNOWN_PREFIX
-from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, artifact_name, encode_indexes
+from skillwire.protocols.agent_skills.server import CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
-from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from skillwire.adapters.files.site_folder import SiteChanges
     from skillwire.model.skill import Finding, Skill
@@ -150,7 +149,7 @@ class SiteOptions:
         allow_empty: write the site even without a public skill.
         use_record: skip folders that have not changed since the last build.
         dry_run: load everything, write nothing.
-        more: returns further files that list the skills, by their paths in the site.
+        listings: returns the files that list the skills of a catalog, by their paths in the site.
     """
 
     roots: tuple[str, ...]
@@ -163,7 +162,7 @@ class SiteOptions:
     allow_empty: bool = False
     use_record: bool = True
     dry_run: bool = False
-    more: Callable[[Collection[Skill]], Mapping[str, bytes]] = lambda _: {}
+    listings: Callable[[Catalog], Mapping[str, bytes]] = lambda _: {}
 
 
 class BuildReport(NamedTuple):
@@ -265,29 +264,13 @@ class SiteBuild:
     def _complete(self, folder: SiteFolder, skills: Iterable[Skill]) -> frozenset[str]:
         """Stage what depends on more than one skill; return the lines of the manifest."""
         catalog = Catalog.of(skills).usable_by(ANONYMOUS)
-        site = Site(catalog, self._options.base_url)
-        stage = SiteWriter(str(folder.stage), self._options.base_url)
         base_url = self._options.base_url
+        stage = SiteWriter(str(folder.stage), base_url)
         lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
-        listings = {
-            path: found for path in site.listing_paths() if isinstance(found := site.lookup(path), IndexResponse)
-        }
-        for path, content in zip(listings, encode_indexes(listings.values()), strict=True):
-            stage.write(path, content)
-            lines.add(file_line(path[1:]))
-        others = {**host_files(self._options.hosts), **self._options.more(catalog.skills.values())}
-        if base_url:  # Skill Sharing documents contain full URLs
-            others[SHARING_INDEX[1:]] = _sharing_index(catalog, self._options)
-        for path, content in others.items():
+        for path, content in {**host_files(self._options.hosts), **self._options.listings(catalog)}.items():
             stage.write(f"/{path}", content)
             lines.add(file_line(path))
         return frozenset(lines)
-
-
-def _sharing_index(catalog: Catalog, options: SiteOptions) -> bytes:
-    from skillwire.protocols.skill_sharing.server import Sharing  # noqa: PLC0415  # only with a base URL
-
-    return Sharing(catalog.skills, options.publisher, options.base_url).index()
 
 
 class _Listed:

@@ -114,22 +114,20 @@ async def run(order, blobs, run_blobs, given):
     attachments = Attachments((str(given),), (("tests.hostile", str(attempt.skill.artifact.digest)),))
     execution = replace(attempt.execution, attachments=attachments)
     attempt = attempt._replace(execution=execution, mounts={"tests.hostile": attempt.skill})
-    began = time.monotonic()
     try:
         task = asyncio.ensure_future(executor.execute(attempt))
         if "cancel" in order:
             asyncio.get_running_loop().call_later(order["cancel"], task.cancel)
         outcome = await task
     except asyncio.CancelledError:
-        return {"cancelled": True, "took": time.monotonic() - began}
+        return {"cancelled": True}
     except SkillwireError as error:
         return {"error": str(error)}
     failure = (
         None if outcome.failure is None else {**outcome.failure._asdict(), "details": dict(outcome.failure.details)}
     )
-    took = time.monotonic() - began
     left = {one.name: run_blobs.path(Digest(one.digest)).read_text("latin-1") for one in outcome.blobs}
-    return {"output": outcome.output, "failure": failure, "log": "".join(logs), "took": took, "left": left}
+    return {"output": outcome.output, "failure": failure, "log": "".join(logs), "left": left}
 
 
 def resolver(answers):

@@ -10,9 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skillwire.client.api import AsyncClient, AsyncRemoteSkill
-    from skillwire.client.call_values import PreparedCall
-    from skillwire.client.sync import Client, RemoteSkill
+    from skillwire.client.api import AsyncClient
+    from skillwire.client.calls import PreparedCall
+    from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
+    from skillwire.client.sync import Client
     from skillwire.errors import (
         ConflictError,
         DecodeError,
@@ -41,9 +42,10 @@ if TYPE_CHECKING:
 
 #: Module → the public names that it defines.
 _HOMES = {
-    "client.api": "AsyncClient AsyncRemoteSkill",
-    "client.call_values": "PreparedCall",
-    "client.sync": "Client RemoteSkill",
+    "client.api": "AsyncClient",
+    "client.calls": "PreparedCall",
+    "client.skill": "AsyncRemoteSkill RemoteSkill",
+    "client.sync": "Client",
     "errors": "ConflictError DecodeError ExecutionError FetchError NotFoundError PendingError SkillwireError"
     " SourceLocation StorageError TrustError UsageError ValidationError",
     "executions.webhooks": "verify_webhook",

@@ -91,7 +91,8 @@ class SkillwireError(Exception):
         self.details: Mapping[str, object] = details or {}
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.message}" + (f" ({self.place})" if self.place else "")
+        found = self.diagnostics()
+        return f"{one_line(self)}\n  cause: {found.cause}\n  fix: {found.fix}"
 
     @property
     def retryable(self) -> bool:
@@ -175,3 +176,10 @@ class PendingError(SkillwireError):
     """A called skill is not finished yet."""
 
     exit_code = 9
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error for a log: of ours code, message and place, without cause and fix."""
+    if not isinstance(error, SkillwireError):
+        return str(error)
+    return f"{error.code}: {error.message}" + (f" ({error.place})" if error.place else "")

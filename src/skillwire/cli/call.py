@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_run import CallDocument, Method, RequestObject
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
-    from skillwire.client.call_values import CallArguments, PreparedCall
-    from skillwire.client.sync import Client, RemoteSkill
+    from skillwire.client.calls import CallArguments, PreparedCall
+    from skillwire.client.skill import RemoteSkill
+    from skillwire.client.sync import Client
     from skillwire.model.execution import RemoteExecution
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
     from skillwire.resolver.sources.lan import Stage

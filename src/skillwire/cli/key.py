@@ -19,7 +19,7 @@ from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, dry_run_option, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
-from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
 from skillwire.trust.certificates import agents_of, belongs
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, o
     try:
         return shown._replace(taken_back=revoked_part(settings, certificate))
     except SkillwireError as error:
-        output.note(warning(f"its revocation status is unknown: {error}"))
+        output.note(warning(f"its revocation status is unknown: {one_line(error)}"))
         return shown
 
 

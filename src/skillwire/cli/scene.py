@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from skillwire.cli.documents_lan import JoinedScene
     from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
-    from skillwire.client.sync import Client, RemoteSkill
+    from skillwire.client.skill import RemoteSkill
+    from skillwire.client.sync import Client
     from skillwire.model.lan import LanChange, LanNotice, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skillwire.cli.documents import ArtifactType, ShowDocument
     from skillwire.cli.output import Output, Part
-    from skillwire.client.sync import RemoteSkill
+    from skillwire.client.skill import RemoteSkill
     from skillwire.protocols.skill_sharing.messages import (
         AuthConfig,
         InvocationEndpoint,

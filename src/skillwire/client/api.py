@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.runner import AsyncRunner
-from skillwire.client.session import ClientSession, SkillFlows
+from skillwire.client.session import ClientSession
+from skillwire.client.skill import AsyncRemoteSkill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,12 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.calls import CallArguments
     from skillwire.client.lan import AsyncLan
     from skillwire.client.rpc import AsyncRpcSkills
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import Files, SkillRef
     from skillwire.model.skill import Finding
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
@@ -237,42 +235,3 @@ class AsyncClient:
         from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)
-
-
-class AsyncRemoteSkill(SkillFlows):
-    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
-
-    Spec: ASD Progressive Disclosure.
-    """
-
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: AsyncRunner) -> None:
-        super().__init__(ref, session)
-        self._runner = runner
-
-    async def described(self) -> DescribedSkill:
-        """As :meth:`RemoteSkill.described`."""
-        return await self._runner.run(self._fetch_described())
-
-    async def descriptor(self) -> SkillDescriptor:
-        """As :meth:`RemoteSkill.descriptor`."""
-        return await self._runner.run(self._fetch_descriptor())
-
-    async def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
-        """As :meth:`RemoteSkill.call`."""
-        return await self._runner.run(self._call(inputs or {}, options))
-
-    async def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
-        """As :meth:`RemoteSkill.prepare`."""
-        return await self._runner.run(self._prepare(inputs or {}, options))
-
-    async def files(self) -> Files:
-        """As :meth:`RemoteSkill.files`."""
-        return await self._runner.run(self._fetch_files())
-
-    async def body(self) -> str:
-        """As :meth:`RemoteSkill.body`."""
-        return await self._runner.run(self._read_body())
-
-    async def open(self, path: str) -> bytes:
-        """As :meth:`RemoteSkill.open`."""
-        return await self._runner.run(self._read_file(path))

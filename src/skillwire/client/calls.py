@@ -16,13 +16,13 @@ import json
 import random
 import secrets
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.client.call_values import CallOptions, OnChange, PreparedCall, is_below, priority_of, seconds_of
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -33,9 +33,9 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.executions.inputs import InputRules, OutputRules
-from skillwire.model.execution import CallRecord, ExecutionStatus, RemoteExecution
+from skillwire.model.execution import CallRecord, ExecutionStatus, Priority, RemoteExecution
 from skillwire.model.skill import Finding
-from skillwire.model.url import parse_url
+from skillwire.model.url import is_ipv4, parse_url
 from skillwire.protocols.skill_sharing.calls import (
     InvocationOptions,
     credential_fields,
@@ -58,9 +58,8 @@ from skillwire.wire.exchange import work
 from skillwire.wire.pacing import Circuits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from skillwire.client.call_values import CallArguments
     from skillwire.client.credentials import OriginAccess
     from skillwire.errors import SkillwireError
     from skillwire.model.ref import SkillRef
@@ -75,6 +74,111 @@ _TOO_LARGE: Final = 413
 _ID_PREFIX: Final = "exec-"
 _SHORTEST: Final = 4  # characters of an id that is cut short; fewer are a slip
 _LISTED: Final = 5
+_MARGIN: Final = 20.0  # seconds that the answer of an endpoint may take beyond the time of the run
+
+OnChange = Callable[[RemoteExecution], object]
+
+
+class CallOptions(NamedTuple):
+    """How a skill is called; see :meth:`skillwire.AsyncClient.call`."""
+
+    wait: bool = True
+    timeout: float | None = None
+    priority: str | None = None
+    trace_id: str | None = None
+    idempotency_key: str | None = None
+    caller_id: str | None = None
+    caller_type: str = "user"
+    consent: bool = False
+    on_change: OnChange = lambda _: None
+
+
+class CallArguments(TypedDict, total=False):
+    """The same, as keyword arguments."""
+
+    wait: bool
+    timeout: float | None
+    priority: str | None
+    trace_id: str | None
+    idempotency_key: str | None
+    caller_id: str | None
+    caller_type: str
+    consent: bool
+    on_change: OnChange
+
+
+class PreparedCall(NamedTuple):
+    """A call that could be made: everything checked, nothing sent.
+
+    Args:
+        skill_id: of the skill.
+        method, url: of the request.
+        headers: of the request; a credential is told as ``...``.
+        body: of the request; None where the inputs stand in the URL.
+        inputs: with defaults.
+    """
+
+    skill_id: str
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    inputs: Mapping[str, Any]
+
+
+def priority_of(text: str | None) -> Priority | None:
+    """Return the priority of this name.
+
+    Raises:
+        UsageError: ``USAGE``, there is none.
+    """
+    if text is None:
+        return None
+    try:
+        return Priority(text)
+    except ValueError:
+        known_ones = ", ".join(Priority)
+        raise UsageError("USAGE", f"the priority {ascii(text)[:40]} is none of {known_ones}") from None
+
+
+def seconds_of(timeout: float | None) -> float | None:
+    """Return ``timeout``, if anybody may wait so long.
+
+    Raises:
+        UsageError: ``USAGE``.
+    """
+    given: object = timeout  # whatever a program without types hands over
+    if given is not None and not isinstance(given, int | float):
+        fix = "Give a number, such as timeout=30."
+        raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
+    if timeout is not None and not 0 < timeout <= limits.CALL_WAIT_SECONDS:
+        raise UsageError("USAGE", f"a timeout is more than 0 and at most {int(limits.CALL_WAIT_SECONDS):,} seconds")
+    return timeout
+
+
+def is_below(url: Url, index: Url) -> bool:
+    """Whether the host of ``url`` is one that the owner of ``index`` decides about: ``api.example.com``."""
+    is_name = not is_ipv4(index.host) and ":" not in index.host
+    return is_name and url.scheme == index.scheme == "https" and url.host.endswith(f".{index.host}")
+
+
+def run_milliseconds(timeout: float | None) -> int | None:
+    """Return what the endpoint is told of a timeout.
+
+    Raises:
+        UsageError: ``USAGE`` for a time that nobody waits.
+    """
+    seconds = seconds_of(timeout)
+    return None if seconds is None else max(round(seconds * 1000), 1)
+
+
+def run_seconds(timeout: float | None) -> float:
+    """Return how long the answer to a run may take, which comes when that has ended.
+
+    Raises:
+        UsageError: ``USAGE`` for a time that nobody waits.
+    """
+    return (seconds_of(timeout) or float(limits.CALL_ANSWER_SECONDS)) + _MARGIN
 
 
 class _Plan(NamedTuple):

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.client.call_values import CallOptions, PreparedCall, seconds_of
-from skillwire.client.rpc import run_seconds
+from skillwire.client.calls import CallOptions, PreparedCall, run_seconds, seconds_of
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
@@ -36,7 +35,7 @@ from skillwire.wire.exchange import work
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from skillwire.client.call_values import CallArguments
+    from skillwire.client.calls import CallArguments
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skills_rpc.messages import RunResult
     from skillwire.resolver.context import ResolveContext

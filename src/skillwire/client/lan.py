@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan_flows import LanFlows
 from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
+from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from skillwire.client.api import AsyncRemoteSkill
-    from skillwire.client.call_values import CallArguments
+    from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import Names
     from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
-    from skillwire.client.sync import RemoteSkill
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -84,8 +83,6 @@ class Lan:
             TrustError: ``DISC_004``, nobody has certified it, and ``use_unverified`` does not say to use it anyway.
             FetchError: ``DISC_006``, its server does not publish it; and what the network says.
         """
-        from skillwire.client.sync import RemoteSkill  # noqa: PLC0415  # it imports this module
-
         ref = self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
         return RemoteSkill(ref, self._session, self._runner)
 
@@ -207,8 +204,6 @@ class AsyncLan:
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
         """As :meth:`Lan.skill`."""
-        from skillwire.client.api import AsyncRemoteSkill  # noqa: PLC0415  # it imports this module
-
         ref = await self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
         return AsyncRemoteSkill(ref, self._session, self._runner)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from skillwire.adapters.lan.agent import LanAgent
-    from skillwire.client.call_values import CallArguments
+    from skillwire.client.calls import CallArguments
     from skillwire.client.lan_thread import Live, MakeAgent
     from skillwire.client.session import ClientSession
     from skillwire.model.execution import RemoteExecution

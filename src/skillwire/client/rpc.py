@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from skillwire import limits
-from skillwire.client.call_values import seconds_of
+from skillwire.client.calls import run_milliseconds, run_seconds
 from skillwire.protocols.skills_rpc.codec import decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
     DescribeSkill,
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
-
-_MARGIN: Final = 20.0  # seconds that an answer may take beyond the time of the run
 
 
 class BlobPart(NamedTuple):
@@ -333,22 +331,3 @@ class AsyncRpcSkills(_RpcFlows):
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """As :meth:`RpcSkills.call`."""
         return await self._runner.run(self._call(method, params))
-
-
-def run_milliseconds(timeout: float | None) -> int | None:
-    """Return what the endpoint is told of a timeout.
-
-    Raises:
-        UsageError: ``USAGE`` for a time that nobody waits.
-    """
-    seconds = seconds_of(timeout)
-    return None if seconds is None else max(round(seconds * 1000), 1)
-
-
-def run_seconds(timeout: float | None) -> float:
-    """Return how long the answer to a run may take, which comes when that has ended.
-
-    Raises:
-        UsageError: ``USAGE`` for a time that nobody waits.
-    """
-    return (seconds_of(timeout) or float(limits.CALL_ANSWER_SECONDS)) + _MARGIN

@@ -9,7 +9,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.adapters.files.atomic import cache_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
@@ -17,8 +17,7 @@ from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCa
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.client.credentials import OriginAccess
-from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
-from skillwire.folder.frontmatter import parse_skill_md, split_body
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
@@ -28,19 +27,16 @@ from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install, 
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills, resolve
 from skillwire.trust.address import AddressPolicy
-from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from skillwire.client.call_values import CallArguments, PreparedCall
-    from skillwire.client.calls import Calls
+    from skillwire.client.calls import CallArguments, Calls, PreparedCall
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import Files, RpcFacts, SharedFacts, SkillRef
+    from skillwire.model.ref import Files, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
@@ -394,115 +390,3 @@ class ClientSession:
 
 def _is_of(skill: SkillRef, capability_type: str) -> bool:
     return skill.shared is not None and skill.shared.capability_type == capability_type
-
-
-_SKILL_MD: Final = "SKILL.md"
-
-
-class SkillFlows:
-    """A skill at its origin: what its index says, and as flows what is fetched of it, each once."""
-
-    def __init__(self, ref: SkillRef, session: ClientSession) -> None:
-        self._ref, self._session = ref, session
-        self._files: Files | None = None
-        self._descriptor: SkillDescriptor | None = None
-
-    @property
-    def ref(self) -> SkillRef:
-        """Name, origin, description, version, digest and where it was found, as one value."""
-        return self._ref
-
-    @property
-    def name(self) -> str:
-        """The skill's name."""
-        return self.ref.name
-
-    @property
-    def description(self) -> str:
-        """What it does and when to use it; hidden characters are shown as escapes."""
-        return self.ref.description
-
-    @property
-    def version(self) -> str | None:
-        """Its version, where the index says it."""
-        return self.ref.version
-
-    @property
-    def shared(self) -> SharedFacts | None:
-        """What Skill Sharing says of it: id, capability type, access; None where that was not asked or is silent."""
-        return self.ref.shared
-
-    @property
-    def rpc(self) -> RpcFacts | None:
-        """What an endpoint of the Skills Protocol says of it; None where it was not found at one."""
-        return self.ref.rpc
-
-    @property
-    def digest(self) -> str | None:
-        """Its artifact's digest; None where the index has none."""
-        return self.ref.digest
-
-    @property
-    def artifact_type(self) -> str:
-        """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
-        return self._ref.artifact_type
-
-    @property
-    def url(self) -> str:
-        """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
-        return self._ref.url
-
-    def _fetch_described(self) -> Flow[DescribedSkill]:
-        """Return the manifest and the frontmatter of a skill of an endpoint."""
-        from skillwire.resolver.sources.skills_rpc import describe  # noqa: PLC0415  # only where it is spoken
-
-        if self._ref.rpc is None:
-            message = f"{self.name} was not found at an endpoint of the Skills Protocol"
-            fix = "Its descriptor says how it is called, its files what it does."
-            raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(self._ref.origin), fix=fix)
-        return (yield from describe(self._ref, self._session.context))
-
-    def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
-        self._descriptor = yield from self._session.describe(self._ref)
-        return self._descriptor
-
-    def _prepare(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[PreparedCall]:
-        descriptor = self._descriptor
-        if descriptor is None and self._ref.rpc is None:
-            descriptor = yield from self._fetch_descriptor()
-        return (yield from self._session.prepare_call(self._ref, descriptor, inputs, options))
-
-    def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
-        descriptor = self._descriptor
-        if descriptor is None and self._ref.rpc is None:
-            descriptor = yield from self._fetch_descriptor()
-        return (yield from self._session.call(self._ref, descriptor, inputs, options))
-
-    def _fetch_files(self) -> Flow[Files]:
-        if self._files is None:
-            self._files = yield from self._session.files(self._ref)
-        return self._files
-
-    def _read_body(self) -> Flow[str]:
-        content = yield from self._read_file(_SKILL_MD)
-        source = f"{self.name}/{_SKILL_MD}"
-        if self._ref.rpc is None:
-            return parse_skill_md(content, source=source).body
-        # The Skills Protocol has fields of its own in a frontmatter, and names with spaces; a text may have none.
-        try:
-            return split_body(content, source=source)
-        except DecodeError as error:
-            if error.code != "FRONTMATTER":
-                raise
-            return content.decode()
-
-    def _read_file(self, path: str) -> Flow[bytes]:
-        if self._ref.rpc is not None:
-            from skillwire.resolver.sources.skills_rpc import read_file  # noqa: PLC0415  # only where it is spoken
-
-            return (yield from read_file(self._ref, path, self._session.context))
-        checked = check_path(path)
-        for file in (yield from self._fetch_files()):
-            if file.path == checked:
-                return bytes(file.content)
-        raise NotFoundError("FILE_NOT_FOUND", f"{self.name} has no file {checked}")

@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.runner import SyncRunner
-from skillwire.client.session import ClientSession, SkillFlows
+from skillwire.client.session import ClientSession
+from skillwire.client.skill import RemoteSkill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from skillwire.client.call_values import CallArguments, PreparedCall
+    from skillwire.client.calls import CallArguments
     from skillwire.client.lan import Lan
     from skillwire.client.rpc import RpcSkills
     from skillwire.client.runner import SyncHttp
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.ref import Files, SkillRef
     from skillwire.model.skill import Finding
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.protocols.skills_rpc.messages import DescribedSkill
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
@@ -394,64 +392,3 @@ class Client:
         from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return RpcSkills(endpoint_url(endpoint), self._session, self._runner)
-
-
-class RemoteSkill(SkillFlows):
-    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
-
-    Spec: ASD Progressive Disclosure.
-    """
-
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner) -> None:
-        super().__init__(ref, session)
-        self._runner = runner
-
-    def described(self) -> DescribedSkill:
-        """Return its manifest and the frontmatter of its ``SKILL.md``, as an endpoint of the Skills Protocol has them.
-
-        Raises:
-            NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
-            is malformed.
-        """
-        return self._runner.run(self._fetch_described())
-
-    def descriptor(self) -> SkillDescriptor:
-        """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
-
-        Raises:
-            NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
-            ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
-        """
-        return self._runner.run(self._fetch_descriptor())
-
-    def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
-        """Call it, by the descriptor that was last returned, or else by one that is fetched now.
-
-        Arguments, result and errors are those of :meth:`Client.call` and :meth:`descriptor`.
-        """
-        return self._runner.run(self._call(inputs or {}, options))
-
-    def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
-        """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
-        return self._runner.run(self._prepare(inputs or {}, options))
-
-    def files(self) -> Files:
-        """Return all files with their bytes, sorted by path; fetched and verified once.
-
-        Raises:
-            UsageError: it is at an endpoint, which lists none; :meth:`open` reads one.
-            FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
-        """
-        return self._runner.run(self._fetch_files())
-
-    def body(self) -> str:
-        """Return the instructions: ``SKILL.md`` without its frontmatter. Raises what :meth:`files` does."""
-        return self._runner.run(self._read_body())
-
-    def open(self, path: str) -> bytes:
-        """Return the bytes of one file. Of a skill at an endpoint that is fetched alone, and may be the id of a blob.
-
-        Raises:
-            TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
-        """
-        return self._runner.run(self._read_file(path))

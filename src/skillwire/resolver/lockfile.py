@@ -14,7 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, ValidationError
+from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, ValidationError, one_line
 from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
@@ -98,7 +98,9 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
         )
         _check_places(locked)
     except (KeyError, TypeError, AttributeError, ValueError, SkillwireError) as error:
-        raise DecodeError("LOCK_FORM", f"the entry is malformed: {error}", place=SourceLocation(source)) from error
+        raise DecodeError(
+            "LOCK_FORM", f"the entry is malformed: {one_line(error)}", place=SourceLocation(source)
+        ) from error
     return locked
 
 

@@ -40,7 +40,7 @@ import watchfiles
 
 from skillwire.adapters.files.skill_store import PackedSkills
 from skillwire.adapters.sqlite.search import SearchIndex
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.server.log import log_broken, log_changes, log_templates
@@ -306,7 +306,7 @@ class CatalogService:
         try:
             self._is_owed |= self.folders.refresh(touched)
         except SkillwireError as error:  # what is served stays, and all is looked at again
-            self._log.error("the folders cannot be read", code=error.code, reason=str(error))
+            self._log.error("the folders cannot be read", code=error.code, reason=one_line(error))
             return False
         first = self.current is None
         if self._is_owed:

@@ -26,7 +26,7 @@ import structlog
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.errors import DecodeError, StorageError, UsageError
+from skillwire.errors import DecodeError, StorageError, UsageError, one_line
 from skillwire.executions.view import encode_execution, frame_of, tag_of, tag_of_digest
 from skillwire.model.execution import ExecutionStatus
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
@@ -73,7 +73,7 @@ ROWS: Final[dict[str, Row]] = {
 def problem_for(error: SkillwireError) -> Problem:
     """Return the answer that tells an error."""
     if isinstance(error, StorageError):
-        structlog.get_logger("skillwire.executions").error("the ledger failed", error=str(error))
+        structlog.get_logger("skillwire.executions").error("the ledger failed", error=one_line(error))
         error = StorageError(error.code, "The server cannot keep or read executions at the moment")
     row, pause = error_row(error), error.details.get("retry_after")
     advice, fields = None, {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire.adapters.sqlite.ledger_search import EndedCursor
-from skillwire.errors import StorageError
+from skillwire.errors import StorageError, one_line
 from skillwire.model.execution import ExecutionStatus
 from skillwire.server.metrics import Histogram
 
@@ -73,7 +73,7 @@ class ExecutionStats:
                 self._count()
                 self._read_ends(now - _SETTLE_SECONDS)
             except StorageError as error:
-                structlog.get_logger("skillwire.executions").error("the ledger failed", error=str(error))
+                structlog.get_logger("skillwire.executions").error("the ledger failed", error=one_line(error))
 
     def _count(self) -> None:
         found = self._source.statuses()

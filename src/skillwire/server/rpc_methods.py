@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from skillwire import limits
-from skillwire.errors import DecodeError, FetchError, SkillwireError, StorageError, TrustError
+from skillwire.errors import DecodeError, FetchError, SkillwireError, StorageError, TrustError, one_line
 from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
@@ -305,7 +305,7 @@ class RpcDispatcher:
     def _told(self, error: SkillwireError, call: Call) -> SkillwireError:
         if not isinstance(error, StorageError):
             return error
-        self._log.error("a call failed", method=call.method, error=str(error))
+        self._log.error("a call failed", method=call.method, error=one_line(error))
         return StorageError(error.code, "the server cannot keep or read what this needs at the moment")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire import limits
-from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.executions.view import encode_execution, without_ids
 from skillwire.executions.webhooks import GONE, message_id, next_delivery, payload, sign, webhook_owner, webhook_secret
 from skillwire.model.url import parse_url
@@ -77,7 +77,7 @@ class WebhookSender:
                 for execution in await self._due():
                     await self._begin(execution)
             except SkillwireError as error:
-                self._log.error("the ledger failed", error=str(error))  # its message says all
+                self._log.error("the ledger failed", error=one_line(error))  # its message says all
             seen = await self._changed(seen)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PAUSE):
@@ -142,7 +142,7 @@ class WebhookSender:
             until = await self._tell(execution)
             await self._desk.writer.run(lambda: self._desk.ledger.put_off_callback(execution.execution_id, until))
         except SkillwireError as error:
-            self._log.error("the ledger failed", error=str(error))  # a minute later it is tried again
+            self._log.error("the ledger failed", error=one_line(error))  # a minute later it is tried again
         except Exception as error:  # noqa: BLE001  # nobody else would hear of it; a minute later it is tried again
             self._log.error("a delivery failed", execution=without_ids(execution.execution_id), exc_info=error)
 

@@ -33,7 +33,7 @@ import msgspec
 import structlog
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, StorageError
+from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.executions.grants import needs_grant
 from skillwire.executions.states import WORKER_LOST, timed_out
 from skillwire.executions.view import read_trace, without_ids
@@ -299,7 +299,7 @@ class Worker:
             try:
                 await do()
             except SkillwireError as error:
-                self._log.error("the ledger failed", error=str(error))  # its message says all
+                self._log.error("the ledger failed", error=one_line(error))  # its message says all
                 await self._pause(_LOOK)
             await self._pause(pause)
 
@@ -465,7 +465,7 @@ class Worker:
             except StorageError as error:
                 if self._stopping.is_set():
                     raise
-                self._log.error("what came of an attempt cannot be written", error=str(error))
+                self._log.error("what came of an attempt cannot be written", error=one_line(error))
             await self._pause(_LOOK)
 
     async def _interrupted(self, claim: Claim, execution: Execution) -> None:
@@ -479,6 +479,6 @@ class Worker:
             else:
                 is_kept, what = await desk.fail(claim, WORKER_LOST), WORKER_LOST.reason
         except SkillwireError as error:
-            is_kept, why = False, str(error)
+            is_kept, why = False, one_line(error)
         outcome = what if is_kept else "lost"
         self._log.warning("ended or given back", outcome=outcome, error=why, **log_facts(execution))

@@ -24,7 +24,7 @@ from skillwire.adapters.files.keys import (
     read_group_key,
     read_trust_file,
 )
-from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError
+from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.trust.address import AddressPolicy
@@ -104,7 +104,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
             certificate = local.certify(agent_id, RequestedNames((agent_id,)), key.public_key(), now)
             keys.keep_certificate(certificate)
         except SkillwireError as error:
-            notes.append(f"the authority has issued us no certificate: {error}")
+            notes.append(f"the authority has issued us no certificate: {one_line(error)}")
     if certificate is None or is_own(certificate):
         certificate = _own(keys, key, certificate, agent_id, now)
     else:

@@ -39,7 +39,7 @@ from skillwire import limits
 from skillwire.adapters.files.keys import read_trust_file
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
-from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.protocols.skill_discovery.renewal import (
     CERTIFICATES_PATH,
     REVOCATIONS_PATH,
@@ -121,8 +121,8 @@ class Renewal:
             try:
                 await self.renew()
             except (SkillwireError, TimeoutError) as error:
-                if str(error) != told:
-                    told = str(error)
+                if one_line(error) != told:
+                    told = one_line(error)
                     self._tell(f"our certificate is not renewed: {told}")
                 await self._wait(pause * self._random.uniform(0.8, 1.2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -322,7 +322,7 @@ class RevocationRefresh:
         except (SkillwireError, TimeoutError) as error:
             known = "the last revocations that were good stay in force"
             holds = "nothing is known of what was taken back" if revocations.ends() is None else known
-            self._say(source, f"{source}: {holds}: {error}")
+            self._say(source, f"{source}: {holds}: {one_line(error)}")
             return False
         self._told.pop(source, None)
         if is_new:
@@ -353,7 +353,7 @@ class RevocationRefresh:
             try:
                 await asyncio.to_thread(local.revocations, self._clock())  # signs it anew when it is a day old
             except SkillwireError as error:
-                self._say("authority", f"the list of revoked certificates is not signed anew: {error}")
+                self._say("authority", f"the list of revoked certificates is not signed anew: {one_line(error)}")
         stamp = await asyncio.to_thread(_stamp, path)
         if stamp is not None and stamp == self._stamps.get(source):
             return None

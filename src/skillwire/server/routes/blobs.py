@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from skillwire.errors import SkillwireError, StorageError
+from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.protocols.skills_rpc.codec import encode_created
 from skillwire.protocols.skills_rpc.errors import fix_of
@@ -172,7 +172,7 @@ async def _send(blob: OpenBlob, context: RequestContext) -> ASGIApp | None:
 def _problem(error: SkillwireError) -> Problem:
     """Return the answer that tells an error."""
     if isinstance(error, StorageError):
-        structlog.get_logger("skillwire.rpc").error("a blob cannot be kept or read", error=str(error))
+        structlog.get_logger("skillwire.rpc").error("a blob cannot be kept or read", error=one_line(error))
         return Problem(503, error.code, "blobs cannot be kept or read at the moment")
     pause = error.details.get("retry_after")
     fields = {"Retry-After": str(pause)} if isinstance(pause, int) else {}

@@ -38,7 +38,7 @@ import structlog
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError
+from skillwire.errors import NotFoundError, SkillwireError, TrustError, ValidationError, one_line
 from skillwire.executions.accept import Invocation, check_key, invalid_request
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
@@ -123,7 +123,7 @@ class Endpoints:
                     self._add(skill, offers)
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
-                        "a descriptor names no endpoint", skill=skill.name, why=str(error)
+                        "a descriptor names no endpoint", skill=skill.name, why=one_line(error)
                     )
 
     def meaning(self, url: str) -> EndpointMatch | None:

@@ -7,7 +7,6 @@ standard error. Tokens are stored in the state directory; a running server sees 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -127,7 +126,7 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
     tokens = _tokens_with(token_id)
     if dry_run:
         old = tokens.look_up_good(token_id)
-        _print_new(output, replace(old, token_id=""), None, replaced=old)
+        _print_new(output, old._replace(token_id=""), None, replaced=old)
         return
     issued = tokens.rotate(token_id, overlap=overlap)
     _print_new(output, issued.token, issued.secret, replaced=tokens.look_up(token_id))

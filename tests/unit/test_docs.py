@@ -185,14 +185,13 @@ def _defined(file):
     """Return every function, class and annotated name of a module; methods by ``Class.method``."""
     tree = ast.parse((PROJECT / "src" / "skillwire" / file).read_text())
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    tops = [node for node in tree.body if isinstance(node, kinds)]
-    names = {
-        node.target.id for node in tree.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
-    below = [(top.name, node) for top in tops if isinstance(top, ast.ClassDef) for node in top.body]
-    return (
-        names | {top.name for top in tops} | {f"{name}.{node.name}" for name, node in below if isinstance(node, kinds)}
-    )
+    targets = [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    found = {target.id for target in targets if isinstance(target, ast.Name)}
+    for top in (node for node in tree.body if isinstance(node, kinds)):
+        found.add(top.name)
+        if isinstance(top, ast.ClassDef):
+            found |= {f"{top.name}.{node.name}" for node in top.body if isinstance(node, kinds)}
+    return found
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 #: Options that mean the same in every command that has them; pages name them and explain them once.
 COMMON_OPTIONS: Final = ("--json", "--quiet", "--help", "--dry-run", "--token", "--offline", "--refresh")
+#: Of these, the ones that every command of a group has; the page of commands says so.
+OPTIONS_OF_ALL: Final = ("--json", "--quiet", "--help")
 EXPLANATIONS: Final = Path(command_line.__file__).with_name("explanations.json")
 REFERENCE: Final = Path(__file__).parent.parent / "docs" / "reference"
 PROTOCOLS: Final = {
@@ -310,7 +312,7 @@ def usage(name: str) -> str:
         *_described(command, () if below else COMMON_OPTIONS),
     ]
     for part, inner in below.items():
-        line, *rest = _described(inner, COMMON_OPTIONS)
+        line, *rest = _described(inner, COMMON_OPTIONS, OPTIONS_OF_ALL)
         parts += [f"**`{_synopsis(f'skillwire {name} {part}', inner)}`**: {line}", *rest]
     return "\n\n".join(part for part in parts if part)
 
@@ -319,13 +321,13 @@ def _synopsis(name: str, command: click.Command) -> str:
     return f"{name} {' '.join(command.collect_usage_pieces(_context(command)))}"
 
 
-def _described(command: click.Command, common: tuple[str, ...]) -> list[str]:
-    """Return help, arguments and options of a command; a group is described without its ``--help``."""
+def _described(command: click.Command, common: tuple[str, ...], unnamed: tuple[str, ...] = ()) -> list[str]:
+    """Return help, arguments and options of a command."""
     arguments = [item for item in command.get_params(_context(command)) if isinstance(item, click.Argument)]
     rows = (
         f"- `{item.make_metavar(_context(command))}`: {_flowing(item.help or '')}" for item in arguments if item.help
     )
-    options = _options(command, common) if common else ""
+    options = _options(command, common, unnamed)
     return [_flowing(command.help or ""), "\n".join(rows), options]
 
 
@@ -334,12 +336,12 @@ def _context(command: click.Command) -> click.Context:
     return click.Context(command, parent=command_line.cli.make_context("skillwire", [], resilient_parsing=True))
 
 
-def _options(command: click.Command, common: tuple[str, ...] = COMMON_OPTIONS) -> str:
-    """Return the options as a list; those of ``common`` by name alone."""
+def _options(command: click.Command, common: tuple[str, ...], unnamed: tuple[str, ...] = ()) -> str:
+    """Return the options as a list; those of ``common`` by name alone, and those of ``unnamed`` not at all."""
     context = _context(command)
     options = [item for item in command.get_params(context) if isinstance(item, click.Option) and not item.hidden]
     lines = [_option(item, context) for item in options if not set(item.opts) & set(common)]
-    named = [f"`{name}`" for item in options for name in item.opts if name in common]
+    named = [f"`{name}`" for item in options for name in item.opts if name in common and name not in unnamed]
     if named:
         lines.append(f"- [common](index.md#options-of-many-commands): {', '.join(named)}")
     return "\n".join(lines)

@@ -146,7 +146,7 @@ class Application(Starlette):
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Say goodbye to the local network while requests are still answered; ``has_failed`` when an error ends us."""
         if self.lan is not None:
-            await self.lan.leave(has_failed=has_failed)
+            await self.lan.unregister(has_failed=has_failed)
 
     def close_streams(self) -> None:
         """End what is sent for as long as a client reads: the server stops."""

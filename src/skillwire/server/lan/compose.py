@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.messages import HealthStatus
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Components, PublishedFunction
+    from skillwire.server.lan.announcements import Agent
     from skillwire.server.lan.health import HealthCheckLoop
-    from skillwire.server.lan.service import Agent, KeyServer, LanService
+    from skillwire.server.lan.service import KeyServer, LanService
 
 
 def make_lan(
@@ -53,7 +54,7 @@ def make_lan(
         from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # mDNS and cryptography
         from skillwire.server.lan.service import PeerWarnings  # noqa: PLC0415  # same
 
-        return LanAgent(fitting, health=health, on_trouble=PeerWarnings().tell)
+        return LanAgent(fitting, health=health, on_trouble=PeerWarnings().log)
 
     def make_secrets(fitting: LanSettings, skill_name: Callable[[str, str], str | None]) -> KeyServer:
         from skillwire.server.lan.certificates import SceneSecrets  # noqa: PLC0415  # cryptography
@@ -94,7 +95,7 @@ def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> Heal
         return settings.grant_all or not ungranted_skills([skill])
 
     checks = HealthChecks(python, driver, may_run)
-    return HealthCheckLoop(checks.ask, checks.close)
+    return HealthCheckLoop(checks)
 
 
 def make_authority(settings: LanSettings) -> RenewalService | None:

@@ -1,32 +1,18 @@
-"""How the skills are that we announce: what their heartbeats say.
+"""The health of announced skills, as heartbeats report it. Spec: SDP §8.1.
 
-A skill is DEGRADED where the server knows of something: its folder is broken and an earlier version is served, or what
-would run it cannot. Beyond that a check decides: a function that its publisher registered with the skill
-(``@publisher.skill(health=...)``), or what ``[health]`` of its folder says. It says whether the skill is healthy, or
-one of the words that heartbeats have. The worse of the two is told; MAINTENANCE is told whatever else is known. Of a
-folder nothing is checked as long as something is in the way of the skill itself, such as that nobody granted it.
-What is told of a skill is a :class:`Condition`: a word of SDP §8.1, and why. The why names nothing: no secret, no path,
-no program. Whoever is on the network reads it. Spec: SDP §8.1.
+A skill is DEGRADED when its folder is broken and an earlier version is served, or when this server cannot run it
+(:class:`RunBlockers`). Beyond that a health check decides: a function that the publisher registered with the skill, or
+``[health]`` in its folder, which names a function or a URL (:class:`HealthChecks`). The worse of the two is reported,
+and MAINTENANCE in any case. A folder is not checked while its skill cannot run. A reported reason names no secret, path
+or program: every machine on the network can read it.
 
-When the skills of folders are checked that say how that is found out, and what each check said last.
+A check takes its time, and the last answer counts meanwhile (:class:`HealthCheckLoop`). So a slow check delays neither
+heartbeats nor other checks. Few checks run at once, in the order in which they are due, and a slot rests between two of
+them: the checks of very many skills take half a processor. Checks that were slow the last time have slots of their own.
 
-A check takes as long as it takes, and nobody waits for it: what is told is the last answer. So neither a heartbeat nor
-what others say is late because of one that is slow. Few checks run at once, each in the order in which it was due; one
-that is not over is not begun again. Between two of them a place rests, so that those of very many skills take half a
-processor and not all of them: with more than 200 of the usual interval a round takes longer than that. Those that
-were slow the last time wait for each other, and for no place that the others need. Spec: SDP §8.1.
-
-How one skill of a folder is checked: a function of it is called in a sandbox, or a URL is asked.
-
-A function is called as the skill itself would be: by the same executor, in a sandbox of its own, with the secrets and
-the network that were granted, and within a shorter time. A URL is asked by the client and the address policy that the
-skill's calls have, without a header field of them and without following anywhere.
-
-Trust: what comes back is a stranger's: bounded, decoded strictly, and nothing of it is told but a word that is known.
-
-What keeps a published skill from running here, as far as the server knows before anybody calls it.
-
-What is found is told to the network, so it says what is wrong and names nothing: no secret, no path, no program.
+A function runs as the skill itself would: with the same executor, sandbox, granted secrets and network, and a shorter
+time. A URL is requested with the client and the address policy of the skill's calls, without their header fields and
+without redirects. Trust: its answer is untrusted: bounded, decoded strictly, and reduced to a known word.
 """
 
 from __future__ import annotations
@@ -50,7 +36,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.accept import ExecutionSettings
@@ -61,12 +47,12 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import HttpResponse
 
 
-#: How long a function may take before its skill counts as DEGRADED.
+#: Seconds that a registered function may take before its skill is DEGRADED.
 _PATIENCE: Final = 2.0
 
 
 class HealthReading(NamedTuple):
-    """How a skill is, and why, as the network is told."""
+    """The reported status of a skill, and the reason."""
 
     status: HealthStatus
     detail: str = ""
@@ -76,8 +62,8 @@ GOOD: Final = HealthReading(HealthStatus.HEALTHY)
 BROKEN: Final = HealthReading(HealthStatus.DEGRADED, "a newer version of it cannot be published")
 FAILED: Final = HealthReading(HealthStatus.UNHEALTHY, "its health check failed")
 SILENT: Final = HealthReading(HealthStatus.DEGRADED, "its health check does not answer")
-UNREADABLE: Final = HealthReading(HealthStatus.DEGRADED, "its health check says nothing that is known")
-_SAID: Final = "its health check says so"
+UNREADABLE: Final = HealthReading(HealthStatus.DEGRADED, "its health check returned an unknown status")
+_REPORTED: Final = "its health check reports it"
 UNCHECKED: Final = HealthReading(HealthStatus.DEGRADED, "its health was not checked yet")
 UNCHECKABLE: Final = HealthReading(HealthStatus.DEGRADED, "its health cannot be checked here")
 
@@ -97,23 +83,23 @@ _ORDER: Final = (
 
 
 class SkillHealth:
-    """Knows how skills are.
+    """Determines the health of skills.
 
     Args:
-        obstacles: returns what keeps skills from running, by name. Called in a thread.
-        checks: what their publisher registered, by the name of the skill.
-        folders: checks the skills of folders; None where nothing of a folder runs in this process.
-        patience: seconds that a registered check may take.
+        blockers: returns why skills cannot run, by name; called in a thread.
+        checks: the registered functions, by the name of the skill.
+        folders: checks the skills of folders; None when this process runs none of them.
+        patience: seconds that a registered function may take.
     """
 
     def __init__(
         self,
-        obstacles: Callable[[Iterable[Skill]], Mapping[str, str]],
+        blockers: Callable[[Iterable[Skill]], Mapping[str, str]],
         checks: Mapping[str, Callable[[], object]],
         folders: HealthCheckLoop | None = None,
         patience: float = _PATIENCE,
     ) -> None:
-        self._obstacles = obstacles
+        self._blockers = blockers
         self._checks = checks
         self._folders = folders
         self._patience = patience
@@ -122,23 +108,23 @@ class SkillHealth:
         self._log = structlog.get_logger("skillwire")
 
     def follow(self, on_change: Callable[[], object]) -> None:
-        """Have ``on_change`` called when a skill is otherwise than at the last look, as far as that is known before."""
+        """Call ``on_change`` when a check of a folder has another result."""
         if self._folders is not None:
             self._folders.on_change = on_change
 
     async def look(self, skills: Mapping[str, Skill], broken: Iterable[InvalidFolder]) -> dict[str, HealthReading]:
-        """Return how each of ``skills`` is, by name.
+        """Return the health of each announced skill, by name.
 
         Args:
-            skills: that are announced.
-            broken: the folders that cannot be published as they are.
+            skills: the announced ones.
+            broken: the folders that cannot be published.
         """
         found = dict.fromkeys(skills, GOOD)
         found |= {one.name: BROKEN for one in broken if one.name in skills}
         acting = [skill for skill in skills.values() if skill.action is not None]
-        in_the_way = await asyncio.to_thread(self._obstacles, acting) if acting else {}
-        found |= {name: HealthReading(HealthStatus.DEGRADED, reason) for name, reason in in_the_way.items()}
-        free = [skill for skill in acting if skill.name not in in_the_way]
+        blocked = await asyncio.to_thread(self._blockers, acting) if acting else {}
+        found |= {name: HealthReading(HealthStatus.DEGRADED, reason) for name, reason in blocked.items()}
+        free = [skill for skill in acting if skill.name not in blocked]
         for name, condition in self._of_folders(free).items():
             found[name] = worse(found[name], condition)
         checked = [name for name in self._checks if name in skills]
@@ -147,7 +133,7 @@ class SkillHealth:
         return found
 
     async def close(self) -> None:
-        """Wait for no check any more; end those of folders."""
+        """Cancel all checks."""
         for task in self._asked.values():
             task.cancel()
         self._asked.clear()
@@ -155,13 +141,13 @@ class SkillHealth:
             await self._folders.close()
 
     def _of_folders(self, skills: Iterable[Skill]) -> dict[str, HealthReading]:
-        """Return how those are whose folder says how that is found out."""
+        """Return the health of the skills whose folders define a check."""
         if self._folders is not None:
             return self._folders.look(skills)
         return {skill.name: UNCHECKABLE for skill in skills if skill.action is not None and skill.action.health}
 
     async def _check(self, name: str) -> HealthReading:
-        """Return what a check says; it is asked once at a time, however long it takes."""
+        """Return the result of a registered function, of which one call runs at a time."""
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(_called(self._checks[name]))
@@ -179,92 +165,83 @@ class SkillHealth:
         condition = read_report(task.result())
         if condition is None:
             said = ascii(task.result())[:80]
-            self._log.warning("a health check returned what is no status", skill=name, returned=said)
+            self._log.warning("a health check returned an unknown status", skill=name, returned=said)
             return UNREADABLE
         return condition
 
 
 async def _called(check: Callable[[], object]) -> object:
-    """Return what ``check`` returns; a coroutine runs in the loop, anything else in a thread of its own."""
+    """Return the result of ``check``; a coroutine runs in the loop, another function in a thread of its own."""
     try:
         if inspect.iscoroutinefunction(check):
             return await check()
         found = await in_thread(check, lambda: None)
         return await found if inspect.isawaitable(found) else found
-    except SystemExit as error:  # which would end the server
-        raise RuntimeError("a health check that exits") from error
+    except SystemExit as error:  # it would end the server
+        raise RuntimeError("a health check called exit") from error
 
 
 def read_report(said: object) -> HealthReading | None:
-    """Return what a check says that returned ``said``: a bool, a word, or nothing. None where it is none of these.
-
-    Trust: ``said`` may be any value.
-    """
+    """Return the reading for a check's result: a bool, a status, or None for healthy; None for any other value."""
     if said is None:
         return GOOD
     status = _WORDS.get(said) if isinstance(said, bool | str) else None
     if status is None:
         return None
-    return GOOD if status is HealthStatus.HEALTHY else HealthReading(status, _SAID)
+    return GOOD if status is HealthStatus.HEALTHY else HealthReading(status, _REPORTED)
 
 
 def worse(one: HealthReading, other: HealthReading) -> HealthReading:
-    """Return the worse of two, the first where they are alike; MAINTENANCE is worse than all."""
+    """Return the worse of two readings; MAINTENANCE is the worst."""
     return max(one, other, key=lambda condition: _ORDER.index(condition.status))
 
 
-#: Seconds that a check may be begun early: it is looked for what is due only so often.
+#: Seconds that a check may start early, since due checks are started only now and then.
 _EARLY: Final = 0.5
-#: Seconds from which a check is slow; a sandbox takes some hundredths.
+#: Seconds from which a check is slow; a sandbox takes some hundredths of one.
 _SLOW: Final = 2.0
-#: Seconds that a place rests.
+#: Seconds that a slot rests.
 _REST: Final = 0.5
 
 
 class Answer(NamedTuple):
-    """What a check says; ``why`` is for the operator's log, and for nobody else."""
+    """The result of a check; ``why`` goes to the operator's log only."""
 
     condition: HealthReading
     why: str = ""
 
 
 class HealthCheckLoop:
-    """Has skills checked, again and again, and keeps their last answers.
+    """Checks skills repeatedly, and keeps their last answers.
 
     Args:
-        ask: checks a skill, within a bounded time.
-        close: is awaited at the end, when no check runs any more.
-        clock: seconds that never run backwards.
-        rest: seconds between two checks in one place.
+        checks: makes the checks.
+        clock: monotonic seconds.
+        rest: seconds between two checks in one slot.
 
-    ``on_change`` is called when a skill is otherwise than it was; set before the first look.
+    ``on_change`` is called when the result of a check changes; set before the first look.
     """
 
     def __init__(
         self,
-        ask: Callable[[Skill, HealthCheck], Awaitable[Answer]],
-        close: Callable[[], Awaitable[None]],
+        checks: HealthChecks,
         clock: Callable[[], float] = time.monotonic,
         rest: float = _REST,
     ) -> None:
         self.on_change: Callable[[], object] = lambda: None
-        self._ask = ask
-        self._close = close
+        self._checks = checks
         self._clock = clock
         self._rest = rest
-        self._places = asyncio.Semaphore(limits.LAN_HEALTH_CHECKS)
-        self._slow_places = asyncio.Semaphore(limits.LAN_HEALTH_SLOW_CHECKS)
+        self._slots = asyncio.Semaphore(limits.LAN_HEALTH_CHECKS)
+        self._slow_slots = asyncio.Semaphore(limits.LAN_HEALTH_SLOW_CHECKS)
         self._known: dict[str, _Known] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._log = structlog.get_logger("skillwire")
 
     def look(self, skills: Iterable[Skill]) -> dict[str, HealthReading]:
-        """Return how each of ``skills`` is by its last answer, by name, and begin the checks that are due.
+        """Return the last answer for each skill with a check, by name, and start the checks that are due.
 
-        What was known of others is forgotten. Of a new version the last answer counts until it was checked.
-
-        Args:
-            skills: that can be checked now; those that say nothing of it are passed over.
+        Other skills are forgotten. A new version has the last answer until it is checked.
         """
         asked = {skill.name: skill for skill in skills if skill.action is not None and skill.action.health is not None}
         for name in self._known.keys() - asked.keys():
@@ -283,20 +260,20 @@ class HealthCheckLoop:
         return {name: self._known[name].answer.condition for name in asked}
 
     async def close(self) -> None:
-        """End every check that runs; everything of it has ended when this returns."""
+        """Cancel all checks, and wait for their ends."""
         for task in self._tasks:
             task.cancel()
         self._known.clear()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._close()
+        await self._checks.close()
 
     async def _check(self, known: _Known, skill: Skill, check: HealthCheck) -> None:
-        async with self._slow_places if known.is_slow else self._places:
+        async with self._slow_slots if known.is_slow else self._slots:
             began = self._clock()
             try:
-                answer = await self._ask(skill, check)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the others are checked and the network is told
-                self._log.error("a health check could not be made", skill=skill.name, exc_info=error)
+                answer = await self._checks.ask(skill, check)
+            except Exception as error:  # noqa: BLE001  # the other checks go on
+                self._log.error("a health check failed to run", skill=skill.name, exc_info=error)
                 answer = Answer(FAILED)
             known.is_slow = self._clock() >= began + _SLOW
             known.task = None
@@ -306,13 +283,13 @@ class HealthCheckLoop:
     def _take(self, known: _Known, name: str, answer: Answer) -> None:
         before, known.answer = known.answer, answer
         if answer.why and answer.why != before.why:
-            self._log.warning("a health check", skill=name, said=answer.condition.status.value, why=answer.why)
+            self._log.warning("health check", skill=name, status=answer.condition.status.value, why=answer.why)
         if answer.condition != before.condition:
             self.on_change()
 
 
 class _Known:
-    """What is known of one skill."""
+    """The check of one skill: when it is due, and its last answer."""
 
     def __init__(self) -> None:
         self.digest = ""
@@ -327,21 +304,21 @@ class _Known:
             self.task = None
 
 
-UNGRANTED: Final = "nobody granted it here"
+UNGRANTED: Final = "it is not granted on this server"
 UNSET: Final = "a secret that it needs is not set"
-NO_SANDBOX: Final = "there is no sandbox to run it in"
+NO_SANDBOX: Final = "the sandbox does not start"
 #: Seconds until a sandbox that did not start is tried again.
 _AGAIN: Final = 60.0
 
 
 class RunBlockers:
-    """Looks for what is in the way of skills.
+    """Finds out why skills cannot run on this server.
 
     Args:
-        settings: of executions here.
-        unset: returns those of some names of secrets that nobody has set.
-        check_sandbox: starts a sandbox; raises ``TrustError`` where none starts.
-        clock: seconds that never run backwards.
+        settings: of executions.
+        unset: returns the names of secrets that are not set.
+        check_sandbox: starts a sandbox; raises ``TrustError`` when it does not start.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -360,24 +337,24 @@ class RunBlockers:
         self._lock = threading.Lock()
 
     def find(self, skills: Iterable[Skill]) -> Mapping[str, str]:
-        """Return what is in the way, by the name of the skill; those that can run are not in it. Called in a thread.
+        """Return why skills cannot run, by name; called in a thread.
 
-        Where this process runs nothing (``concurrency = 0``), only grants are looked at: the rest is another's.
+        A process that runs nothing (``concurrency = 0``) checks only grants: the rest depends on the workers.
         """
         acting = [skill for skill in skills if skill.action is not None]
         try:
             ungranted = set() if self._settings.grant_all else set(ungranted_skills(acting))
-        except SkillwireError:  # what cannot be read grants nothing
+        except SkillwireError:  # unreadable grants grant nothing
             ungranted = {skill.name for skill in acting}
         found = dict.fromkeys(ungranted, UNGRANTED)
         if not self._settings.concurrency:
             return found
         for skill in acting:
-            if skill.name not in found and (reason := self._obstacle(skill)) is not None:
+            if skill.name not in found and (reason := self._blocker(skill)) is not None:
                 found[skill.name] = reason
         return found
 
-    def _obstacle(self, skill: Skill) -> str | None:
+    def _blocker(self, skill: Skill) -> str | None:
         action = skill.action
         if action is None:
             return None
@@ -406,20 +383,20 @@ class RunBlockers:
             return self._sandbox
 
 
-#: What a check is called where executions have an identifier.
+#: The identifier of the execution that a check makes.
 _ID: Final = "health"
-#: Words by which an API may say how it is while it answers 503.
-_TOLD: Final = frozenset({HealthStatus.DEGRADED, HealthStatus.UNHEALTHY, HealthStatus.MAINTENANCE})
+#: The statuses that an API may report with 503.
+_UNAVAILABLE: Final = frozenset({HealthStatus.DEGRADED, HealthStatus.UNHEALTHY, HealthStatus.MAINTENANCE})
 _LONGEST_WHY: Final = 500
 
 
 class HealthChecks:
-    """Makes checks.
+    """Makes the checks of folders.
 
     Args:
-        executor: returns what runs the code of folders. Called in a thread, with the first check of one.
-        driver: returns what asks URLs; the same.
-        may_run: whether somebody granted that a skill runs here. Called in a thread.
+        executor: returns the executor of functions; called once, in a thread.
+        driver: returns the client of URLs; called once, in a thread.
+        may_run: returns whether a skill is granted; called in a thread.
     """
 
     def __init__(
@@ -435,8 +412,8 @@ class HealthChecks:
         self._driver: AsyncDriver | None = None
 
     async def ask(self, skill: Skill, check: HealthCheck) -> Answer:
-        """Return what a check of ``skill`` says. Cancelling ends everything that it began."""
-        if not await asyncio.to_thread(self._may_run, skill):  # it may have been taken back since it was due
+        """Return the result of a check. Cancelling it ends everything that it started."""
+        if not await asyncio.to_thread(self._may_run, skill):  # the grant may be revoked since it was due
             return Answer(HealthReading(HealthStatus.DEGRADED, UNGRANTED))
         return await (self._ask_url(check) if check.url else self._call(skill, check))
 
@@ -475,11 +452,11 @@ class HealthChecks:
         if outcome.failure is not None:
             return _failed(outcome.failure, outcome.log)
         condition = read_report(outcome.output)
-        return Answer(UNREADABLE, "it returned what is no status") if condition is None else Answer(condition)
+        return Answer(UNREADABLE, "it returned an unknown status") if condition is None else Answer(condition)
 
 
 def _attempt(skill: Skill, action: Action, seconds: float) -> Attempt:
-    """Return a call that is in no ledger, and of nobody."""
+    """Return a call without a caller and without a row in the ledger."""
     now = time.time()
     execution = Execution(
         execution_id=_ID,
@@ -503,7 +480,7 @@ def _attempt(skill: Skill, action: Action, seconds: float) -> Attempt:
 
 
 def _failed(failure: Failure, log: str) -> Answer:
-    """Return what it means that a function gave no answer."""
+    """Return the result for a function that failed."""
     printed = f"; it printed: {log}" if log else ""
     why = f"{failure.message}{printed}"[:_LONGEST_WHY]
     if failure.reason == "unavailable":
@@ -519,11 +496,11 @@ def _read_answer(response: HttpResponse) -> Answer:
 
 
 def _word(body: bytes) -> HealthStatus | None:
-    """Return how an API says that it is; None where it says nothing that is known."""
+    """Return the status in an API's answer, if it is a known one."""
     try:
         document: Any = load_json(body, max_bytes=limits.LAN_HEALTH_BYTES, source="the health check's answer")
     except DecodeError:
         return None
     said = document.get("status") if isinstance(document, dict) else None
     condition = read_report(said) if isinstance(said, str) else None
-    return condition.status if condition is not None and condition.status in _TOLD else None
+    return condition.status if condition is not None and condition.status in _UNAVAILABLE else None

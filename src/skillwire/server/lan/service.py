@@ -1,21 +1,14 @@
-"""What the service on the local network is made of, as it sees them: its agent, and what hands out keys.
+"""The LAN service of a server: its agent announces what the server publishes, follows its changes, and unregisters it.
 
-The life of an agent in a server: it announces what the server publishes, follows its changes, and says goodbye.
+The service starts with the first revision, so that announced skills are there. An unusable network is logged once and
+retried; the HTTP server goes on meanwhile. Goodbyes are sent while the server still answers, before its sockets close.
 
-It begins when the first revision is served, so that what is announced is there. A network that cannot be used is said
-once and tried again; the HTTP server goes on meanwhile. Goodbyes are sent while the server still answers, before its
-sockets close. Spec: SDP §2, §8, §9.
+On each link an agent announces the address that it sends from. So a server that listens on every address is announced
+on every link, one that listens on one address on the link of that address, and one without an IPv6 socket on no IPv6
+link.
 
-Where a server is reached by others, and what of the network is therefore used.
-
-An agent announces, on each link, the address that it sends from there. So a server that listens at every address is
-announced on every link; one that listens at one address, on the link of that address, and one that has no socket of
-IPv6, on none of IPv6: nothing is announced that nobody can reach.
-
-What the operator is told of other agents: who does not take our registrations, has our name, or is not heard.
-
-Anybody on the network may refuse, or take our name, as often as they like; so each is told once, and not many of a
-kind. Who refuses cannot hush who has our name: each kind is counted apart. Spec: SDP §2.3, §12.1.
+Any agent can refuse our registrations, or use our name, as often as it likes. So each such warning is logged once, and
+the number of each kind is bounded (:class:`PeerWarnings`). Spec: SDP §2, §8, §9, §12.1.
 """
 
 from __future__ import annotations
@@ -36,7 +29,7 @@ from skillwire.server.lan.announcements import Announcer
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.model.lan import LanChange, LanSnapshot
@@ -44,59 +37,18 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.lan.announcements import Agent
     from skillwire.server.lan.health import SkillHealth
 
 
-class Agent(Protocol):
-    """What a service needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
-
-    agent_id: str
-    trust: LanTrust | None
-
-    @property
-    def counters(self) -> Mapping[str, int]:
-        """What was dropped or went wrong, by its reason."""
-
-    @property
-    def received(self) -> int:
-        """How many datagrams came."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is not as it should be, for people."""
-
-    async def start(self) -> None:
-        """Begin.
-
-        Raises:
-            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
-            ConflictError: ``LAN_NAME`` when another process has our name by now.
-        """
-
-    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Say goodbye and end."""
-
-    def announce(self, offers: Iterable[Offer]) -> None:
-        """Offer exactly these from now on."""
-
-    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
-        """Say that a skill is otherwise than before."""
-
-    def snapshot(self) -> LanSnapshot:
-        """Return what is known."""
-
-    def listen(self) -> AsyncIterator[LanChange]:
-        """Yield what happens from now on."""
-
-
 class KeyServer(Protocol):
-    """What a service needs of :class:`skillwire.server.lan.certificates.SceneSecrets`."""
+    """Hands out connection secrets; see :class:`skillwire.server.lan.certificates.SceneSecrets`."""
 
     async def start(self, trust: LanTrust | None, host: str) -> int:
-        """Begin, and return the port; 0 where there is none."""
+        """Start, and return the port; 0 for none."""
 
     async def stop(self) -> None:
-        """End."""
+        """Stop."""
 
 
 _ANY4: Final = "0.0.0.0"  # noqa: S104  # compared with
@@ -104,7 +56,7 @@ _ANY6: Final = "::"
 
 
 class AdvertisedAddress(NamedTuple):
-    """Where a server is reached: ``host`` is empty for the address that a datagram is sent from."""
+    """The announced address of a server; an empty ``host`` is the address that a datagram is sent from."""
 
     host: str
     port: int
@@ -112,10 +64,10 @@ class AdvertisedAddress(NamedTuple):
 
 
 def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> AdvertisedAddress:
-    """Return where a server is reached that listens at ``addresses``, and the settings that fit.
+    """Return the address to announce for a server that listens on ``addresses``, and the settings that fit.
 
     Args:
-        settings: the operator's; interfaces that they name are used whatever follows from the addresses.
+        settings: the operator's; their interfaces are used in any case.
         addresses: hosts and ports of its sockets, at least one.
     """
     hosts = [host for host, _ in addresses]
@@ -130,36 +82,32 @@ def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int
 
 
 MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
-#: Seconds until a network that could not be used is tried again.
+#: Seconds until an unusable network is tried again.
 _AGAIN: Final = 5.0
-#: Seconds that leaving may take: three goodbyes of a skill take a quarter of one, those of very many 2.5.
+#: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.
 _GOODBYE: Final = 6.0
 
 
 class LanService:
-    """What a server does on the local network.
+    """Keeps an agent on the local network for a server.
 
     Args:
-        settings: the operator's.
-        publication: what is announced.
-        conditions: how its skills are.
-        make_agent: returns an agent that has not begun, by the settings that fit, and what says how a skill of ours
-            is. Called in a thread.
-        make_secrets: returns what hands out connection secrets, by the settings and what says which skill is
-            announced under an identifier in a scene; None where nothing does.
+        settings: the operator's. catalog: publishes the skills. health: of these skills. make_agent: makes an agent, by
+        the fitting settings and a function that returns the status of a skill; called in a
+            thread.
+        make_secrets: makes the server of connection secrets, by the settings and a function that returns the skill
+            announced under an identifier in a scene; None for none.
 
-    ``scenes`` are those that every skill takes part in, beside its own; set before :meth:`start`. ``goodbye_reason``
-    returns why the server leaves that is told to end, as its operator says at that time: what the settings say unless
-    set before. It is called in a thread.
-    ``trouble`` says why there is no network, while there is none; ``tls_port`` where connection secrets are handed out,
-    0 while they are not.
+    ``scenes`` are joined by every skill, beside its own; set before :meth:`start`. ``goodbye_reason`` returns the
+    reason of goodbyes at a regular end, called in a thread. ``trouble`` says why there is no network; ``tls_port`` is
+    that of connection secrets, 0 for none.
     """
 
     def __init__(
         self,
         settings: LanSettings,
-        publication: CatalogService,
-        conditions: SkillHealth,
+        catalog: CatalogService,
+        health: SkillHealth,
         make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
         make_secrets: MakeSecrets | None = None,
     ) -> None:
@@ -168,8 +116,8 @@ class LanService:
         self.goodbye_reason: Callable[[], Reason] = lambda: self.settings.goodbye_reason
         self.trouble = ""
         self.tls_port = 0
-        self._publication = publication
-        self._conditions = conditions
+        self._catalog = catalog
+        self._health = health
         self._make_agent = make_agent
         self._make_secrets = make_secrets
         self._secrets: KeyServer | None = None
@@ -179,35 +127,35 @@ class LanService:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._has_left = False
-        self._announcer = Announcer(publication, conditions)
-        conditions.follow(self._wake.set)
+        self._announcer = Announcer(catalog, health)
+        health.follow(self._wake.set)
         self._log = structlog.get_logger("skillwire.lan")
 
     @property
     def agent_id(self) -> str:
-        """The name of our agent; empty until it is there."""
+        """The name of our agent; empty until it has started."""
         return "" if self._agent is None else self._agent.agent_id
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """What is announced now."""
+        """The announced skills."""
         return self._announcer.offers
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What the agent counts, by name; nothing until it is there."""
+        """The counters of the agent."""
         return {} if self._agent is None else self._agent.counters
 
     def snapshot(self) -> LanSnapshot | None:
-        """Return the network as our agent knows it; None until it is there."""
+        """Return the network as our agent knows it; None until it has started."""
         return None if self._agent is None else self._agent.snapshot()
 
     def listen(self) -> AsyncIterator[LanChange] | None:
-        """Return what happens from now on, one change after the other; None until the agent is there."""
+        """Return the changes from now on; None until the agent has started."""
         return None if self._agent is None else self._agent.listen()
 
     def count(self) -> LanCount | None:
-        """Return what is counted by now; None until the agent is there."""
+        """Return the metrics of the network; None until the agent has started."""
         snapshot = self.snapshot()
         if snapshot is None:
             return None
@@ -215,40 +163,40 @@ class LanService:
         return LanCount(Counter(skill.status for skill in snapshot.skills), received, self.counters)
 
     async def changed(self, since: int, seconds: float) -> int:
-        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
+        """Return the number of the last change, as soon as it exceeds ``since``, or after ``seconds``."""
         return await self._changes.beyond(since, seconds)
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
-        """Take note at which hosts and ports this server listens; before :meth:`start`."""
+        """Set the hosts and ports on which this server listens; before :meth:`start`."""
         reach = advertised_address(self.settings, addresses)
         self._endpoint, self.settings = Endpoint(reach.host, reach.port), reach.settings
 
     def start(self) -> None:
-        """Begin, unless that has begun; on the event loop."""
+        """Start, once, on the event loop."""
         if self._tasks or self._has_left:
             return
         if self._endpoint is None:
-            self.trouble = "nobody said where this server is reached"
+            self.trouble = "the address of this server is not set"
             self._log.warning("not on the LAN", reason=self.trouble)
             return
         loop = asyncio.get_running_loop()
 
-        def hear(_: object) -> None:
-            with suppress(RuntimeError):  # a loop that was closed
+        def wake(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._wake.set)
 
-        self._publication.follows.append(hear)
+        self._catalog.follows.append(wake)
         self._tasks.append(asyncio.create_task(self._live()))
 
-    def hang_up(self) -> None:
-        """Answer whoever waits for a change: the server stops."""
+    def close_streams(self) -> None:
+        """End the streams of changes, because the server stops."""
         self._changes.close()
 
-    async def leave(self, *, has_failed: bool = False) -> None:
-        """Say goodbye for every skill, and end; it takes a moment, and not long. Further calls do nothing.
+    async def unregister(self, *, has_failed: bool = False) -> None:
+        """Unregister every skill, and stop, within a bounded time; once.
 
         Args:
-            has_failed: whether the server ends by an error, and not because it was told to.
+            has_failed: whether the server ends by an error.
 
         Spec: SDP §9.1.
         """
@@ -258,30 +206,30 @@ class LanService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._conditions.close()
+        await self._health.close()
         agent, self._agent = self._agent, None
         if agent is not None:
-            await self._say_goodbye(agent, Reason.ERROR if has_failed else await self._why())
+            await self._send_goodbyes(agent, Reason.ERROR if has_failed else await self._regular_reason())
         self.tls_port = 0
         if self._secrets is not None:
             await self._secrets.stop()
         self._changes.tell_all()
 
     async def _live(self) -> None:
-        making = self._make()  # keys and certificates are read while the skills are
+        making = self._make()  # reads keys and certificates meanwhile
         try:
-            await self._publication.first()
+            await self._catalog.first()
         except asyncio.CancelledError:
             making.cancel()
             raise
         agent = await self._begin(making)
-        self._tasks.append(asyncio.create_task(self._hear(agent)))
+        self._tasks.append(asyncio.create_task(self._follow(agent)))
         while True:
             self._wake.clear()
             try:
-                await self._tend(agent)
-            except Exception:  # noqa: BLE001  # nobody else would hear of it, and it may pass
-                self._log.exception("the LAN could not be told")
+                await self._update(agent)
+            except Exception:  # noqa: BLE001  # it may pass, and is reported nowhere else
+                self._log.exception("could not announce skills on the LAN")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.figures.heartbeat_interval):
                     await self._wake.wait()
@@ -290,25 +238,25 @@ class LanService:
         return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
 
     async def _begin(self, making: asyncio.Task[Agent]) -> Agent:
-        """Return an agent that has begun, as soon as one can."""
+        """Return a started agent, as soon as the network can be used."""
         while True:
             try:
                 agent = await making
                 await agent.start()
-            except Exception as error:  # noqa: BLE001  # whatever it is, the HTTP server goes on
-                self._tell_trouble(error)
+            except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
+                self._log_trouble(error)
                 await asyncio.sleep(_AGAIN)
                 making = self._make()
                 continue
             self.trouble, self._agent = "", agent
             self._log.info("on the LAN", agent=agent.agent_id)
             for note in agent.notes:
-                tell = self._log.info if note in self.settings.notes else self._log.warning
-                tell("on the LAN, but", note=note)
+                log = self._log.info if note in self.settings.notes else self._log.warning
+                log("LAN agent has a note", note=note)
             return agent
 
-    def _tell_trouble(self, error: Exception) -> None:
-        """Say why there is no network, once for each reason."""
+    def _log_trouble(self, error: Exception) -> None:
+        """Log why there is no network, once for each reason."""
         reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
         if reason != self.trouble:
             code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
@@ -318,73 +266,71 @@ class LanService:
             self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
         self.trouble = reason
 
-    async def _hear(self, agent: Agent) -> None:
+    async def _follow(self, agent: Agent) -> None:
         while True:
             try:
                 async for _ in agent.listen():
                     self._changes.tell()
-            except Exception:  # noqa: BLE001  # as above; pages would stand still
-                self._log.exception("changes of the LAN could not be heard")
+            except Exception:  # noqa: BLE001  # as above
+                self._log.exception("could not follow changes of the LAN")
                 await asyncio.sleep(_AGAIN)
-                self._changes.tell()  # what happened meanwhile
+                self._changes.tell()  # for the changes meanwhile
             else:
                 return  # the agent has ended
 
-    async def _tend(self, agent: Agent) -> None:
-        """Announce what is published now, and report which skills are otherwise than they were."""
+    async def _update(self, agent: Agent) -> None:
+        """Announce the published skills, and report changes of their health."""
         if self._endpoint is not None and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
-            await self._open_secrets(agent)  # before it is announced that there are any
-            self._announcer.tell(agent)
+            await self._open_secrets(agent)  # before they are announced
+            self._announcer.announce(agent)
 
     async def _open_secrets(self, agent: Agent) -> None:
-        """Begin to hand out connection secrets, once somebody may want one."""
+        """Start to hand out connection secrets, once a skill takes part in a scene."""
         is_wanted = self._announcer.has_scenes and self._secrets is None
         if self._make_secrets is None or not is_wanted or self._endpoint is None:
             return
         self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
         self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
 
-    async def _why(self) -> Reason:
-        """Return why a server leaves that was told to end."""
+    async def _regular_reason(self) -> Reason:
+        """Return the reason of goodbyes at a regular end."""
         try:
             return await asyncio.to_thread(self.goodbye_reason)
-        except SkillwireError as error:  # a file that was spoilt meanwhile
-            self._log.warning("the goodbye is that of the beginning", code=error.code, reason=error.message)
+        except SkillwireError as error:  # the configuration became invalid
+            self._log.warning(
+                "goodbyes have the reason that was set at the start", code=error.code, reason=error.message
+            )
             return self.settings.goodbye_reason
 
-    async def _say_goodbye(self, agent: Agent, reason: Reason) -> None:
+    async def _send_goodbyes(self, agent: Agent, reason: Reason) -> None:
         try:
             async with asyncio.timeout(_GOODBYE):
                 await agent.stop(reason)
         except TimeoutError:
-            self._log.warning("left the LAN without a goodbye", reason="it took too long")
-        except Exception as error:  # noqa: BLE001  # the server ends all the same
-            self._log.warning("left the LAN without a goodbye", exc_info=error)
+            self._log.warning("left the LAN without goodbyes", reason="it took too long")
+        except Exception as error:  # noqa: BLE001  # the server ends nevertheless
+            self._log.warning("left the LAN without goodbyes", exc_info=error)
 
 
-_TOLD: Final = 50
+_LOGGED: Final = 50
 _EVENTS: Final = {
     "DISC_003": "not registered on the LAN",
     "LAN_NAME": "another agent has our name on the LAN",
-    "LAN_UNHEARD": "an agent on the LAN speaks otherwise than we do",
+    "LAN_UNHEARD": "an agent on the LAN has another profile or group key",
 }
 
 
 class PeerWarnings:
-    """Tells each trouble once."""
+    """Logs each warning about other agents once."""
 
     def __init__(self) -> None:
-        self._told: defaultdict[str, set[str]] = defaultdict(set)
+        self._logged: defaultdict[str, set[str]] = defaultdict(set)
         self._log = structlog.get_logger("skillwire.lan")
 
-    def tell(self, error: SkillwireError) -> None:
-        """Log a trouble, unless it was logged, or too many of its code were.
-
-        Args:
-            error: ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``.
-        """
-        told = self._told[error.code]
-        if error.message in told or len(told) >= _TOLD:
+    def log(self, error: SkillwireError) -> None:
+        """Log ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``, unless it or too many of its code were logged."""
+        logged = self._logged[error.code]
+        if error.message in logged or len(logged) >= _LOGGED:
             return
-        told.add(error.message)
+        logged.add(error.message)
         self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)

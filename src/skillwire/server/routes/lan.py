@@ -388,7 +388,7 @@ class LanRoutes:
     def close(self) -> None:
         """End the streams."""
         self._streams.close()
-        self._service.hang_up()
+        self._service.close_streams()
 
     async def _check_operator(self, context: RequestContext) -> Callable[[], Awaitable[bool]]:
         """Return a function that says whether the caller may still look.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from tests.support.attempts import skill_of
@@ -45,7 +46,7 @@ async def test_a_place_rests_between_two_checks():
     async def close():
         return
 
-    health = HealthCheckLoop(ask, close, rest=0.1)
+    health = HealthCheckLoop(SimpleNamespace(ask=ask, close=close), rest=0.1)  # type: ignore[arg-type]  # as far as it is used
     health.look([skill(f"skill-{number}") for number in range(limits.LAN_HEALTH_CHECKS + 1)])
     await eventually_async(lambda: len(ended) > limits.LAN_HEALTH_CHECKS)
     assert ended[-1] - ended[0] >= 0.09

@@ -52,8 +52,8 @@ async def test_what_is_configured_and_not_used_yet_is_no_warning(serve, capsys):
     site.lan._make_agent = make_agent
     await site.application.startup()
     await site.until(lambda agent: agent.announced)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "but" in line]
-    assert ["warning" in line for line in lines] == ["ends soon" in line for line in lines] == [False, True]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "note=" in line]
+    assert ["[warning" in line for line in lines] == ["ends soon" in line for line in lines] == [False, True]
 
 
 async def test_hearing_that_fails_is_told_and_begun_again(serve, monkeypatch, capsys):
@@ -61,7 +61,7 @@ async def test_hearing_that_fails_is_told_and_begun_again(serve, monkeypatch, ca
     monkeypatch.setattr(FakeLanAgent, "listen", lambda self: failures.pop() if failures else listen(self))
     site = await serve()
     await site.until(lambda agent: agent.listeners)
-    assert "changes of the LAN could not be heard" in capsys.readouterr().out
+    assert "could not follow changes of the LAN" in capsys.readouterr().out
     number = await site.lan.changed(-1, 0.0)
     site.agent.tell()
     assert await site.lan.changed(number, 20.0) > number
@@ -105,7 +105,7 @@ async def test_what_nobody_granted_is_announced_as_degraded_before_anybody_calls
     write_skill(skills, "adder", {"skill.toml": action, "main.py": "def main(args): ...\n"})
     site = await serve()
     await site.until(lambda agent: agent.reports)
-    assert site.agent.reports == [("adder", "DEGRADED", "nobody granted it here")]
+    assert site.agent.reports == [("adder", "DEGRADED", "it is not granted on this server")]
 
 
 @pytest.mark.spec("SDP-heartbeat-callback")
@@ -123,7 +123,7 @@ async def test_a_folder_says_how_its_skill_is_and_a_change_is_told_at_once(serve
     site = await serve(configuration=ServerConfiguration(executions=ExecutionSettings(grant_all=True)))
     await site.until(lambda agent: len(agent.reports) == 2)
     assert site.agent.reports == [("adder", "DEGRADED", UNCHECKED.detail), ("adder", "HEALTHY", "")]
-    assert "the LAN is told" not in capsys.readouterr().out
+    assert "reported a skill's health on the LAN" not in capsys.readouterr().out
     said[0] = Answer(FAILED, "it raised, at /home/alice")
     write_skill(skills, "adder", {**files, "data.txt": "new"})
     await site.until(lambda agent: len(agent.reports) == 3)
@@ -146,10 +146,10 @@ async def test_a_function_says_how_its_skill_is(serve):
     assert site.agent.health("forecast") is HealthStatus.HEALTHY
     said[0] = "MAINTENANCE"
     await site.until(lambda agent: agent.reports)
-    assert site.agent.reports == [("forecast", "MAINTENANCE", "its health check says so")]
+    assert site.agent.reports == [("forecast", "MAINTENANCE", "its health check reports it")]
     said[0] = False
     await site.until(lambda agent: len(agent.reports) == 2)
-    assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "its health check says so")
+    assert site.agent.reports[1] == ("forecast", "UNHEALTHY", "its health check reports it")
 
 
 async def test_a_network_that_cannot_be_used_is_tried_again_and_requests_are_answered(serve):
@@ -271,7 +271,7 @@ async def test_who_waits_is_told_of_changes_and_of_the_end(serve):
 
 async def test_it_goes_on_after_a_defect(serve, monkeypatch):
     site = await serve(heartbeat=0.05)
-    real = site.lan._conditions.look
+    real = site.lan._health.look
     failed: list[int] = []
 
     async def look(*given):
@@ -280,7 +280,7 @@ async def test_it_goes_on_after_a_defect(serve, monkeypatch):
             raise RuntimeError("a defect")
         return await real(*given)
 
-    monkeypatch.setattr(site.lan._conditions, "look", look)
+    monkeypatch.setattr(site.lan._health, "look", look)
     await site.until(lambda _: failed)
     announced = site.agent.announced
     site.lan._announcer._announced = None  # as a new one would have it
@@ -303,7 +303,7 @@ async def test_a_report_that_fails_keeps_no_other_back_and_is_not_made_for_ever(
         write_skill(skills, name, {"skill.toml": action, "main.py": "def main(args): ...\n"})
     site = await serve(heartbeat=0.05)
     await site.until(lambda agent: agent.reports)
-    assert site.agent.reports == [("divider", "DEGRADED", "nobody granted it here")]
+    assert site.agent.reports == [("divider", "DEGRADED", "it is not granted on this server")]
     looks, look = [], site.lan._announcer.look
 
     async def counted(*given):
@@ -313,7 +313,7 @@ async def test_a_report_that_fails_keeps_no_other_back_and_is_not_made_for_ever(
     monkeypatch.setattr(site.lan._announcer, "look", counted)
     await site.until(lambda _: len(looks) > 1)
     assert tried == ["adder", "divider"]
-    assert capsys.readouterr().out.count("] the LAN could not be told") == 1
+    assert capsys.readouterr().out.count("] could not announce skills on the LAN") == 1
 
 
 USUAL = LanSettings()
@@ -350,8 +350,8 @@ def refusal(host):
 def test_each_is_told_once_with_what_to_do():
     troubles = PeerWarnings()
     with capture_logs() as logs:
-        troubles.tell(refusal("192.0.2.1"))
-        troubles.tell(refusal("192.0.2.1"))
+        troubles.log(refusal("192.0.2.1"))
+        troubles.log(refusal("192.0.2.1"))
     (told,) = logs
     assert (told["event"], told["code"], told["log_level"]) == ("not registered on the LAN", "DISC_003", "warning")
     assert "clock" in told["fix"]
@@ -361,7 +361,7 @@ def test_a_network_that_refuses_and_refuses_does_not_fill_the_log_and_hushes_nob
     troubles = PeerWarnings()
     with capture_logs() as logs:
         for number in range(1000):
-            troubles.tell(refusal(f"192.0.2.{number}"))
-        troubles.tell(TrustError("LAN_NAME", "192.0.2.7 takes part as agent-001, too, with another key"))
+            troubles.log(refusal(f"192.0.2.{number}"))
+        troubles.log(TrustError("LAN_NAME", "192.0.2.7 takes part as agent-001, too, with another key"))
     assert len(logs) == 51
     assert (logs[-1]["event"], logs[-1]["code"]) == ("another agent has our name on the LAN", "LAN_NAME")

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillwire.adapters.files.atomic import write_atomically
-from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
 from skillwire.adapters.files.keys import read_trust_file
 from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
-from skillwire.trust.certificates import certificate_pem, life_of, private_pem, serial_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.authority import IssuedBook, IssuedRow
+    from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
     from skillwire.trust.certificates import CertificateRequest
@@ -63,6 +61,8 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     Only you can read the keys; SKILLWIRE_CA_PASSPHRASE encrypts them. The root's key is needed again only to renew or
     revoke the SkillCenter CA: store root.key off this machine.
     """
+    from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase  # noqa: PLC0415  # loads cryptography
+
     is_encrypted = passphrase() is not None
     if dry_run:
         check_new(folder)
@@ -128,10 +128,16 @@ def issue(
     The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
     automatically if their settings name renewFrom.
     """
-    from skillwire.trust.certificates import RequestedNames  # noqa: PLC0415  # same
+    from skillwire.trust.certificates import (  # noqa: PLC0415  # loads cryptography
+        RequestedNames,
+        certificate_pem,
+        life_of,
+        private_pem,
+        serial_of,
+    )
     from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
 
-    authority = AuthorityFolder(folder)
+    authority = _open(folder)
     asked = _read_request(request) if request else None
     names = RequestedNames(agents, skills, hosts)
     if asked is not None and not any(names):
@@ -248,6 +254,8 @@ def list_(*, output: Output, folder: Path) -> None:
 
 
 def _open(folder: Path) -> AuthorityFolder:
+    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # loads cryptography
+
     return AuthorityFolder(folder)
 
 
@@ -267,7 +275,8 @@ def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     Raises:
         UsageError: ``USAGE`` for fewer than one is good for anything, or more than its SkillCenter CA is good itself.
     """
-    from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # same
+    from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # loads cryptography
+    from skillwire.trust.certificates import life_of  # noqa: PLC0415  # loads cryptography
 
     ends = life_of(authority.centers[0])[1]
     left = ends - time.time()

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import click
 
 from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
-from skillwire.adapters.files.lan_trust import revoked_part
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, dry_run_option, in_words
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
-from skillwire.trust.certificates import agents_of, belongs
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
@@ -130,7 +128,8 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
     the agent.
     """
-    from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # same
+    from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # loads cryptography
+    from skillwire.trust.certificates import agents_of, belongs  # noqa: PLC0415  # loads cryptography
 
     keys = LanKeys()
     folder = source if source.is_dir() else source.parent
@@ -182,6 +181,8 @@ def _settings() -> LanSettings:
 
 def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
     """Return a certificate's description with its revocation status."""
+    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # loads cryptography
+
     try:
         return shown._replace(taken_back=revoked_part(settings, certificate))
     except SkillwireError as error:

@@ -17,8 +17,10 @@ import pytest
 from hypothesis import settings
 from tests.support.documents import check_document
 from tests.support.examples import FEW, MANY
+from tests.support.virtual_time import VirtualTimeLoop
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -46,6 +48,11 @@ _OF_THE_USER = ("SKILLWIRE_", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that writes transcripts anew."""
     parser.addoption("--update-transcripts", action="store_true", help="write tests/e2e/transcripts anew")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]] | None:
+    """Run what is marked so in virtual time."""
+    return {"virtual": VirtualTimeLoop} if item.get_closest_marker("virtual_time") else None
 
 
 def pytest_collection_finish() -> None:

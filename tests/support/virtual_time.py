@@ -1,7 +1,8 @@
 """An event loop whose time is virtual: where nothing is left to do before a timer, that timer is next.
 
 A test that sleeps for an hour ends at once, and in the same order each time. What threads do takes no virtual time:
-while an executor works, the loop waits for it in earnest.
+while an executor works, the loop waits for it in earnest. The mark ``virtual_time`` gives such a loop to a test, or to all
+of a module.
 """
 
 from __future__ import annotations
@@ -79,13 +80,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _ended(self, _: object) -> None:
         self._threads -= 1
-
-
-class VirtualTimePolicy(asyncio.DefaultEventLoopPolicy):
-    """Makes loops with virtual time. A test module takes it by a fixture ``event_loop_policy`` that returns one."""
-
-    def new_event_loop(self) -> VirtualTimeLoop:
-        return VirtualTimeLoop()
 
 
 def virtual_loop() -> VirtualTimeLoop:

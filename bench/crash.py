@@ -26,11 +26,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ledgers import all_of, flaws_of, has_lost_too_many, make_execution, open_ledger
+from ledgers import flaws_of, found_in, has_lost_too_many, make_execution, open_ledger
 from skillwire import limits
 from skillwire.adapters.clock import moment
-from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure, IdempotencyKey, Quota
+from skillwire.model.execution import Claim, Execution, ExecutionStatus, Failure, IdempotencyKey, NewExecution, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -127,60 +126,58 @@ class Told:
 async def serve(folder: Path, executions: Iterator[Execution], pause: float, told: Told) -> None:
     """Accept executions, some by a key, and cancel some."""
     ledger = open_ledger(folder)
-    commit = GroupCommit(ledger.database)
 
     async def call() -> None:
         for execution in executions:
             key = IdempotencyKey("all", str(random.randint(0, 400)), b"1") if pause and random.random() < 0.3 else None  # noqa: S311  # nothing secret
-            accepted = await commit.run(partial(ledger.accept, execution, key))
+            (accepted,) = await ledger.accept_all([NewExecution(execution, key)])
+            if isinstance(accepted, Exception):
+                raise accepted
             name = accepted.execution.execution_id
             told("accepted", name)
             if key is not None:
                 told("key", key.key, name)
             if pause and random.random() < 0.1:  # noqa: S311  # same
-                cancelled = await commit.run(partial(ledger.cancel, name, "anna", moment()))
+                cancelled = await ledger.cancel(name, "anna", moment())
                 assert cancelled is not None
                 told("ended", name, cancelled.status)
             await asyncio.sleep(random.random() * pause)  # noqa: S311  # same
 
     await asyncio.gather(*[call() for _ in range(CALLERS)])
-    commit.close()
+    await ledger.close()
 
 
 async def work(folder: Path, told: Told, *, until_empty: bool = False, has_faults: bool = False) -> None:
     """Run executions; for ever, or until none is left. One in ten has faults, or large outputs."""
     ledger = open_ledger(folder)
-    commit = GroupCommit(ledger.database)
     name = f"worker {os.getpid()} {time.monotonic_ns()}"
     while True:
-        ledger.recover(moment())
-        ledger.expire(moment())
-        claimed = await commit.run(lambda: ledger.claim(name, moment(), QUOTA, limit=AT_ONCE))
+        await ledger.recover(moment())
+        await ledger.expire(moment())
+        claimed = await ledger.claim(name, moment(), QUOTA, limit=AT_ONCE)
         claims = [Claim(one.execution_id, name, one.attempt) for one in claimed]
-        await asyncio.gather(*[_run(ledger, commit, claim, told, has_faults=has_faults) for claim in claims])
+        await asyncio.gather(*[_run(ledger, claim, told, has_faults=has_faults) for claim in claims])
         if not claimed:
-            if until_empty and not ledger.waiting():
-                commit.close()
+            if until_empty and not await ledger.waiting():
+                await ledger.close()
                 return
             await asyncio.sleep(0.05)
 
 
-async def _run(
-    ledger: SqliteLedger, commit: GroupCommit, claim: Claim, told: Told, *, has_faults: bool = False
-) -> None:
+async def _run(ledger: SqliteLedger, claim: Claim, told: Told, *, has_faults: bool = False) -> None:
     chance = random.random()  # noqa: S311  # nothing secret
     await asyncio.sleep(_SLOW * chance)
     if has_faults and chance < 0.02:
-        await commit.run(lambda: ledger.renew([claim], moment(), LEASE))
+        await ledger.renew([claim], moment(), LEASE)
         await asyncio.sleep(_SLOW)
     if has_faults and chance < 0.05:
-        await commit.run(lambda: ledger.release(claim, moment()))
+        await ledger.release(claim, moment())
     elif has_faults and chance < 0.1:
         failure = Failure("upstream", "busy", is_passing=chance < 0.08)
-        await commit.run(lambda: ledger.fail(claim, failure, moment()))
+        await ledger.fail(claim, failure, moment())
     else:
         output = LARGE if has_faults and chance < 0.12 else b'{"reservation":"R-4711"}'
-        if await commit.run(lambda: ledger.complete(claim, output, moment())):
+        if await ledger.complete(claim, output, moment()):
             told("ended", claim.execution_id, ExecutionStatus.COMPLETED)
 
 
@@ -189,9 +186,8 @@ async def _run(
 
 def judge(folder: Path, processes: list[Process]) -> Counter[str]:
     """Return what is wrong in the end with the ledger, and with what was confirmed."""
-    ledger = open_ledger(folder)
-    flaws = flaws_of(ledger, ended=True)
-    statuses = {execution.execution_id: execution.status for execution in all_of(ledger)}
+    flaws = asyncio.run(flaws_of(folder, ended=True))
+    statuses = {execution.execution_id: execution.status for execution in asyncio.run(found_in(folder))}
     keys: dict[str, str] = {}
     for what, *words in (line.split() for process in processes for line in process.lines):
         if what == "accepted" and words[0] not in statuses:
@@ -200,7 +196,6 @@ def judge(folder: Path, processes: list[Process]) -> Counter[str]:
             flaws["an execution did not end as was confirmed"] += 1
         elif what == "key" and keys.setdefault(words[0], words[1]) != words[1]:
             flaws["a key made two executions"] += 1
-    ledger.database.close()
     return flaws
 
 
@@ -256,9 +251,7 @@ def kill_workers(folder: Path, invocations: int, every: float) -> Counter[str]:
     for process in workers:
         process.kill()
     flaws = judge(folder, processes)
-    ledger = open_ledger(folder)
-    found = list(all_of(ledger))
-    ledger.database.close()
+    found = asyncio.run(found_in(folder))
     lost = [one for one in found if one.failure and one.failure.reason == "worker_lost"]
     again = sum(one.attempt > 1 for one in found)
     if len(found) != invocations:
@@ -277,11 +270,15 @@ def kill_workers(folder: Path, invocations: int, every: float) -> Counter[str]:
 
 
 def _is_waiting(folder: Path) -> bool:
+    return asyncio.run(_waiting(folder))
+
+
+async def _waiting(folder: Path) -> bool:
     ledger = open_ledger(folder)
     try:
-        return bool(ledger.waiting())
+        return bool(await ledger.waiting())
     finally:
-        ledger.database.close()
+        await ledger.close()
 
 
 def _confirmed(processes: list[Process]) -> str:

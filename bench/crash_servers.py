@@ -10,6 +10,7 @@ may be left running. Needs bubblewrap.
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -25,12 +26,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from ledgers import all_of, flaws_of, has_lost_too_many
+from ledgers import flaws_of, found_in, has_lost_too_many
 from processes import our_program
-from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.model.execution import ExecutionStatus
+from skillwire.model.execution import Execution, ExecutionStatus
 
 KILLS: Final = 100
 CALLERS: Final = 3
@@ -152,16 +150,18 @@ def main(kills: int = KILLS) -> int:
         programs = _begin(work, ports)
         callers = Callers(ports)
         try:
-            ledger = _kill(work, programs, callers, kills)
+            _kill(work, programs, callers, kills)
         finally:
             callers.stop()
             for program in programs:
                 program.kill()
         time.sleep(2)  # what was begun by those that were killed has ended by now
-        flaws = callers.flaws + flaws_of(ledger, ended=True) + _compare(ledger, callers)
+        state = work / "home/state"
+        flaws = (
+            callers.flaws + asyncio.run(flaws_of(state, ended=True)) + _compare(asyncio.run(found_in(state)), callers)
+        )
         flaws["a process was left running"] += _left_running()
-        counts = dict(ledger.count())
-        ledger.database.close()
+        counts = Counter(execution.status for execution in asyncio.run(found_in(state)))
         told = "; ".join(f"{number}x {flaw}" for flaw, number in flaws.items() if number)
         if told:
             lines = (work / "log").read_text(errors="replace").splitlines()
@@ -174,8 +174,8 @@ def main(kills: int = KILLS) -> int:
     return 1 if told else 0
 
 
-def _kill(work: Path, programs: list[Program], callers: Callers, kills: int) -> SqliteLedger:
-    """Kill one after the other; return the ledger when everything in it has ended, or should have."""
+def _kill(work: Path, programs: list[Program], callers: Callers, kills: int) -> None:
+    """Kill one after the other; return when everything in it has ended, or should have."""
     began = time.monotonic()
     time.sleep(3)
     for number in range(1, kills + 1):
@@ -187,11 +187,11 @@ def _kill(work: Path, programs: list[Program], callers: Callers, kills: int) -> 
             seconds = time.monotonic() - began
             print(f"  {number} kills, {len(callers.answered)} accepted ({seconds:.0f} s)", flush=True)
     callers.finish()
-    ledger = SqliteLedger(Database(work / "home/state/skillwire.db"), FileBlobs(work / "home/state/outputs"))
     until = time.monotonic() + PATIENCE
-    while ledger.waiting() and time.monotonic() < until:
-        time.sleep(0.2)
-    return ledger
+    while time.monotonic() < until and any(
+        not execution.status.is_final for execution in asyncio.run(found_in(work / "home/state"))
+    ):
+        time.sleep(0.5)
 
 
 def _begin(work: Path, ports: list[int]) -> list[Program]:
@@ -214,17 +214,17 @@ def _free_port() -> int:
         return port
 
 
-def _compare(ledger: SqliteLedger, callers: Callers) -> Counter[str]:
+def _compare(executions: list[Execution], callers: Callers) -> Counter[str]:
     """Return what is wrong with what callers were answered, and with how it ended."""
     flaws: Counter[str] = Counter()
-    found = {execution.execution_id: execution for execution in all_of(ledger)}
+    found = {execution.execution_id: execution for execution in executions}
     flaws["an execution is lost"] += len(set(callers.answered.values()) - set(found))
     flaws["there are executions that nobody was told of"] += len(set(found) - set(callers.answered.values()))
     for execution in found.values():
         reason = execution.failure.reason if execution.failure else ""
         if execution.status is ExecutionStatus.COMPLETED:
             wanted = json.loads(execution.inputs)["number"] + 1
-            flaws["an output is wrong"] += json.loads(ledger.output(execution) or b"{}").get("number") != wanted
+            flaws["an output is wrong"] += json.loads(execution.output or b"{}").get("number") != wanted
         elif reason != "worker_lost" or (execution.is_repeatable and not has_lost_too_many(execution)):
             flaws[f"one ended as {execution.status}, {reason}"] += 1
     return flaws

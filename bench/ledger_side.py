@@ -20,8 +20,6 @@ from ledgers import open_ledger
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
-from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.adapters.sqlite.stores import SqliteSkillVersions
 from skillwire.executions.accept import ExecutionSettings, Invocation
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionStatus, Outcome
@@ -34,7 +32,7 @@ from skillwire.server.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.model.execution import Attempt, Execution
+    from skillwire.model.execution import Attempt
     from skillwire.model.skill import ExecutorKind
 
 CONCURRENCY: Final = 32
@@ -77,18 +75,18 @@ class Nothing:
         return Outcome(attempt.inputs)
 
 
+async def _may_run(_: Skill) -> bool:
+    return True
+
+
 class Side:
     """A desk and a worker, with a ledger in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        ledger, dispatcher = open_ledger(folder), LocalDispatcher()
-        self.ledger = ledger
-        self.commit = GroupCommit(ledger.database)
-        versions = SqliteSkillVersions(ledger.database)
+        dispatcher = LocalDispatcher()
+        self.ledger = open_ledger(folder)
         self.desk = ExecutionService(
-            ledger,
-            versions,
-            self.commit,
+            self.ledger,
             settings=SETTINGS,
             changes=Notifier(),
             dispatcher=dispatcher,
@@ -101,9 +99,7 @@ class Side:
         self.offer = offer
         self.executor = Nothing()
         executors: dict[ExecutorKind, Callable[[], Nothing]] = {"function": lambda: self.executor}
-        self.worker = Worker(
-            self.desk, executors, offers, lambda _: True, dispatcher, functions={str(SKILL.artifact.digest)}
-        )
+        self.worker = Worker(self.desk, executors, offers, _may_run, dispatcher, functions={str(SKILL.artifact.digest)})
 
     async def accept(self) -> str:
         """Accept one as a POST does; return its ID when it is on the disk."""
@@ -111,12 +107,7 @@ class Side:
             caller=Caller(id="agent-7", type="agent"), skill_id=self.offer.skill_id, inputs=INPUTS
         )
         invocation = Invocation(request, "principal agent-7", time.time())
-        told: asyncio.Future[Execution | None] = asyncio.get_running_loop().create_future()
-        if not self.desk.accept_soon(self.offer, invocation, told.set_result):
-            return (await self.desk.accept(self.offer, invocation)).execution.execution_id
-        execution = await told
-        assert execution is not None
-        return execution.execution_id
+        return (await self.desk.accept(self.offer, invocation)).execution.execution_id
 
     async def enqueue(self, number: int, callers: int) -> float:
         """Return how many seconds it takes to accept so many."""
@@ -135,7 +126,7 @@ class Side:
         """Begin the worker; return how many seconds it takes to run so many."""
         self.working = asyncio.create_task(self.worker.work())
         began = time.perf_counter()
-        while self.ledger.count().get(ExecutionStatus.COMPLETED, 0) < number:  # noqa: ASYNC110  # as a caller sees it
+        while (await self.ledger.count()).get(ExecutionStatus.COMPLETED, 0) < number:  # noqa: ASYNC110  # as a caller sees it
             await asyncio.sleep(0.01)
         return time.perf_counter() - began
 
@@ -163,7 +154,7 @@ async def main() -> None:
         measured["starts"].append(await side.start())
     await side.worker.stop(1)
     await side.working
-    side.commit.close()
+    await side.ledger.close()
     print(json.dumps(measured))
 
 

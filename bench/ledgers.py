@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
@@ -18,7 +19,7 @@ from skillwire.executions.states import STATES
 from skillwire.model.execution import Event, Execution, ExecutionQuery, ExecutionStatus, Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from skillwire.executions.states import Transition
@@ -32,7 +33,8 @@ _PAGE: Final = 1_000
 
 def open_ledger(folder: Path) -> SqliteLedger:
     """Return the ledger in ``folder``, as servers and workers open it."""
-    return SqliteLedger(Database(folder / "skillwire.db"), FileBlobs(folder / "outputs", durable=True))
+    database = AsyncDatabase(Database(folder / "skillwire.db"))
+    return SqliteLedger(database, FileBlobs(folder / "outputs", durable=True))
 
 
 def make_execution(number: int, *, is_repeatable: bool = True, max_attempts: int = 3) -> Execution:
@@ -70,34 +72,46 @@ def has_lost_too_many(execution: Execution) -> bool:
     return losses >= limits.EXECUTION_LOSSES
 
 
-def all_of(ledger: SqliteLedger) -> Iterator[Execution]:
+async def all_of(ledger: SqliteLedger) -> AsyncIterator[Execution]:
     """Yield every execution, newest first."""
     after = None
     while True:
-        page = ledger.search(ExecutionQuery(limit=_PAGE, after=after))
-        yield from page.executions
+        page = await ledger.search(ExecutionQuery(limit=_PAGE, after=after))
+        for execution in page.executions:
+            yield execution
         after = page.after
         if after is None:
             return
 
 
-def flaws_of(ledger: SqliteLedger, *, ended: bool) -> Counter[str]:
+async def found_in(folder: Path) -> list[Execution]:
+    """Return every execution of the ledger in a folder, newest first."""
+    ledger = open_ledger(folder)
+    found = [execution async for execution in all_of(ledger)]
+    await ledger.close()
+    return found
+
+
+async def flaws_of(folder: Path, *, ended: bool) -> Counter[str]:
     """Return what is wrong with a ledger; nothing, if it is as it must be.
 
     Args:
-        ledger: nobody writes to it.
+        folder: of the ledger; nothing writes to it.
         ended: whether every execution should have ended.
     """
     flaws: Counter[str] = Counter()
-    with closing(sqlite3.connect(ledger.database.path)) as connection:
+    with closing(sqlite3.connect(folder / "skillwire.db")) as connection:
         if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
             flaws["the database is damaged"] += 1
-    for execution in all_of(ledger):
-        flaws.update(_flaws_of_execution(ledger, execution, ended=ended))
+    ledger = open_ledger(folder)
+    async for execution in all_of(ledger):
+        has_output = await ledger.output(execution) is not None
+        flaws.update(_flaws_of_execution(execution, ended=ended, has_output=has_output))
+    await ledger.close()
     return flaws
 
 
-def _flaws_of_execution(ledger: SqliteLedger, execution: Execution, *, ended: bool) -> Iterator[str]:
+def _flaws_of_execution(execution: Execution, *, ended: bool, has_output: bool) -> Iterator[str]:
     status: ExecutionStatus | None = ExecutionStatus.ACCEPTED
     first, *rest = execution.timeline
     if first.what != "accept":
@@ -115,7 +129,7 @@ def _flaws_of_execution(ledger: SqliteLedger, execution: Execution, *, ended: bo
         yield "an execution has not ended"
     if (execution.completed is not None) is not execution.status.is_final:
         yield "an execution has the time of an end without one, or none with one"
-    if execution.status is ExecutionStatus.COMPLETED and ledger.output(execution) is None:
+    if execution.status is ExecutionStatus.COMPLETED and not has_output:
         yield "an output is missing"
     if (execution.failure is not None) is not (execution.status in FAILED):
         yield "an execution that failed does not say why, or one that did not does"

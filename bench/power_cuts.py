@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,8 +27,7 @@ from disk_recorder import Op, Recorder, can_record
 from ledgers import flaws_of, make_execution, open_ledger
 from skillwire import limits
 from skillwire.adapters.clock import moment
-from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.model.execution import Claim, ExecutionStatus, IdempotencyKey, Quota
+from skillwire.model.execution import Claim, ExecutionStatus, IdempotencyKey, NewExecution, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,42 +157,39 @@ def record(folder: Path, seed: int) -> Sequence[Op]:
 
 async def _use(folder: Path, recorder: Recorder, chance: random.Random) -> None:
     ledger = open_ledger(folder)
-    commit = GroupCommit(ledger.database)
     numbers = iter(range(EXECUTIONS // 2))
     await asyncio.gather(
-        *[_call(ledger, commit, recorder, chance, numbers) for _ in range(6)],
-        *[_work(ledger, commit, recorder, chance, f"worker {number}") for number in range(2)],
+        *[_call(ledger, recorder, chance, numbers) for _ in range(6)],
+        *[_work(ledger, recorder, chance, f"worker {number}") for number in range(2)],
     )
-    commit.close()
+    await ledger.close()
 
 
-async def _call(
-    ledger: SqliteLedger, commit: GroupCommit, recorder: Recorder, chance: random.Random, numbers: Iterator[int]
-) -> None:
+async def _call(ledger: SqliteLedger, recorder: Recorder, chance: random.Random, numbers: Iterator[int]) -> None:
     for number in numbers:
         execution = make_execution(number)
         key = IdempotencyKey(execution.caller, str(chance.random()), b"1") if number % 3 == 0 else None
-        await commit.run(partial(ledger.accept, execution, key))
+        (accepted,) = await ledger.accept_all([NewExecution(execution, key)])
+        if isinstance(accepted, Exception):
+            raise accepted
         recorder.confirm(Promise(execution.execution_id, ExecutionStatus.ACCEPTED))
         if chance.random() < 0.1:
             name = execution.execution_id
-            ended = await commit.run(partial(ledger.cancel, name, "anna", moment()))
+            ended = await ledger.cancel(name, "anna", moment())
             if ended is not None:
                 recorder.confirm(Promise(name, ended.status, ended.output))
 
 
-async def _work(
-    ledger: SqliteLedger, commit: GroupCommit, recorder: Recorder, chance: random.Random, worker: str
-) -> None:
+async def _work(ledger: SqliteLedger, recorder: Recorder, chance: random.Random, worker: str) -> None:
     idle = 0
     while idle < 3:
-        claimed = await commit.run(lambda: ledger.claim(worker, moment(), QUOTA, limit=3))
+        claimed = await ledger.claim(worker, moment(), QUOTA, limit=3)
         idle = 0 if claimed else idle + 1
         for execution in claimed:
             claim = Claim(execution.execution_id, worker, execution.attempt)
             size = LARGE if chance.random() < 0.03 else chance.choice((20, 300, 5_000))
             output = b'"' + chance.randbytes(size // 2).hex().encode() + b'"'
-            if await commit.run(partial(ledger.complete, claim, output, moment())):
+            if await ledger.complete(claim, output, moment()):
                 recorder.confirm(Promise(claim.execution_id, ExecutionStatus.COMPLETED, output))
 
 
@@ -208,17 +203,21 @@ def missing(folder: Path, disk: Disk, chance: random.Random) -> Counter[str]:
         if content or place.suffix:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
+    return asyncio.run(_missing(folder, disk))
+
+
+async def _missing(folder: Path, disk: Disk) -> Counter[str]:
+    flaws = await flaws_of(folder, ended=False)
     ledger = open_ledger(folder)
-    flaws = flaws_of(ledger, ended=False)
     for promise in disk.promises.values():
-        found = ledger.find(promise.execution_id)
+        found = await ledger.find(promise.execution_id)
         if found is None:
             flaws["an execution is lost"] += 1
         elif promise.status.is_final and found.status is not promise.status:
             flaws["an end is lost"] += 1
-        elif promise.output is not None and ledger.output(found) != promise.output:
+        elif promise.output is not None and await ledger.output(found) != promise.output:
             flaws["an output is lost"] += 1
-    ledger.database.close()
+    await ledger.close()
     return flaws
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
         Failure,
         FoundExecutions,
         Grant,
-        IdempotencyKey,
+        LedgerStatistics,
         Moment,
+        NewExecution,
         OpenTasks,
         Outcome,
         OutputBlob,
         Quota,
         RunBlob,
+        StatisticsCursor,
         TaskOwner,
     )
     from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord, StagedSkill
@@ -92,188 +94,196 @@ class SkillSearch(Protocol):
 
 
 class TokenStore(Protocol):
-    """The tokens of a publisher."""
+    """The tokens of a publisher. Changes are durable on return."""
 
-    def add(self, token: Token) -> None:
-        """Keep a new token, durably."""
+    async def add(self, token: Token) -> None:
+        """Store a new token."""
 
-    def revoke(self, token_id: str, at: float) -> None:
-        """Keep that a token was taken back ``at`` this time, durably; one that was before keeps its time."""
+    async def revoke(self, token_id: str, at: float) -> None:
+        """Store when a token was revoked; one that was revoked before keeps its time."""
 
-    def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
-        """Keep ``successor`` and let the old token end at ``end`` or when it ends anyway: both or neither, durably.
+    async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+        """Store ``successor`` and let the old token end at ``end`` at the latest, both or neither.
 
         Returns:
-            Whether that was done: not when the old token was taken back.
+            False when the old token was revoked: then nothing is stored.
         """
 
-    def find(self, token_id: str) -> Token | None:
-        """Return the token of this ID."""
+    async def find(self, token_id: str) -> Token | None:
+        """Return the token with this ID."""
 
-    def all(self) -> Sequence[Token]:
+    async def all(self) -> Sequence[Token]:
         """Return every token, oldest first."""
 
-    def forget(self, beginning: str, *, before: float) -> int:
-        """Forget API keys whose name begins so and that ended ``before`` this time; return how many there were."""
+    async def forget(self, prefix: str, *, before: float) -> int:
+        """Delete API keys whose name begins with ``prefix`` and that ended ``before`` this time; return how many."""
+
+
+class GrantStore(Protocol):
+    """The grants of this installation: which artifacts may run, with which permissions. Changes are durable."""
+
+    async def add(self, grant: Grant) -> None:
+        """Store a grant, in place of an earlier one with the same digest and permissions."""
+
+    async def remove(self, digest: str) -> int:
+        """Delete every grant of an artifact; return how many there were."""
+
+    async def has(self, digest: str, permissions: Permissions) -> bool:
+        """Whether the artifact with this digest may run with these permissions."""
+
+    async def all(self) -> Sequence[Grant]:
+        """Return every grant, oldest first."""
 
 
 class ExecutionLedger(Protocol):
-    """The truth about executions: whatever it returned from is on the disk.
+    """The durable record of executions; what a method returned from is stored.
 
-    Each method is one step of the state table (:mod:`skillwire.executions.states`), done by comparing and setting, so
-    that of any number of workers and servers one succeeds.
+    Each change is one transition of the state table (:mod:`skillwire.executions.states`), done by comparing and
+    setting, so only one of any number of workers and servers succeeds. Accepting, claiming and renewing take batches:
+    a store that commits for each call would be bound by its disk.
+
+    Raises:
+        StorageError: ``DATABASE`` from every method.
     """
 
-    def accept(self, execution: Execution, key: IdempotencyKey | None = None) -> Accepted:
-        """Keep a new execution; with a ``key`` that was used before, return the execution of that time."""
+    async def accept_all(self, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
+        """Store new executions, each by itself; return for each how it was accepted, or the error.
 
-    def accept_all(self, executions: Sequence[Execution]) -> None:
-        """Keep new executions: all of them, or none."""
-
-    def find(self, execution_id: str) -> Execution | None:
-        """Return an execution."""
-
-    def find_begun(self, beginning: str) -> Execution | None:
-        """Return the one execution whose ID begins so; None when none does, or several."""
-
-    def output(self, execution: Execution) -> bytes | None:
-        """Return what it gave, wherever that lies; None where there is nothing, or nothing more."""
-
-    def output_file(self, execution: Execution) -> Path | None:
-        """Return the file that holds what it gave, where that is too large to be held for each who asks."""
-
-    def search(self, query: ExecutionQuery) -> FoundExecutions:
-        """Return the executions that ``query`` asks for, newest first."""
-
-    def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        """Return tasks for people that have not ended, those first that are due first: ``whose`` they are."""
-
-    def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
-        """Give ``worker`` the next executions that may run, at most ``limit``; the lease begins."""
-
-    def claim_task(self, execution_id: str, worker: str, now: Moment) -> Execution | None:
-        """Give a person the task of this ID, unless somebody has it or it ended. It is theirs till its deadline."""
-
-    def release(self, claim: Claim, now: Moment) -> bool:
-        """Give back what was claimed, for somebody else to take up."""
-
-    def renew(self, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
-        """Prolong the leases by ``lease`` seconds from now; return the claims that hold no more."""
-
-    def complete(
-        self, claim: Claim, output: bytes, now: Moment, *, log: str = "", blobs: Sequence[OutputBlob] = ()
-    ) -> bool:
-        """Keep what the execution gave; False when the claim holds no more, and nothing counts."""
-
-    def fail(self, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        """Keep that an attempt failed: the execution has failed, or waits for its next attempt."""
-
-    def cancel(self, execution_id: str, by: str, now: Moment) -> Execution | None:
-        """End an execution, unless it has ended; return it as it is then."""
-
-    def expire(self, now: Moment) -> Sequence[str]:
-        """End what is past its deadline as ``timeout``; return the IDs, at most ``SWEPT_AT_ONCE``."""
-
-    def recover(self, now: Moment) -> Sequence[str]:
-        """Take up what lost its worker: to be run again where it may be, else failed. Return IDs, as many at most."""
-
-    def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
-        """Return ended executions of a queue whose caller is to be told now; no other is handed them for a minute."""
-
-    def put_off_callback(self, execution_id: str, until: float | None, *, was_tried: bool = True) -> None:
-        """Keep when a caller is to be told again; None when that was done, or was given up.
-
-        Args:
-            execution_id: whose end is told.
-            until: seconds since the epoch.
-            was_tried: whether it counts as one of the tries; otherwise its turn was only passed over.
+        With a key that was used before, the execution of that time is returned. An error stores nothing of its
+        execution: ``BLOB_NOT_FOUND`` when the caller does not have a blob to hold.
         """
 
-    def forget(self, now: Moment, *, outputs: float, rows: float) -> int:
-        """Forget outputs and executions that ended so many seconds ago; return how many."""
+    async def find(self, execution_id: str) -> Execution | None:
+        """Return an execution."""
 
-    def sweep_outputs(self) -> int:
-        """Remove outputs that no execution has, such as those of a crash; return how many."""
+    async def find_begun(self, beginning: str) -> Execution | None:
+        """Return the one execution whose ID begins so; None when none does, or several."""
 
-    def waiting(self) -> Mapping[str, int]:
+    async def output(self, execution: Execution) -> bytes | None:
+        """Return an execution's output, wherever it is stored; None before completion and after it was forgotten."""
+
+    async def output_file(self, execution: Execution) -> Path | None:
+        """Return a local file with the output, where it is too large to be held in memory for each reader."""
+
+    async def find_skill(self, digest: str) -> Skill | None:
+        """Return the skill version whose artifact has this digest, as it was when an execution was accepted."""
+
+    async def open_skills(self) -> Sequence[Skill]:
+        """Return the skill versions of executions in progress."""
+
+    async def search(self, query: ExecutionQuery) -> FoundExecutions:
+        """Return a page of executions, newest first.
+
+        Raises:
+            UsageError: ``CURSOR`` for an invalid ``query.after``.
+        """
+
+    async def count(self, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
+        """Return how many executions a query finds, by status; its own statuses and cursor do not matter."""
+
+    async def waiting(self) -> Mapping[str, int]:
         """Return how many executions wait or run, by caller."""
 
-    def count(self, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
-        """Return how many executions there are, by status; of those that ``query`` finds, whatever their status."""
+    async def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
+        """Return open tasks for people, the most urgent first."""
 
+    async def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
+        """Give ``worker`` the next executions that may run, at most ``limit``; their leases begin."""
 
-class SkillVersions(Protocol):
-    """The skills of executions, as they were when those were accepted."""
+    async def claim_task(self, execution_id: str, worker: str, now: Moment) -> Execution | None:
+        """Give a person a task until its deadline; None when another person has it or it has ended."""
 
-    def keep(self, skill: Skill) -> None:
-        """Keep a skill by its artifact's digest."""
+    async def release(self, claim: Claim, now: Moment) -> bool:
+        """Give back a claimed execution, for another worker; False when the claim no longer holds."""
 
-    def find(self, digest: str) -> Skill | None:
-        """Return the skill whose artifact has this digest."""
+    async def renew(self, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
+        """Prolong the leases by ``lease`` seconds from now; return the claims that no longer hold."""
 
-    def needed(self) -> Sequence[Skill]:
-        """Return the skills of executions that have not ended."""
+    async def complete(
+        self, claim: Claim, output: bytes, now: Moment, *, log: str = "", blobs: Sequence[OutputBlob] = ()
+    ) -> bool:
+        """Store an execution's output; False when the claim no longer holds, and nothing is stored."""
+
+    async def fail(self, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
+        """Store that an attempt failed: the execution has failed, or waits for its next attempt."""
+
+    async def cancel(self, execution_id: str, by: str, now: Moment) -> Execution | None:
+        """End an execution, unless it has ended; return it as it is then."""
+
+    async def expire(self, now: Moment) -> Sequence[str]:
+        """End executions past their deadline as ``timeout``; return at most ``EXPIRED_PER_BATCH`` IDs."""
+
+    async def recover(self, now: Moment) -> Sequence[str]:
+        """Release or fail executions whose worker was lost; return at most ``EXPIRED_PER_BATCH`` IDs."""
+
+    async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
+        """Return ended executions of a queue whose callback is due; no other process gets them for a minute."""
+
+    async def put_off_callback(self, execution_id: str, until: float | None, *, was_tried: bool = True) -> None:
+        """Store when a callback is due again; None when it was delivered or given up.
+
+        Args:
+            execution_id: of the ended execution.
+            until: seconds since the epoch.
+            was_tried: whether this counts as one of the tries.
+        """
+
+    async def forget(self, now: Moment, *, outputs: float, rows: float) -> int:
+        """Forget some of the outputs and executions that ended so many seconds ago; return how many."""
+
+    async def sweep_outputs(self) -> int:
+        """Remove outputs that no execution has, such as those of a crash; return how many."""
+
+    async def statistics(self, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
+        """Return the counts now, and what was accepted and ended since ``after``.
+
+        Args:
+            after: the cursor of the reading before.
+            until: ends later than this time are left for the next reading; in seconds since the epoch.
+            limit: of the ends.
+        """
+
+    async def exists(self) -> bool:
+        """Whether the ledger was created. A server that only publishes creates none."""
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` on the running event loop whenever another process has changed the ledger."""
+
+    async def close(self) -> None:
+        """Finish what was begun."""
 
 
 class RunBlobs(Protocol):
-    """The blobs of those who have skills executed. Nobody is told of another one's."""
+    """The blobs that callers upload for runs, and that runs leave for them. No caller learns of another one's."""
 
-    def begin(self) -> BlobWriting:
-        """Begin a blob. Whoever does ends it with :meth:`keep` or by closing it."""
-
-    def keep(self, owner: str, blobs: Sequence[tuple[BlobWriting, str]], now: float) -> Sequence[RunBlob]:
-        """Keep what was written as blobs of ``owner``, each with its kind: all of them or none, durably.
+    async def store(
+        self, owner: str, contents: Sequence[tuple[AsyncIterable[bytes], str]], now: float
+    ) -> Sequence[RunBlob]:
+        """Store contents, each with its media type, as blobs of ``owner``: all of them or none, durably.
 
         Raises:
+            DecodeError: ``LIMIT_SIZE`` for a blob that is too large.
             ConflictError: ``BLOB_ROOM``. StorageError: ``DATABASE``, ``STORAGE``.
         """
 
-    def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
-        """Return a blob of ``owner``, unless it has expired; being found is a use of it."""
+    async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
+        """Return a blob of ``owner`` that has not expired; being found is a use that postpones its expiry."""
 
-    def hold(self, owner: str, digests: Collection[Digest], now: float, until: float) -> None:
-        """Keep blobs until then at least.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND`` for the first that ``owner`` does not have.
-        """
-
-    def path(self, digest: Digest) -> Path | None:
-        """Return the file that holds the bytes, None when there is none."""
+    async def file_of(self, digest: Digest) -> Path | None:
+        """Return a local file that holds the bytes."""
 
     def spool(self) -> BinaryIO:
-        """Return a file without a name, for what may become blobs; gone when it is closed."""
+        """Return an unnamed file for content that may become blobs; it is gone when it is closed."""
 
-    def sweep(self, now: float) -> int:
-        """Forget what has expired; return how many blobs."""
+    async def sweep(self, now: float) -> int:
+        """Delete some of the blobs that have expired; return how many."""
 
 
-class BlobWriting(Protocol):
-    """A blob that is being written, bounded in size."""
+class Clock(Protocol):
+    """What time it is. Durations are waited for with a ``sleep`` beside it, so tests can let time pass."""
 
-    @property
-    def size(self) -> int:
-        """How many bytes were written."""
-
-    @property
-    def digest(self) -> Digest:
-        """The digest of what was written."""
-
-    def write(self, data: bytes) -> None:
-        """Take the next bytes.
-
-        Raises:
-            DecodeError: ``LIMIT_SIZE`` when it is larger than a blob may be. StorageError: ``STORAGE``.
-        """
-
-    def finish(self) -> None:
-        """Have all of it on the disk."""
-
-    def move(self, place: Path) -> None:
-        """Give it its place, in place of another one with the same bytes."""
-
-    def close(self) -> None:
-        """Forget what was written, unless it has its place."""
+    def __call__(self) -> Moment:
+        """Return now."""
 
 
 class Executor(Protocol):
@@ -294,22 +304,6 @@ class Dispatcher(Protocol):
 
     async def wait(self, seconds: float) -> None:
         """Return when something may be claimed, or after ``seconds``."""
-
-
-class GrantStore(Protocol):
-    """What people agreed to have executed here."""
-
-    def add(self, grant: Grant) -> None:
-        """Keep a grant, in place of an earlier one of the same digest and permissions."""
-
-    def remove(self, digest: str) -> int:
-        """Take back every grant of this artifact; return how many there were."""
-
-    def has(self, digest: str, permissions: Permissions) -> bool:
-        """Whether the artifact of this digest may run with these permissions."""
-
-    def all(self) -> Sequence[Grant]:
-        """Return every grant, oldest first."""
 
 
 class ResponseCache(Protocol):

@@ -11,11 +11,11 @@ import pytest
 from tests.conformance import sharing_examples as example
 from tests.support.executions import make_execution
 from tests.support.invoking import failing
+from tests.support.opened import open_tokens
 
 import skillwire
 from skillwire import errors
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, StorageError, UsageError, ValidationError
 from skillwire.executions.accept import ExecutionSettings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.executions import NO_QUOTA, Office, claim_of
+from tests.support.executions import NO_QUOTA, Office, claim_of, make_execution
 
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus
 
@@ -97,7 +97,7 @@ ENDS = {"complete", "fail", "abandon", "cancel", "expire"}
 def office(tmp_path):
     made = Office(tmp_path)
     yield made
-    made.database.close()
+    made.close()
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def race(office):
 
 
 def accept_many(office, **fields):
-    with office.database.writing():
-        return [office.accept(**fields).execution_id for _ in range(NUMBER)]
+    executions = [make_execution(office.clock, **fields) for _ in range(NUMBER)]
+    return [one.execution.execution_id for one in office.ledger.accept_all(executions)]
 
 
 def test_two_servers_that_claim_at_once_share_what_there_is(office, race):
@@ -204,6 +204,6 @@ def test_disk_that_is_full_refuses_new_ones_and_loses_none(tmp_path, kind):
     assert len(came["accepted"]) > 50
     if kind == "limit":
         assert sum(name.startswith("exec-more-") for name in came["accepted"]) == 800
-    office.database.close()
+    office.close()
     with closing(sqlite3.connect(office.database.path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

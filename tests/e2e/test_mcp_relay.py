@@ -13,10 +13,10 @@ from mcp.shared.exceptions import MCPError
 from tests.support.eventually import eventually_async
 from tests.support.live_server import serving
 from tests.support.mcp_host import EXECUTES, MODES
+from tests.support.opened import open_ledger, open_tokens
 from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
-from skillwire.adapters.sqlite.open import open_ledger, open_tokens
 from skillwire.cli.main import run
 from skillwire.model.execution import ExecutionQuery
 

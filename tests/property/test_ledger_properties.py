@@ -25,9 +25,12 @@ from hypothesis.stateful import (
     rule,
 )
 from tests.support.executions import Clock, make_execution
+from tests.support.opened import BlockingLedger
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.memory.ledger import MemoryLedger
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
@@ -130,8 +133,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledgers = [self.open(), self.open()]
 
     def open(self):
-        database = Database(self.folder / "skillwire.db")
-        return SqliteLedger(database, FileBlobs(self.folder / "outputs"), chance=lambda: 0.5)
+        database = AsyncDatabase(Database(self.folder / "skillwire.db"))
+        return BlockingLedger(SqliteLedger(database, FileBlobs(self.folder / "outputs"), chance=lambda: 0.5))
 
     @property
     def now(self) -> Moment:
@@ -283,7 +286,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(side=sides)
     def begin_anew(self, side):
         """A server ends and begins again."""
-        self.ledgers[side].database.close()
+        self.ledgers[side].close()
         self.ledgers[side] = self.open()
 
     # --- what time does
@@ -355,9 +358,19 @@ class LedgerMachine(RuleBasedStateMachine):
         for execution_id in self.models:
             self.check(execution_id, self.ledgers[1].find(execution_id))
         for ledger in self.ledgers:
-            ledger.database.close()
+            ledger.close()
         shutil.rmtree(self.folder)
 
 
+class MemoryLedgerMachine(LedgerMachine):
+    """The same with a ledger in memory, which outlives its servers."""
+
+    def open(self):
+        self.kept = getattr(self, "kept", None) or BlockingLedger(MemoryLedger(chance=lambda: 0.5))
+        return self.kept
+
+
+TestMemoryLedger = MemoryLedgerMachine.TestCase
+TestMemoryLedger.settings = settings(stateful_step_count=60)
 TestLedger = LedgerMachine.TestCase
 TestLedger.settings = settings(stateful_step_count=60)

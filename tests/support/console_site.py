@@ -13,9 +13,9 @@ import uvicorn
 from tests.support.eventually import eventually
 from tests.support.executions import claim_of, make_execution
 from tests.support.fake_desk import FakeDesk
+from tests.support.opened import BlockingLedger, open_tokens
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.executions.tasks import person_worker
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus, Quota
 from skillwire.server import app as app_module
@@ -130,10 +130,10 @@ class ConsoleServer:
 
     def find(self, execution_id):
         """Return an execution."""
-        return self.desk.ledger.find(execution_id)
+        return BlockingLedger(self.desk.ledger).find(execution_id)
 
     def _change(self, change):
-        result = change(self.desk.ledger)
+        result = change(BlockingLedger(self.desk.ledger))
         self._loop.call_soon_threadsafe(self.desk.changes.tell_all)
         return result
 

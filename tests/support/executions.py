@@ -6,7 +6,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from tests.support.opened import BlockingLedger
+
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.memory.ledger import MemoryLedger
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
@@ -86,14 +90,22 @@ class Office:
     def __post_init__(self):
         self.outputs = FileBlobs(self.folder / "outputs", durable=True)
         self.database = Database(self.folder / "skillwire.db")
-        self.ledger = SqliteLedger(self.database, self.outputs, chance=lambda: self.chance)
+        self.ledger = self.open(self.database)
 
     def another(self):
         """Return a ledger of another process on the same database."""
-        return SqliteLedger(Database(self.database.path), self.outputs, chance=lambda: self.chance)
+        return self.open(Database(self.database.path))
 
-    def accept(self, **fields):
-        return self.ledger.accept(make_execution(self.clock, **fields)).execution
+    def open(self, database):
+        ledger = SqliteLedger(AsyncDatabase(database), self.outputs, chance=lambda: self.chance)
+        return BlockingLedger(ledger)
+
+    def close(self):
+        self.ledger.close()
+        self.database.close()
+
+    def accept(self, skills=(), **fields):
+        return self.ledger.accept(make_execution(self.clock, **fields), skills=skills).execution
 
     def claim(self, worker="w1", quota=NO_QUOTA, limit=1):
         return list(self.ledger.claim(worker, self.clock.now, quota, limit=limit))
@@ -123,3 +135,29 @@ class Office:
     def blobs(self):
         """Return the names of the files in the folder of outputs."""
         return sorted(path.name for path in self.outputs.directory.glob("??/*"))
+
+
+@dataclass
+class MemoryOffice(Office):
+    """The same with a ledger in memory."""
+
+    def __post_init__(self):
+        self.ledger = BlockingLedger(MemoryLedger(chance=lambda: self.chance))
+
+    def another(self):
+        return self.ledger
+
+    def close(self):
+        """Nothing is open."""
+
+
+def ids(executions):
+    return [execution.execution_id for execution in executions]
+
+
+def fill(office, number, **fields):
+    """Accept so many, in order."""
+    executions = [make_execution(office.clock.wall + n * 1e-6, **fields) for n in range(number)]
+    office.ledger.accept_all(executions)
+    office.clock.pass_(number * 1e-6 + 0.001)
+    return executions

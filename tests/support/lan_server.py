@@ -19,7 +19,7 @@ PATIENCE = 30.0
 #: Faster than by default, so that nobody waits half a minute for an eviction.
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
 OPERATOR = """
-from skillwire.adapters.sqlite.open import open_tokens
+from tests.support.opened import open_tokens
 print(open_tokens().issue("operator", scopes=["operator"]).secret)
 """
 

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.opened import BlockingLedger
+
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
-from skillwire.model.execution import Claim, Event, Execution, Moment, Quota
+from skillwire.model.execution import Accepted, Claim, Event, Execution, Moment, NewExecution, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +30,8 @@ QUOTA = Quota(per_caller=10_000, per_skill=10_000)
 def main() -> None:
     """Do what the one line says."""
     folder = Path(sys.argv[1])
-    ledger = SqliteLedger(Database(folder / "skillwire.db"), FileBlobs(folder / "outputs", durable=True))
+    database = AsyncDatabase(Database(folder / "skillwire.db"))
+    ledger = BlockingLedger(SqliteLedger(database, FileBlobs(folder / "outputs", durable=True)))
     ledger.count()
     say("ready")
     order = json.loads(sys.stdin.readline())
@@ -41,7 +44,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def claim_all(ledger: SqliteLedger, worker: str, now: list[Any]) -> list[str]:
+def claim_all(ledger: BlockingLedger, worker: str, now: list[Any]) -> list[str]:
     """Claim one after the other, until there are no more."""
     mine: list[str] = []
     while claimed := ledger.claim(worker, Moment(*now), QUOTA, limit=2):
@@ -49,44 +52,43 @@ def claim_all(ledger: SqliteLedger, worker: str, now: list[Any]) -> list[str]:
     return mine
 
 
-def cancel_all(ledger: SqliteLedger, ids: list[str], now: list[Any]) -> dict[str, str]:
+def cancel_all(ledger: BlockingLedger, ids: list[str], now: list[Any]) -> dict[str, str]:
     """Cancel each; return how each is then."""
     found = {execution_id: ledger.cancel(execution_id, "anna", Moment(*now)) for execution_id in ids}
     return {execution_id: one.status for execution_id, one in found.items() if one}
 
 
-def complete_all(ledger: SqliteLedger, claims: list[list[Any]], now: list[Any]) -> list[str]:
+def complete_all(ledger: BlockingLedger, claims: list[list[Any]], now: list[Any]) -> list[str]:
     """Complete each; return those of which it counted."""
     mine = [Claim(*claim) for claim in claims]
     return [claim.execution_id for claim in mine if ledger.complete(claim, b"1", Moment(*now))]
 
 
-def expire_often(ledger: SqliteLedger, nows: list[list[Any]]) -> list[str]:
+def expire_often(ledger: BlockingLedger, nows: list[list[Any]]) -> list[str]:
     """Expire what is late, at each of these moments."""
     return [execution_id for now in nows for execution_id in ledger.expire(Moment(*now))]
 
 
-def recover_often(ledger: SqliteLedger, nows: list[list[Any]]) -> list[str]:
+def recover_often(ledger: BlockingLedger, nows: list[list[Any]]) -> list[str]:
     """Take up what is lost, at each of these moments."""
     return [execution_id for now in nows for execution_id in ledger.recover(Moment(*now))]
 
 
-def fill(ledger: SqliteLedger, room: int | None, number: int) -> dict[str, Any]:
+def fill(ledger: BlockingLedger, room: int | None, number: int) -> dict[str, Any]:
     """Accept as many as there is room on the disk for, and more; then, where ``room`` was a limit, without it."""
-    return asyncio.run(_fill(ledger, room, number))
+    return asyncio.run(_fill(ledger.wrapped, room, number))
 
 
 async def _fill(ledger: SqliteLedger, room: int | None, number: int) -> dict[str, Any]:
-    commit = GroupCommit(ledger.database)
     accepted: list[str] = []
     refused: list[str] = []
 
     async def accept(name: str) -> None:
         try:
-            await commit.run(lambda: ledger.accept(large_execution(name)))
-            accepted.append(name)
+            (stored,) = await ledger.accept_all([NewExecution(large_execution(name))])
         except StorageError:
-            refused.append(name)
+            stored = None
+        (accepted if isinstance(stored, Accepted) else refused).append(name)
 
     async def accept_many(prefix: str) -> None:
         for start in range(0, number, 16):
@@ -96,11 +98,11 @@ async def _fill(ledger: SqliteLedger, room: int | None, number: int) -> dict[str
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
     await accept_many("full-")
     was_refused = len(refused)
-    still_readable = all(ledger.find(name) is not None for name in accepted)
+    still_readable = all([await ledger.find(name) is not None for name in accepted])
     if room is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         await accept_many("more-")
-    commit.close()
+    await ledger.close()
     return {"accepted": accepted, "refused": refused, "first": was_refused, "readable": still_readable}
 
 

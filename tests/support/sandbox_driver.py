@@ -68,8 +68,8 @@ async def serve(folder):
     """Answer each line with what came of it."""
     blobs = FileBlobs(folder / "state" / "blobs")
     run_blobs = open_run_blobs(RunSettings())
-    _keep(run_blobs, "somebody else", os.environ["SERVER_TOKEN"].encode())
-    given = _keep(run_blobs, "somebody", GIVEN)
+    await _keep(run_blobs, "somebody else", os.environ["SERVER_TOKEN"].encode())
+    given = await _keep(run_blobs, "somebody", GIVEN)
     reader = asyncio.StreamReader(limit=1 << 20)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -77,17 +77,17 @@ async def serve(folder):
     os.set_inheritable(os.open("/", os.O_RDONLY), True)
     while line := await reader.readline():
         answer = await run(json.loads(line), blobs, run_blobs, given)
-        path = await asyncio.to_thread(run_blobs.path, given)
+        path = await run_blobs.file_of(given)
         assert path is not None
         assert await asyncio.to_thread(path.read_bytes) == GIVEN
         os.write(1, json.dumps(answer).encode() + b"\n")
 
 
-def _keep(run_blobs, owner, content):
-    writing = run_blobs.begin()
-    writing.write(content)
-    (blob,) = run_blobs.keep(owner, [(writing, "text/plain")], time.time())
-    writing.close()
+async def _keep(run_blobs, owner, content):
+    async def whole():
+        yield content
+
+    (blob,) = await run_blobs.store(owner, [(whole(), "text/plain")], time.time())
     return blob.digest
 
 

@@ -6,10 +6,12 @@ import json
 import secrets
 import time
 
+from tests.support.opened import BlockingLedger, open_ledger
+
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.model.execution import Event, Execution
 
 ANSWER = {
@@ -22,6 +24,12 @@ ANSWER = {
         "wishes": {"type": "array", "items": {"type": "string"}},
     },
 }
+
+
+def open_at(state):
+    """Return the ledger in a folder."""
+    database = AsyncDatabase(Database(state / "skillwire.db"))
+    return BlockingLedger(SqliteLedger(database, FileBlobs(state / "outputs")))
 
 
 def add_task(
@@ -56,8 +64,8 @@ def add_task(
         "timeline": (Event(now, "accept", "concierge"),),
         **more,
     }
-    ledger = SqliteLedger(Database(state / "skillwire.db"), FileBlobs(state / "outputs")) if state else open_ledger()
+    ledger = open_at(state) if state else open_ledger()
     kept = ledger.accept(Execution(**fields)).execution
     if state:
-        ledger.database.close()
+        ledger.close()
     return kept

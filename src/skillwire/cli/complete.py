@@ -107,27 +107,33 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _tokens(_: click.Context, __: str) -> Iterator[Word]:
+    import asyncio  # noqa: PLC0415  # same
+
     from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # only where it is asked for
 
-    for token in open_tokens().all() if has_database() else ():
+    for token in asyncio.run(open_tokens().all()) if has_database() else ():
         if token.revoked is None:
             yield Word(token.token_id, token.name)
 
 
 def _grants(_: click.Context, __: str) -> Iterator[Word]:
+    import asyncio  # noqa: PLC0415  # same
+
     from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # only where it is asked for
 
-    grants = open_grants().all() if has_database() else ()
+    grants = asyncio.run(open_grants().all()) if has_database() else ()
     for name, version in {grant.skill: grant.version for grant in grants}.items():
         yield Word(name, version)
 
 
 def _tasks(_: click.Context, __: str) -> Iterator[Word]:
+    import asyncio  # noqa: PLC0415  # same
+
     from skillwire.adapters.clock import moment  # noqa: PLC0415  # same
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
     from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # same
 
-    for task in Inbox(open_ledger(), "completion", moment).tasks() if has_database() else ():
+    for task in asyncio.run(Inbox(open_ledger(), "completion", moment).tasks()) if has_database() else ():
         yield Word(task.execution_id, read_task(task).title)
 
 

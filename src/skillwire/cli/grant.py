@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.cli.options import GroupWithDefaultList, can_ask, confirm, dry_run_option, login_name, plural, utc_time
+from skillwire.cli.options import (
+    GroupWithDefaultList,
+    can_ask,
+    confirm,
+    dry_run_option,
+    login_name,
+    plural,
+    run_async,
+    utc_time,
+)
 from skillwire.cli.output import bold, dim, nowrap, output_options, success, warning
 from skillwire.errors import NotFoundError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.executions.grants import granted_action, needs_grant
@@ -136,8 +145,8 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
             if len(folders) > 1:
                 error.fix = f"None of the {len(folders)} was granted. Leave {skill.name} out, or give --all."
             raise
-        changes = grants.changes(skill) if grants else None
-        yield _Request(prepared, action, changes, grants is not None and grants.allows(skill))
+        changes = run_async(grants.changes(skill)) if grants else None
+        yield _Request(prepared, action, changes, grants is not None and run_async(grants.allows(skill)))
 
 
 def _agrees(request: _Request) -> bool:
@@ -150,7 +159,7 @@ def _keep(agreed: Sequence[_Request]) -> None:
 
         by = login_name()
         for request in agreed:
-            open_grants().agree(request.prepared.skill, by)
+            run_async(open_grants().agree(request.prepared.skill, by))
 
 
 def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
@@ -288,7 +297,7 @@ def list_(*, output: Output) -> None:
     """List every grant: skill, digest, permissions, grantor and date."""
     from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # --help does without
 
-    grants = open_grants().all() if has_database() else ()
+    grants = run_async(open_grants().all()) if has_database() else ()
     _print_list_document(output, grants)
     output.table(
         [
@@ -315,11 +324,11 @@ def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
     if not has_database():
         raise NotFoundError("GRANT_NOT_FOUND", f"there is no grant for {ascii(which[0])[:80]}")
     grants = open_grants()
-    found = list(dict.fromkeys(grant.digest for name in which for grant in grants.find(name)))
-    taken = [grant for grant in grants.all() if grant.digest in found]
+    found = list(dict.fromkeys(grant.digest for name in which for grant in run_async(grants.find(name))))
+    taken = [grant for grant in run_async(grants.all()) if grant.digest in found]
     if not dry_run:
         for digest in found:
-            grants.take_back(digest)
+            run_async(grants.take_back(digest))
     _print_list_document(output, taken, is_revoked=True, dry_run=dry_run)
     verb = success("would revoke " if dry_run else "revoked ")
     for grant in taken:

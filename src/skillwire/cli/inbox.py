@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.adapters.clock import moment
-from skillwire.cli.options import GroupWithDefaultList, can_ask, login_name
+from skillwire.cli.options import GroupWithDefaultList, can_ask, login_name, run_async
 from skillwire.cli.output import bold, output_options, success
 from skillwire.errors import NotFoundError, UsageError
 
@@ -52,7 +52,7 @@ def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     from skillwire.cli.inbox_tasks import print_tasks  # noqa: PLC0415  # brings msgspec
 
     inbox = _open(person)
-    tasks = sorted(inbox.tasks(skill), key=lambda task: task.deadline) if _is_there() else []
+    tasks = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if _is_there() else []
     print_tasks(output, inbox, tasks)
 
 
@@ -76,7 +76,7 @@ def show(*, output: Output, task_id: str, person: str | None) -> None:
 def claim(*, output: Output, task_id: str, person: str | None) -> None:
     """Claim a task, so that no other person works on it."""
     inbox, task = _find(task_id, person)
-    _print_done(output, inbox, "claimed", inbox.take(task))
+    _print_done(output, inbox, "claimed", run_async(inbox.take(task)))
 
 
 @command.command()
@@ -86,7 +86,7 @@ def claim(*, output: Output, task_id: str, person: str | None) -> None:
 def release(*, output: Output, task_id: str, person: str | None) -> None:
     """Release a claimed task for other people."""
     inbox, task = _find(task_id, person)
-    _print_done(output, inbox, "released", inbox.release(task))
+    _print_done(output, inbox, "released", run_async(inbox.release(task)))
 
 
 @command.command()
@@ -115,13 +115,15 @@ def complete(
         value = read_json(source) if source is not None else read_arguments(task, answers)
         check_task_output(task, value)
         if not dry_run:
-            task = inbox.take(task)
+            task = run_async(inbox.take(task))
     elif not can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
         value = _ask_while_claimed(inbox, task, lambda held: ask(output, inbox, held), keep=not dry_run)
-        task = inbox.look_up(task.execution_id)
-    _print_done(output, inbox, "completed", task if dry_run else inbox.complete(task, value), dry_run=dry_run)
+        task = run_async(inbox.look_up(task.execution_id))
+    _print_done(
+        output, inbox, "completed", task if dry_run else run_async(inbox.complete(task, value)), dry_run=dry_run
+    )
 
 
 @command.command()
@@ -136,21 +138,21 @@ def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry
 
     rejection(reason)
     inbox, task = _find(task_id, person)
-    task = task if dry_run else inbox.reject(inbox.take(task), reason)
+    task = task if dry_run else run_async(inbox.reject(run_async(inbox.take(task)), reason))
     _print_done(output, inbox, "rejected", task, dry_run=dry_run)
 
 
 def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution], Any], *, keep: bool) -> Any:
     """Claim a task while the user types; release it again if nothing is submitted."""
     was_held = inbox.has(task)
-    held = inbox.take(task)
+    held = run_async(inbox.take(task))
     is_done = False
     try:
         value = ask(held)
         is_done = keep
     finally:
         if not (is_done or was_held):
-            inbox.release(held)
+            run_async(inbox.release(held))
     return value
 
 
@@ -172,7 +174,7 @@ def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
     inbox = _open(person)
     if not _is_there():
         raise NotFoundError("TASK_NOT_FOUND", f"there is no task {ascii(task_id)[:80]}")
-    return inbox, inbox.look_up(task_id)
+    return inbox, run_async(inbox.look_up(task_id))
 
 
 def _document(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:

@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -17,13 +17,15 @@ from skillwire.resolver.references import reference_to
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from skillwire.cli.documents import LockedObject, RefObject, RpcObject, SharedObject
     from skillwire.cli.output import Output
     from skillwire.client.sync import Client
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SharedFacts, SkillRef
+
+T = TypeVar("T")
 
 
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,6 +252,13 @@ class GroupWithDefaultList(CommandGroup):
 
 
 _LENGTH: Final = 64
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns, run to its end."""
+    import asyncio  # noqa: PLC0415  # commands that open no store do without
+
+    return asyncio.run(coroutine)
 
 
 def login_name() -> str:

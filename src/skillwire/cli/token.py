@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
+from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, run_async, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import NotFoundError
 from skillwire.model.access import EVERY_SKILL, Token
@@ -77,7 +77,7 @@ def create(
         return
     if set(skills) - {EVERY_SKILL}:
         output.note(dim("the token gives access as soon as the skill is published"))
-    issued = open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind)
+    issued = run_async(open_tokens().issue(name, skills=skills, scopes=scopes, expires_in=expires, kind=kind))
     _print_new(output, issued.token, issued.secret)
 
 
@@ -87,7 +87,7 @@ def list_(*, output: Output) -> None:
     """List every token: ID, name, state and access, never a secret."""
     from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
 
-    tokens = open_tokens().all() if has_database() else ()
+    tokens = run_async(open_tokens().all()) if has_database() else ()
     now = time.time()
     output.document({"schema": "skillwire/tokens/1", "tokens": [_object(token, now) for token in tokens]})
     output.table(
@@ -104,7 +104,7 @@ def list_(*, output: Output) -> None:
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
     """Take a token back, at once and for good."""
     tokens = _tokens_with(token_id)
-    token = tokens.look_up(token_id) if dry_run else tokens.revoke(token_id)
+    token = run_async(tokens.look_up(token_id) if dry_run else tokens.revoke(token_id))
     _document(output, token, dry_run=dry_run)
     output.line(success("would revoke " if dry_run else "revoked "), bold(token_id), f"  {token.name}")
 
@@ -125,11 +125,11 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
     """Make a token's successor with the same rights, and print its secret; the old one ends a while later."""
     tokens = _tokens_with(token_id)
     if dry_run:
-        old = tokens.look_up_good(token_id)
+        old = run_async(tokens.look_up_good(token_id))
         _print_new(output, old._replace(token_id=""), None, replaced=old)
         return
-    issued = tokens.rotate(token_id, overlap=overlap)
-    _print_new(output, issued.token, issued.secret, replaced=tokens.look_up(token_id))
+    issued = run_async(tokens.rotate(token_id, overlap=overlap))
+    _print_new(output, issued.token, issued.secret, replaced=run_async(tokens.look_up(token_id)))
 
 
 def _tokens_with(token_id: str) -> Tokens:

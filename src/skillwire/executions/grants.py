@@ -49,13 +49,13 @@ class Grants:
         self._store = store
         self._clock = clock
 
-    def allows(self, skill: Skill) -> bool:
+    async def allows(self, skill: Skill) -> bool:
         """Whether the skill may run as it is: somebody granted exactly this, or it needs no grant."""
         if skill.action is None:
             return False
-        return not needs_grant(skill) or self._store.has(str(skill.artifact.digest), skill.action.permissions)
+        return not needs_grant(skill) or await self._store.has(str(skill.artifact.digest), skill.action.permissions)
 
-    def agree(self, skill: Skill, by: str) -> Grant:
+    async def agree(self, skill: Skill, by: str) -> Grant:
         """Keep that ``by`` agrees to the skill as it is, with what it asks for.
 
         Raises:
@@ -65,10 +65,10 @@ class Grants:
         files = {file.path: str(file.digest) for file in skill.files}
         digest = str(skill.artifact.digest)
         grant = Grant(digest, action.permissions, skill.name, skill.version, by, self._clock(), files)
-        self._store.add(grant)
+        await self._store.add(grant)
         return grant
 
-    def find(self, which: str) -> tuple[Grant, ...]:
+    async def find(self, which: str) -> tuple[Grant, ...]:
         """Return the grants of a skill by its name, or of an artifact by its digest or the beginning of that.
 
         Raises:
@@ -77,31 +77,31 @@ class Grants:
         is_digest = _DIGEST.fullmatch(which) is not None
         found = tuple(
             grant
-            for grant in self._store.all()
+            for grant in await self._store.all()
             if (grant.digest.startswith(which) if is_digest else grant.skill == which)
         )
         if not found:
             raise NotFoundError("GRANT_NOT_FOUND", f"nothing was granted of {ascii(which)[:80]}")
         return found
 
-    def take_back(self, which: str) -> tuple[Grant, ...]:
+    async def take_back(self, which: str) -> tuple[Grant, ...]:
         """Take back the grants that :meth:`find` finds, at once; return them.
 
         Raises:
             NotFoundError: ``GRANT_NOT_FOUND``.
         """
-        found = self.find(which)
+        found = await self.find(which)
         for digest in dict.fromkeys(grant.digest for grant in found):
-            self._store.remove(digest)
+            await self._store.remove(digest)
         return found
 
-    def all(self) -> Sequence[Grant]:
+    async def all(self) -> Sequence[Grant]:
         """Return every grant, oldest first."""
-        return self._store.all()
+        return await self._store.all()
 
-    def changes(self, skill: Skill) -> GrantChanges | None:
+    async def changes(self, skill: Skill) -> GrantChanges | None:
         """Return what is new in a skill since the last grant of one of its name; None when there was none."""
-        earlier = [grant for grant in self._store.all() if grant.skill == skill.name]
+        earlier = [grant for grant in await self._store.all() if grant.skill == skill.name]
         if not earlier or skill.action is None:
             return None
         since, wanted = earlier[-1], skill.action.permissions

@@ -58,6 +58,10 @@ STATES: Final[dict[tuple[ExecutionStatus, Transition], ExecutionStatus]] = {
 _UNCOUNTED: Final[frozenset[Transition]] = frozenset({"release", "lose"})
 
 
+#: Events whose line in the timeline says why.
+NOTED: Final[frozenset[Transition]] = frozenset({"fail", "retry", "abandon", "lose"})
+
+
 class State(NamedTuple):
     """What decides about an execution; fields as of :class:`skillwire.model.execution.Execution`.
 

@@ -18,7 +18,7 @@ from skillwire.executions.task_form import field_mismatch
 from skillwire.model.execution import Claim, ExecutionQuery, ExecutionStatus, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from skillwire.model.execution import Execution, Moment
     from skillwire.ports import ExecutionLedger
@@ -119,29 +119,30 @@ class Inbox:
         self._worker = person_worker(person)
         self._clock = clock
 
-    def tasks(self, skill: str | None = None) -> Iterator[Execution]:
-        """Yield the tasks that wait or are worked on, newest first; those of one ``skill`` only."""
+    async def tasks(self, skill: str | None = None) -> list[Execution]:
+        """Return the tasks that are open or held, newest first; those of one ``skill`` only."""
+        found: list[Execution] = []
         after: str | None = None
         while True:
             query = ExecutionQuery(statuses=_OPEN, skill=skill, executor="human", limit=_PAGE, after=after)
-            page = self._ledger.search(query)
-            yield from page.executions
+            page = await self._ledger.search(query)
+            found += page.executions
             after = page.after
             if after is None:
-                return
+                return found
 
-    def look_up(self, which: str) -> Execution:
+    async def look_up(self, which: str) -> Execution:
         """Return a task by its ID, or an open one by so much of its beginning that no other begins so.
 
         Raises:
             NotFoundError: ``TASK_NOT_FOUND``. UsageError: ``USAGE`` when several begin so.
         """
-        found = self._ledger.find(which)
+        found = await self._ledger.find(which)
         if found is not None and found.executor == "human":
             return found
         which = which if which.startswith("exec-") else f"exec-{which}"
         is_beginning = _BEGINNING.fullmatch(which) is not None
-        begun = [task for task in self.tasks() if is_beginning and task.execution_id.startswith(which)]
+        begun = [task for task in await self.tasks() if is_beginning and task.execution_id.startswith(which)]
         if len(begun) > 1:
             raise UsageError("USAGE", f"{len(begun)} tasks begin with {which}", fix="Write more of the ID.")
         if not begun:
@@ -152,7 +153,7 @@ class Inbox:
         """Whether the person has the task."""
         return not task.status.is_final and task.worker == self._worker
 
-    def take(self, task: Execution) -> Execution:
+    async def take(self, task: Execution) -> Execution:
         """Claim a task for the person, who may have it already; return it as it is then.
 
         Raises:
@@ -160,44 +161,46 @@ class Inbox:
         """
         if self.has(task):
             return task
-        taken = self._ledger.claim_task(task.execution_id, self._worker, self._clock())
-        return taken if taken is not None else self._missed(task.execution_id)
+        taken = await self._ledger.claim_task(task.execution_id, self._worker, self._clock())
+        return taken if taken is not None else await self._missed(task.execution_id)
 
-    def complete(self, task: Execution, output: Any) -> Execution:
+    async def complete(self, task: Execution, output: Any) -> Execution:
         """Hand in what a task that the person has asks for; return it as it is then.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR``. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
         """
         encoded = check_task_output(task, output)
-        return self._settled(task, is_done=self._ledger.complete(self._claim(task), encoded, self._clock()))
+        return await self._settled(task, is_done=await self._ledger.complete(self._claim(task), encoded, self._clock()))
 
-    def reject(self, task: Execution, reason: str) -> Execution:
+    async def reject(self, task: Execution, reason: str) -> Execution:
         """Decline a task that the person has; the caller is told the reason.
 
         Raises:
             UsageError: as :func:`declined`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
         """
-        return self._settled(task, is_done=self._ledger.fail(self._claim(task), rejection(reason), self._clock()))
+        return await self._settled(
+            task, is_done=await self._ledger.fail(self._claim(task), rejection(reason), self._clock())
+        )
 
-    def release(self, task: Execution) -> Execution:
+    async def release(self, task: Execution) -> Execution:
         """Give back a task that the person has.
 
         Raises:
             ConflictError: ``TASK_TAKEN`` also when nobody has it, ``TASK_ENDED``.
         """
-        return self._settled(task, is_done=self._ledger.release(self._claim(task), self._clock()))
+        return await self._settled(task, is_done=await self._ledger.release(self._claim(task), self._clock()))
 
     def _claim(self, task: Execution) -> Claim:
         return Claim(task.execution_id, self._worker, task.attempt)
 
-    def _settled(self, task: Execution, *, is_done: bool) -> Execution:
-        found = self._ledger.find(task.execution_id) if is_done else None
-        return found if found is not None else self._missed(task.execution_id)
+    async def _settled(self, task: Execution, *, is_done: bool) -> Execution:
+        found = await self._ledger.find(task.execution_id) if is_done else None
+        return found if found is not None else await self._missed(task.execution_id)
 
-    def _missed(self, execution_id: str) -> Execution:
+    async def _missed(self, execution_id: str) -> Execution:
         """Raise what stands in the way of whoever comes too late."""
-        task = self._ledger.find(execution_id)
+        task = await self._ledger.find(execution_id)
         if task is None or task.status.is_final or task.deadline <= self._clock().wall:
             status = "forgotten" if task is None else task.status.value if task.status.is_final else "past its deadline"
             raise ConflictError("TASK_ENDED", f"the task is {status}", details={"status": status})

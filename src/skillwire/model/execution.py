@@ -18,7 +18,7 @@ from skillwire.errors import ExecutionError, NotFoundError, PendingError, Source
 from skillwire.model.digest import Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from skillwire.model.skill import ExecutorKind, Permissions, Skill
@@ -297,6 +297,64 @@ class Accepted(NamedTuple):
 
     execution: Execution
     how: Literal["new", "repeated", "another"]
+
+
+class BlobHold(NamedTuple):
+    """Blobs of ``owner`` to keep until a time, in seconds since the epoch."""
+
+    owner: str
+    digests: tuple[Digest, ...]
+    now: float
+    until: float
+
+
+class NewExecution(NamedTuple):
+    """An execution to accept, and what the same transaction stores beside it.
+
+    ``skills`` are versions that the ledger may not have yet; ``hold`` keeps the blobs that the execution reads.
+    """
+
+    execution: Execution
+    key: IdempotencyKey | None = None
+    skills: tuple[Skill, ...] = ()
+    hold: BlobHold | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is stored beside the execution."""
+        return self.key is None and not self.skills and self.hold is None
+
+
+class StatisticsCursor(NamedTuple):
+    """Up to where statistics were read: the last end and its number, and the number of the last accepted execution.
+
+    ``accepted`` is None before the first reading, which counts what was accepted since ``completed``.
+    """
+
+    completed: float
+    ended: int = 0
+    accepted: int | None = None
+
+
+class EndedExecution(NamedTuple):
+    """``completed`` or the reason of the failure, and seconds since the execution was accepted.
+
+    ``waited`` until the first attempt began, None without one; ``took`` until the end.
+    """
+
+    outcome: str
+    waited: float | None
+    took: float
+
+
+class LedgerStatistics(NamedTuple):
+    """Executions by status, those that run, and how many were accepted and which ended since the cursor before."""
+
+    statuses: Mapping[ExecutionStatus, int]
+    running: int
+    accepted: int
+    ended: Sequence[EndedExecution]
+    cursor: StatisticsCursor
 
 
 @dataclass(frozen=True, slots=True)

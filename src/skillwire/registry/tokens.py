@@ -53,7 +53,7 @@ class Tokens:
         self._key = key
         self._clock = clock
 
-    def issue(
+    async def issue(
         self,
         name: str,
         *,
@@ -79,76 +79,76 @@ class Tokens:
         expires = None if expires_in is None else now + expires_in
         token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires)
         issued = self._seal(token)
-        self._store.add(issued.token)
+        await self._store.add(issued.token)
         return issued
 
-    def rotate(self, token_id: str, *, overlap: float) -> Issued:
+    async def rotate(self, token_id: str, *, overlap: float) -> Issued:
         """Make a successor of a token with the same rights; the old one ends after ``overlap`` seconds.
 
         Raises:
             NotFoundError: ``TOKEN_NOT_FOUND``.
             UsageError: ``TOKEN_FORM`` when the token has ended already.
         """
-        old, now = self.look_up_good(token_id), self._clock()
+        old, now = await self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
         issued = self._seal(old._replace(token_id=_new_id(), created=now, expires=expires, digest=b""))
-        if not self._store.succeed(token_id, issued.token, end=now + overlap):
+        if not await self._store.succeed(token_id, issued.token, end=now + overlap):
             raise _ended(token_id)  # it was taken back meanwhile, and so is all that would come of it
         return issued
 
-    def revoke(self, token_id: str) -> Token:
+    async def revoke(self, token_id: str) -> Token:
         """Take a token back, for good and at once.
 
         Raises:
             NotFoundError: ``TOKEN_NOT_FOUND``.
         """
-        self._store.revoke(token_id, self._clock())
-        return self.look_up(token_id)
+        await self._store.revoke(token_id, self._clock())
+        return await self.look_up(token_id)
 
-    def look_up(self, token_id: str) -> Token:
+    async def look_up(self, token_id: str) -> Token:
         """Return the token of this ID.
 
         Raises:
             NotFoundError: ``TOKEN_NOT_FOUND``.
         """
-        token = self._store.find(token_id)
+        token = await self._store.find(token_id)
         if token is None:
             raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
         return token
 
-    def look_up_good(self, token_id: str) -> Token:
+    async def look_up_good(self, token_id: str) -> Token:
         """Return the token of this ID, which may still be used.
 
         Raises:
             NotFoundError: ``TOKEN_NOT_FOUND``.
             UsageError: ``TOKEN_FORM`` when it has ended already.
         """
-        token = self.look_up(token_id)
+        token = await self.look_up(token_id)
         if not token.is_good_at(self._clock()):
             raise _ended(token_id)
         return token
 
-    def all(self) -> Sequence[Token]:
+    async def all(self) -> Sequence[Token]:
         """Return every token, oldest first."""
-        return self._store.all()
+        return await self._store.all()
 
-    def forget_ended(self, beginning: str, *, kept: float) -> int:
+    async def forget_ended(self, beginning: str, *, kept: float) -> int:
         """Forget API keys whose name begins so, ``kept`` seconds after their end; return how many there were."""
-        return self._store.forget(beginning, before=self._clock() - kept)
+        return await self._store.forget(beginning, before=self._clock() - kept)
 
-    def recognise(self, text: str) -> Token | None:
+    async def recognise(self, text: str) -> Token | None:
         """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is a stranger's."""
         form = _FORM.fullmatch(text)
-        token = self._store.find(form[1]) if form else None
+        token = await self._store.find(form[1]) if form else None
         digest = self._digest(text)  # also for what cannot be one, so that the time tells nothing
         expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32
         is_it = hmac.compare_digest(digest, expected)
         return token if token is not None and is_it and token.is_good_at(self._clock()) else None
 
-    def signing_key(self, token_id: str) -> tuple[Token, bytes] | None:
+    async def signing_key(self, token_id: str) -> tuple[Token, bytes] | None:
         """Return the signing key of this ID, if it is good now. Trust: the ID is a stranger's."""
-        token = self._store.find(token_id)
+        token = await self._store.find(token_id)
         if token is None or token.kind != "signing_key" or not token.is_good_at(self._clock()):
             return None
         return token, self._derive(token_id).encode("ascii")

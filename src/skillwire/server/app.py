@@ -15,22 +15,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
+from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.loading import check_publisher, published_roots
-from skillwire.adapters.sqlite.ledger_search import SqliteExecutionStats
-from skillwire.adapters.sqlite.open import has_database, open_database, open_run_blobs, open_tokens
+from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.adapters.memory.dispatcher import LocalDispatcher
+from skillwire.adapters.sqlite.open import (
+    has_database,
+    open_grants,
+    open_ledger,
+    open_run_blobs,
+    open_server_key,
+    open_tokens,
+)
 from skillwire.executions.accept import RunSettings
+from skillwire.executions.grants import needs_grant
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import PublishWarnings
@@ -43,7 +54,7 @@ from skillwire.server.configuration import (
     use_local_defaults,
 )
 from skillwire.server.execution_stats import ExecutionStats
-from skillwire.server.executions import ExecutionRoutes, make_executions, needed_blobs
+from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.folders import PublishedFolders
 from skillwire.server.lan.compose import make_authority, make_lan
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
@@ -62,14 +73,16 @@ from skillwire.server.rpc_methods import SkillListCache
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from skillwire.adapters.executors.secrets import Secrets
     from skillwire.executions.accept import ExecutionSettings
-    from skillwire.model.skill import ExecutorKind
-    from skillwire.ports import BlobStore, Executor
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import ExecutorKind, Skill
+    from skillwire.ports import BlobStore, ExecutionLedger, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
+    from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
     from skillwire.server.routing import Route
 
@@ -85,6 +98,8 @@ PROTOCOLS: Final[list[Protocol]] = [
     Interop(),
     AgentSkills(),
 ]
+
+T = TypeVar("T")
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -236,7 +251,7 @@ def make_services(
     service = None if lan is None else make_lan(lan, parts, functions, secrets=secrets)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
-        stats=ExecutionStats(SqliteExecutionStats(open_database()), has_database),
+        stats=ExecutionStats(executions.desk.ledger),
         pages=SkillPages(catalog.blobs),
         console=ExecutionsConsole(
             executions.desk, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
@@ -274,12 +289,11 @@ def make_components(
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
     authentication = make_authentication(configured, base)
-    executions = make_executions(
-        settings,
+    executions = open_executions(
+        configured,
         store,
         authentication,
         make_executors(settings, store, functions, runs),
-        runs=runs,
         base_url=base,
         access_log=access_log,
         functions=[one.digest for one in functions],
@@ -289,8 +303,8 @@ def make_components(
         store,
         base_url=base,
         poll=poll,
-        needed=needed_blobs,
-        tell=_readiness(settings).tell if runs.execute_skill or not is_local else lambda _: None,
+        needed=lambda: _wait_for(_needed_blobs(executions.desk.ledger)),
+        tell=_publish_warnings(settings) if runs.execute_skill or not is_local else lambda _: None,
         tells_all=is_local,
     )
     skills = SkillListCache(store)
@@ -304,6 +318,7 @@ def make_components(
         base_url=base,
         views=AccessViews(base),
         skills=skills,
+        ungranted=ungranted_skills,
     )
 
 
@@ -313,8 +328,69 @@ def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | No
     return ServerConfiguration() if configuration is None else load_configuration(Path(configuration))
 
 
-def _readiness(settings: ExecutionSettings) -> PublishWarnings:
-    return PublishWarnings(grant_all=settings.grant_all, unset=_unset(settings) if settings.concurrency else None)
+def open_executions(
+    configuration: ServerConfiguration,
+    blobs: BlobStore,
+    authentication: Authentication,
+    executors: Mapping[ExecutorKind, Callable[[], Executor]],
+    *,
+    base_url: str = "",
+    access_log: bool = True,
+    functions: Collection[str] = (),
+) -> Executions:
+    """Return what accepts, runs and follows executions, on the ledger in the state folder; see ``make_executions``."""
+    settings, runs = configuration.executions, configuration.runs
+    callbacks = AddressPolicy(allow=settings.allow_callbacks)
+    return make_executions(
+        open_ledger(),
+        open_run_blobs(runs),
+        open_grants,
+        settings=settings,
+        blobs=blobs,
+        authentication=authentication,
+        executors=executors,
+        driver=AsyncDriver(callbacks),
+        callbacks=callbacks,
+        server_key=open_server_key,
+        dispatcher=LocalDispatcher(),
+        clock=moment,
+        runs=runs,
+        base_url=base_url,
+        access_log=access_log,
+        functions=functions,
+    )
+
+
+async def _needed_blobs(ledger: ExecutionLedger) -> set[Digest]:
+    """Return the digests of the files of skills that executions in the ledger have still to run."""
+    if not await ledger.exists():
+        return set()
+    return {file.digest for skill in await ledger.open_skills() for file in skill.files}
+
+
+async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
+    """Return the names of the skills that need a grant and have none."""
+    asking = [skill for skill in skills if needs_grant(skill)]
+    if not asking or not has_database():  # a question creates no database
+        return [skill.name for skill in asking]
+    grants = open_grants()
+    return [skill.name for skill in asking if not await grants.allows(skill)]
+
+
+def _publish_warnings(settings: ExecutionSettings) -> Callable[[Iterable[Skill]], object]:
+    async def none_ungranted(_: Iterable[Skill]) -> list[str]:
+        return []
+
+    warnings = PublishWarnings(
+        none_ungranted if settings.grant_all else ungranted_skills, _unset(settings) if settings.concurrency else None
+    )
+    return lambda skills: _wait_for(warnings.tell(skills))
+
+
+def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns, for the thread that follows the folders."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:

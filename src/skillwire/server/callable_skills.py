@@ -1,9 +1,4 @@
-"""The offers of what is published, each made when it is first asked for and kept by its artifact's digest.
-
-Whether skills may run here, as it was a moment ago: a grant is not looked up for each call.
-
-What an operator has still to do so that what is published runs here; said when a skill is published.
-"""
+"""What is callable here: the descriptors of published skills, which of them are granted, and warnings about the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from skillwire.adapters.sqlite.open import has_database, open_grants
 from skillwire.executions.callable_skill import callable_code, is_code, make_callable_skill
 from skillwire.executions.grants import needs_grant
 from skillwire.model.digest import Digest
@@ -23,7 +17,7 @@ from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.server.log import GRANT, log_ungranted, log_unset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.skill import Skill
@@ -81,10 +75,10 @@ class CallableSkills:
 _NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 
 
-#: For how long a grant is believed when a call is accepted. Whoever runs it looks again, so what was taken back
-#: meanwhile does not run.
+#: Seconds for which a grant is believed when a call is accepted. The worker looks again, so that a skill whose grant was
+#: revoked meanwhile does not run.
 _SECONDS: Final = 1.0
-#: For so many skills it is remembered that the operator was told.
+#: For how many skills a refusal is logged once only.
 _LOGGED_SKILLS: Final = 1_000
 
 
@@ -92,63 +86,63 @@ class GrantCache:
     """Whether skills may run here.
 
     Args:
-        may_run: whether somebody agreed that a skill runs here. Called in a thread.
+        may_run: whether a skill is granted.
     """
 
-    def __init__(self, may_run: Callable[[Skill], bool]) -> None:
+    def __init__(self, may_run: Callable[[Skill], Awaitable[bool]]) -> None:
         self._may_run = may_run
         self._until: dict[Digest, float] = {}
-        self._told: set[Digest] = set()
+        self._logged: set[Digest] = set()
         self._log = structlog.get_logger("skillwire.executions")
 
     def is_known(self, skill: Skill) -> bool:
-        """Whether it is known, without a look, that a skill may run."""
+        """Whether a skill certainly may run, without reading the grants."""
         if not needs_grant(skill):
             return True
         return self._until.get(skill.artifact.digest, 0.0) > asyncio.get_running_loop().time()
 
     async def look(self, skill: Skill) -> bool:
-        """Return whether a skill may run; look if that is not known. The first time that it may not is logged."""
+        """Return whether a skill may run. The first refusal of a skill is logged."""
         if self.is_known(skill):
             return True
-        now = asyncio.get_running_loop().time()
-        self._until = {digest: until for digest, until in self._until.items() if until > now}
-        if not await asyncio.to_thread(self._may_run, skill):
-            self._tell(skill)
-            return False
-        self._until[skill.artifact.digest] = asyncio.get_running_loop().time() + _SECONDS
-        return True
-
-    def _tell(self, skill: Skill) -> None:
-        if skill.artifact.digest in self._told:
-            return
-        if len(self._told) >= _LOGGED_SKILLS:
-            self._told.clear()
-        self._told.add(skill.artifact.digest)
-        self._log.warning("a call was refused: not granted", skill=skill.name, fix=GRANT)
+        digest, loop = skill.artifact.digest, asyncio.get_running_loop()
+        self._until = {digest: until for digest, until in self._until.items() if until > loop.time()}
+        if await self._may_run(skill):
+            self._until[digest] = loop.time() + _SECONDS
+            return True
+        if digest not in self._logged:
+            if len(self._logged) >= _LOGGED_SKILLS:
+                self._logged.clear()
+            self._logged.add(digest)
+            self._log.warning("a call was refused: not granted", skill=skill.name, fix=GRANT)
+        return False
 
 
 class PublishWarnings:
-    """Looks at skills that are new, or others than before.
+    """Logs what an operator has to do before published skills can run here.
 
     Args:
-        grant_all: whether all of them may run, ungranted.
-        unset: returns those of some names of secrets that nobody has set; None where no code runs in this process.
+        ungranted: returns the names of skills that need a grant and have none.
+        unset: returns those of some names of secrets that have no value; None where no code runs in this process.
     """
 
-    def __init__(self, *, grant_all: bool, unset: Callable[[Iterable[str]], list[str]] | None) -> None:
-        self._grant_all = grant_all
+    def __init__(
+        self,
+        ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]],
+        unset: Callable[[Iterable[str]], list[str]] | None,
+    ) -> None:
+        self._ungranted = ungranted
         self._unset = unset
         self._log = structlog.get_logger("skillwire")
 
-    def tell(self, skills: Iterable[Skill]) -> None:
-        """Log which of them nobody granted, and which secrets of the others nobody has set. Called in a thread.
+    async def tell(self, skills: Iterable[Skill]) -> None:
+        """Log which of the skills have no grant, and which secrets of the others have no value.
 
         Raises:
             StorageError: ``DATABASE``, ``SECRETS_FILE``.
         """
         asking = [skill for skill in skills if needs_grant(skill)]
-        ungranted = set() if self._grant_all else set(ungranted_skills(asking))
+        ungranted = set(await self._ungranted(asking))
         log_ungranted(self._log, sorted(ungranted))
         if self._unset is None:
             return
@@ -158,14 +152,5 @@ class PublishWarnings:
             if skill.action is not None and skill.name not in ungranted
             for name in skill.action.permissions.secrets
         }
-        names = self._unset(wanted)
+        names = await asyncio.to_thread(self._unset, wanted)
         log_unset(self._log, names, sorted({wanted[name] for name in names}))
-
-
-def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
-    """Return the names of those that nobody granted as they are, though they need it."""
-    asking = [skill for skill in skills if needs_grant(skill)]
-    if not asking or not has_database():  # none is made for the sake of the question
-        return [skill.name for skill in asking]
-    grants = open_grants()
-    return [skill.name for skill in asking if not grants.allows(skill)]

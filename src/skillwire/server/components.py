@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillwire.server.metrics import Metrics
 from skillwire.server.problems import problem_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from skillwire.adapters.lan.certificates import RenewalService
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Skill
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
@@ -61,6 +62,7 @@ class Components:
     base_url: str
     views: AccessViews
     skills: SkillListCache
+    ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -173,7 +173,7 @@ class ExecutionPages:
 
     async def _shown(self, execution: Execution) -> ShownExecution:
         output = await self._desk.output_of(execution) if execution.status is ExecutionStatus.COMPLETED else None
-        names = await asyncio.to_thread(self._callers.names, (execution.caller,))
+        names = await self._callers.names((execution.caller,))
         return ShownExecution(
             execution,
             output,
@@ -184,7 +184,7 @@ class ExecutionPages:
         )
 
     async def _listed(self, filters: Filters, request: ConsoleRequest) -> ListedExecutions:
-        query = await asyncio.to_thread(filters.query, self._callers.caller_of)
+        query = filters.query(await self._callers.caller_of(filters.caller) if filters.caller else "")
         if not request.sees_all:
             query = query._replace(caller=request.caller)
         problem = ""
@@ -192,7 +192,7 @@ class ExecutionPages:
             page = await self._desk.search(query)
         except UsageError as error:
             page, problem = FoundExecutions(()), error.message
-        names = await asyncio.to_thread(self._callers.names, [execution.caller for execution in page.executions])
+        names = await self._callers.names([execution.caller for execution in page.executions])
         return ListedExecutions(page, await self._counted(query), names, self._clock(), problem)
 
     async def _counted(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
@@ -328,7 +328,7 @@ class InboxPages:
 
     async def _show(self, request: ConsoleRequest, task: Execution, status: int = HTTPStatus.OK, **more: Any) -> None:
         output = await self._desk.output_of(task) if task.status is ExecutionStatus.COMPLETED else None
-        names = await asyncio.to_thread(self._callers.names, (task.caller,))
+        names = await self._callers.names((task.caller,))
         shown = ShownTask(task, output, names[task.caller], request.worker, self._clock(), **more)
         await request.show(await asyncio.to_thread(task_page, shown, request.frame), status)
 
@@ -339,7 +339,7 @@ class InboxPages:
         whose: TaskOwner = "open" if tray == "ended" else tray
         active = await self._desk.tasks(request.worker, whose, limits.CONSOLE_TASKS)
         found = await self._ended(after) if tray == "ended" else FoundExecutions(active.tasks)
-        names = await asyncio.to_thread(self._callers.names, [task.caller for task in found.executions])
+        names = await self._callers.names([task.caller for task in found.executions])
         return TaskList(tray, found.executions, active.counts, names, self._clock(), found.after, after is None)
 
     async def _ended(self, after: str | None) -> FoundExecutions:

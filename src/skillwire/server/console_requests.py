@@ -109,16 +109,16 @@ _ADDRESS: Final = "address "
 
 
 class CallerNames:
-    """Names for callers; it reads the tokens, so not on the event loop."""
+    """Names for callers, from the names of their tokens."""
 
     def __init__(self, tokens: Callable[[], Tokens]) -> None:
         self._tokens = tokens
 
-    def names(self, callers: Iterable[str]) -> dict[str, str]:
+    async def names(self, callers: Iterable[str]) -> dict[str, str]:
         """Return a name for each caller."""
-        return {caller: self._name(caller) for caller in set(callers)}
+        return {caller: await self._name(caller) for caller in set(callers)}
 
-    def caller_of(self, typed: str) -> str:
+    async def caller_of(self, typed: str) -> str:
         """Return the caller that is meant by what somebody typed: a caller, an address, the name or ID of a token.
 
         Of several tokens with one name it is the newest.
@@ -128,16 +128,16 @@ class CallerNames:
         try:
             ipaddress.ip_address(typed)
         except ValueError:
-            known = [token for token in self._tokens().all() if typed in {token.name, token.token_id}]
+            known = [token for token in await self._tokens().all() if typed in {token.name, token.token_id}]
             return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
         return f"{_ADDRESS}{network_of(typed)}"
 
-    def _name(self, caller: str) -> str:
+    async def _name(self, caller: str) -> str:
         kind, _, name = caller.partition(" ")
         if f"{kind} " != _IDENTITY:
             return name or caller
         try:
-            return self._tokens().look_up(name).name
+            return (await self._tokens().look_up(name)).name
         except NotFoundError:  # of a signed request of long ago, or an issuer's
             return name
 

@@ -188,7 +188,7 @@ async def make_body(desk: ExecutionService, execution: Execution) -> AnswerBody:
     if execution.status is not ExecutionStatus.COMPLETED:
         return AnswerBody(encode_execution(execution))
     if execution.output_blob is not None:
-        file = await desk.output_file(execution)
+        file = await desk.ledger.output_file(execution)
         found = None if file is None else await asyncio.to_thread(_large, execution, file)
         return found or AnswerBody(encode_execution(execution))
     output = await desk.output_of(execution)

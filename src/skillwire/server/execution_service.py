@@ -1,30 +1,18 @@
-"""Who waits for an execution, or for any, and is told when it changes.
+"""Executions on the event loop: accepting, following and changing them, for routes, pages, tools and workers.
 
-A change of this process names its executions. One of another process is seen by the database alone, and names none, so
-everybody looks again. Being woken for nothing does no harm.
+Each call is stored durably before it is acknowledged. Calls that come while others are being written are gathered and
+stored together next, so the more come, the less each costs, and a call that comes alone does not wait. Between two
+batches there is a short pause: callers that got an answer call again, and are in the next batch. Without it the callers
+fall into two halves that wait for each other, with twice as many commits for the same work.
 
-The intake: new executions on their way to the disk, as many at once as come.
-
-What comes while others are being written is gathered, and written together next: with one statement for many, one turn
-of the writer's thread and one call back to the event loop. So the more come, the less each costs, and one that comes
-alone does not wait for company.
-
-Behind a batch there is a short pause. Those who were answered then ask again, and are in the next one. Without it the
-callers fall into two halves, of which each waits for the disk while the other one asks: twice as many commits for the
-same work.
-
-The desk: what routes, pages and workers do with executions, on the event loop.
-
-Writes go through one thread that commits them together; reads go to threads. Whoever follows an execution is woken by
-:class:`~skillwire.server.execution_service.Notifier`.
+A change in this process notifies the subscribers of its executions. A change by another process is noticed by the
+ledger alone, which cannot name the executions, so it notifies every subscriber. A needless notification is harmless.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import structlog
@@ -34,37 +22,43 @@ from skillwire.errors import ValidationError
 from skillwire.executions.accept import make_execution
 from skillwire.executions.tasks import check_task_output, rejection
 from skillwire.executions.view import without_ids
+from skillwire.model.execution import NewExecution
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skillwire.adapters.sqlite.group_commit import GroupCommit
-    from skillwire.model.execution import Execution
-    from skillwire.ports import ExecutionLedger
-
-    Told = Callable[[BaseException | None], object]
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from skillwire.executions.accept import ExecutionSettings, Invocation
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.digest import Digest
     from skillwire.model.execution import (
         Accepted,
+        BlobHold,
         Claim,
+        Execution,
         ExecutionQuery,
         ExecutionStatus,
         Failure,
         FoundExecutions,
         IdempotencyKey,
-        Moment,
         OpenTasks,
         OutputBlob,
         TaskOwner,
     )
     from skillwire.model.skill import Skill
-    from skillwire.ports import Dispatcher, SkillVersions
+    from skillwire.ports import Clock, Dispatcher, ExecutionLedger
+
+    Sleep = Callable[[float], Awaitable[object]]
+
+T = TypeVar("T")
+
+#: Seconds for which the ledger is known to have a skill version. The version stays as long as its last execution, a
+#: day at least.
+_VERSION_SECONDS: Final = 600.0
+#: How many such versions are remembered.
+_VERSIONS: Final = 20_000
+#: Seconds between two batches; a commit takes about as long.
+_BATCH_PAUSE: Final = 0.001
 
 
 class Notifier:
@@ -142,98 +136,95 @@ class Subscription:
         return was_told
 
 
-#: Seconds between a batch and the next; a commit takes about as long.
-_PAUSE: Final = 0.001
-
-
 class WriteBatcher:
-    """Takes executions in; used by one event loop.
+    """Stores new executions in batches.
 
     Args:
-        ledger: where they are kept.
-        writer: commits what is written.
+        ledger: stores them.
+        accepted: called with each execution that was stored, even when its caller was cancelled meanwhile.
+        sleep: pauses between two batches.
     """
 
-    def __init__(self, ledger: ExecutionLedger, writer: GroupCommit) -> None:
+    def __init__(self, ledger: ExecutionLedger, accepted: Callable[[NewExecution], object], sleep: Sleep) -> None:
         self._ledger = ledger
-        self._writer = writer
-        self._gathered: list[tuple[Execution, Told]] = []
-        self._is_writing = False
+        self._accepted = accepted
+        self._sleep = sleep
+        self._waiting: list[tuple[NewExecution, asyncio.Future[Accepted]]] = []
+        self._task: asyncio.Task[None] | None = None
 
-    def take(self, execution: Execution, told: Told) -> None:
-        """Keep a new execution. ``told`` is called when it is on the disk, or with the error when it is not.
+    def add(self, new: NewExecution) -> asyncio.Future[Accepted]:
+        """Store a new execution in the next batch."""
+        future: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self._waiting.append((new, future))
+        if self._task is None:
+            self._task = asyncio.create_task(self._write())
+        return future
 
-        Then nothing of it is, and it may have been the fault of another that was written with it.
-        """
-        self._gathered.append((execution, told))
-        if not self._is_writing:
-            self._is_writing = True
-            asyncio.get_running_loop().call_soon(self._write)
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    results = await self._ledger.accept_all([new for new, _ in batch])
+                except Exception as error:  # noqa: BLE001  # each caller gets it
+                    results = [error] * len(batch)
+                for (new, future), result in zip(batch, results, strict=True):
+                    self._settle(new, future, result)
+                if self._waiting:
+                    await self._sleep(_BATCH_PAUSE)
+        finally:
+            self._task = None
 
-    def _write(self) -> None:
-        taken, self._gathered = self._gathered, []
-        executions = [execution for execution, _ in taken]
-        self._writer.hand_in(lambda: self._ledger.accept_all(executions), partial(self._written, taken))
-
-    def _written(self, taken: list[tuple[Execution, Told]], _: None, error: BaseException | None) -> None:
-        loop = asyncio.get_running_loop()
-        for _execution, told in taken:
-            loop.call_soon(told, error)
-        self._is_writing = bool(self._gathered)
-        if self._is_writing:
-            loop.call_later(_PAUSE, self._write)
-
-
-T = TypeVar("T")
-
-#: For how long a version is taken to be where it was kept. It goes with the last execution of it, a day later at least.
-_VERSION_SECONDS: Final = 600.0
-#: Of so many versions that is remembered.
-_VERSIONS: Final = 20_000
+    def _settle(self, new: NewExecution, future: asyncio.Future[Accepted], result: Accepted | Exception) -> None:
+        if not isinstance(result, Exception) and result.how == "new":
+            self._accepted(new)
+        if future.done():  # its caller was cancelled; what was stored stands
+            return
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
 
 
 class ExecutionService:
     """Executions, as one server handles them.
 
     Args:
-        ledger: the truth about them.
-        versions: of the skills that they run.
-        writer: commits what is written.
+        ledger: stores them.
         settings: the operator's.
-        changes: who waits is told through it.
+        changes: notifies subscribers.
         dispatcher: wakes workers.
         clock: what time it is.
-        log_accepted: whether a line is logged for each execution that is accepted.
+        sleep: waits some seconds.
+        log_accepted: whether each accepted execution is logged.
 
-    ``on_cancel`` is called with the ID of an execution that was cancelled here. ``places`` are for requests that wait
+    ``on_cancel`` is called with the ID of an execution that was cancelled here. ``places`` limits the requests that wait
     for executions.
     """
 
     def __init__(
         self,
         ledger: ExecutionLedger,
-        versions: SkillVersions,
-        writer: GroupCommit,
         *,
         settings: ExecutionSettings,
         changes: Notifier,
         dispatcher: Dispatcher,
-        clock: Callable[[], Moment],
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
         log_accepted: bool = True,
     ) -> None:
         self.ledger = ledger
-        self.versions = versions
-        self.writer = writer
         self.settings = settings
         self.changes = changes
         self.clock = clock
+        self.sleep = sleep
         self.places = ConcurrencyLimit(lambda: (limits.EXECUTION_FOLLOWERS, limits.EXECUTION_FOLLOWERS_CALLER))
         self.on_cancel: Callable[[str], object] = lambda _: None
         self._dispatcher = dispatcher
         self._log_accepted = log_accepted
         self._versions_kept: dict[Digest, float] = {}
-        self._room = QueueQuota(ledger, settings.waiting)
-        self._intake = WriteBatcher(ledger, writer)
+        self._quota = QueueQuota(ledger, settings.waiting, clock)
+        self._batcher = WriteBatcher(ledger, self._accepted, sleep)
         self._log = structlog.get_logger("skillwire.executions")
 
     async def accept(
@@ -242,114 +233,73 @@ class ExecutionService:
         invocation: Invocation,
         key: IdempotencyKey | None = None,
         *,
-        also: Callable[[Execution], object] = lambda _: None,
+        skills: Sequence[Skill] = (),
+        hold: Callable[[Execution], BlobHold | None] = lambda _: None,
     ) -> Accepted:
-        """Keep a new execution, durably; or return that of an earlier request with the same key.
+        """Store a new execution, or return that of an earlier request with the same key.
 
-        ``also`` is called with a new one while it is written, by the writer: what it writes belongs to the same
-        transaction, and what it raises is raised here, with nothing accepted. Who is cancelled while it is written has
-        it accepted nonetheless: counted, told of and run.
+        A caller that is cancelled while the execution is stored has it accepted nonetheless.
+
+        Args:
+            offer: what is called.
+            invocation: with what.
+            key: the caller's own name for its request.
+            skills: other versions that the execution needs, such as those that its code imports.
+            hold: returns the blobs that the execution needs until its deadline.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` when it does not fit the offer, or the key was used for another body.
-            ConflictError: ``TOO_MANY_EXECUTIONS``. StorageError: ``DATABASE``.
+            NotFoundError: ``BLOB_NOT_FOUND``. ConflictError: ``TOO_MANY_EXECUTIONS``. StorageError: ``DATABASE``.
         """
         execution = make_execution(offer, invocation, self.settings)
-        await self._room.look(execution.caller)
-        self._room.check(execution.caller)
-        is_kept = self._is_kept(offer.skill)
-
-        def write() -> Accepted:
-            accepted = self.ledger.accept(execution, key)
-            if accepted.how == "new" and not is_kept:
-                self.versions.keep(offer.skill)  # in the same transaction, and none that no execution needs
-            if accepted.how == "new":
-                also(accepted.execution)
-            return accepted
-
-        def written(accepted: Accepted) -> None:
-            if accepted.how == "new":
-                self._remember_version(offer.skill)
-                self._accepted(execution)
-
-        accepted = await self.writer.run(write, then=written)
+        await self._quota.refresh(execution.caller)
+        self._quota.check(execution.caller)
+        own = () if self._is_kept(offer.skill) else (offer.skill,)
+        accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))
         if accepted.how == "another":
             raise ValidationError("VALIDATION_ERROR", "this Idempotency-Key was used with another request")
         return accepted
 
-    def accept_soon(
-        self, offer: CallableSkill, invocation: Invocation, told: Callable[[Execution | None], object]
-    ) -> bool:
-        """Keep a new execution as :meth:`accept` does, unless something has to be looked up before; return whether.
-
-        Later ``told`` is called: with the execution when it is on the disk, with None when it could not be written.
-
-        Raises:
-            ValidationError: as :meth:`accept`.
-        """
-        if not self._room.is_known or not self._is_kept(offer.skill):
-            return False
-        execution = make_execution(offer, invocation, self.settings)
-        if self._room.is_full(execution.caller):  # the ordinary way counts again before it refuses
-            return False
-
-        def written(error: BaseException | None) -> None:
-            if error is None:
-                self._accepted(execution)
-            told(execution if error is None else None)
-
-        self._intake.take(execution, written)
-        return True
-
     def _is_kept(self, skill: Skill) -> bool:
-        """Whether the ledger holds the version of a skill for certain: an execution of it was accepted a while ago."""
-        return self._versions_kept.get(skill.artifact.digest, 0.0) > time.monotonic()
+        """Whether the ledger certainly has the version of a skill: one of its executions was accepted a while ago."""
+        return self._versions_kept.get(skill.artifact.digest, 0.0) > self.clock().steady
 
-    def _remember_version(self, skill: Skill) -> None:
-        now = time.monotonic()
-        if len(self._versions_kept) >= _VERSIONS:  # code that callers bring is another version each time
+    def _accepted(self, new: NewExecution) -> None:
+        now = self.clock().steady
+        if new.skills and len(self._versions_kept) >= _VERSIONS:  # code that callers bring is another version each time
             self._versions_kept = {digest: until for digest, until in self._versions_kept.items() if until > now}
             if len(self._versions_kept) >= _VERSIONS:
                 self._versions_kept.clear()
-        self._versions_kept[skill.artifact.digest] = now + _VERSION_SECONDS
-
-    def _accepted(self, execution: Execution) -> None:
-        self._room.take(execution.caller)
-        self._tell(execution.execution_id)
+        for skill in new.skills:
+            self._versions_kept[skill.artifact.digest] = now + _VERSION_SECONDS
+        self._quota.take(new.execution.caller)
+        self._notify(new.execution.execution_id)
         if self._log_accepted:
-            self._log.info("accepted", **log_facts(execution))
+            self._log.info("accepted", **log_facts(new.execution))
 
     async def look_up(self, execution_id: str) -> Execution | None:
         """Return an execution."""
-        return await asyncio.to_thread(self.ledger.find, execution_id)
+        return await self.ledger.find(execution_id)
 
     async def output_of(self, execution: Execution) -> bytes | None:
-        """Return what it gave, JSON as bytes; None where there is nothing, or nothing more."""
-        if execution.output_blob is None:
-            return self.ledger.output(execution)
-        return await asyncio.to_thread(self.ledger.output, execution)
-
-    async def output_file(self, execution: Execution) -> Path | None:
-        """Return the file with what it gave, where that is too large to be held for each who asks."""
-        if execution.output_blob is None:
-            return None
-        return await asyncio.to_thread(self.ledger.output_file, execution)
+        """Return an execution's output, JSON as bytes; None where there is none, or none any more."""
+        return await self.ledger.output(execution)
 
     async def find_begun(self, beginning: str) -> Execution | None:
         """Return the one execution whose ID begins so; None when none does, or several."""
-        return await asyncio.to_thread(self.ledger.find_begun, beginning)
+        return await self.ledger.find_begun(beginning)
 
     async def search(self, query: ExecutionQuery) -> FoundExecutions:
         """Return a page of executions, newest first."""
-        return await asyncio.to_thread(self.ledger.search, query)
+        return await self.ledger.search(query)
 
     async def tasks(self, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
-        """Return the most urgent tasks that nobody has, that ``worker`` has, or that others have."""
-        return await asyncio.to_thread(lambda: self.ledger.tasks(worker, whose, limit=limit))
+        """Return the most urgent tasks that are open, that ``worker`` has, or that others have."""
+        return await self.ledger.tasks(worker, whose, limit=limit)
 
     async def count(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
-        """Return how many executions ``query`` finds, whatever their status, by status."""
-        return await asyncio.to_thread(self.ledger.count, query)
+        """Return how many executions ``query`` finds, by status."""
+        return await self.ledger.count(query)
 
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
@@ -357,23 +307,24 @@ class ExecutionService:
 
     async def cancel(self, execution_id: str, by: str) -> Execution | None:
         """End an execution, unless it has ended; return it as it is then."""
-        ended = await self.writer.run(lambda: self.ledger.cancel(execution_id, by, self.clock()))
+        ended = await self.ledger.cancel(execution_id, by, self.clock())
         if ended is not None:
-            self._tell(execution_id)
+            self._notify(execution_id)
             self.on_cancel(execution_id)
             self._log.info("cancelled", by=by, **log_facts(ended))
         return ended
 
     async def take_task(self, execution_id: str, person: str) -> Execution | None:
-        """Give a task to a person; None when somebody has it, or it has ended."""
-        return await self._change(execution_id, lambda: self.ledger.claim_task(execution_id, person, self.clock()))
+        """Give a task to a person; None when another person has it, or it has ended."""
+        taken = await self.ledger.claim_task(execution_id, person, self.clock())
+        return self._changed(execution_id, taken)
 
     async def release_task(self, claim: Claim) -> bool:
-        """Give a task back for somebody else."""
-        return await self._change(claim.execution_id, lambda: self.ledger.release(claim, self.clock()))
+        """Give a task back for another person."""
+        return self._changed(claim.execution_id, await self.ledger.release(claim, self.clock()))
 
     async def complete_task(self, claim: Claim, output: Any) -> bool:
-        """Keep what a person handed in; False when the task is not theirs any more.
+        """Store what a person hands in; False when the claim no longer holds.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` when it does not fit what was asked for.
@@ -382,7 +333,7 @@ class ExecutionService:
         return task is not None and await self.complete(claim, await asyncio.to_thread(check_task_output, task, output))
 
     async def reject_task(self, claim: Claim, message: str) -> bool:
-        """Keep that a person will not do it.
+        """Store that a person declines a task.
 
         Raises:
             UsageError: ``USAGE`` without a reason, or with one that is too long.
@@ -390,23 +341,20 @@ class ExecutionService:
         return await self.fail(claim, rejection(message))
 
     async def complete(self, claim: Claim, output: bytes, *, log: str = "", blobs: Sequence[OutputBlob] = ()) -> bool:
-        """Keep what an execution gave; False when the claim holds no more."""
-        complete = self.ledger.complete
-        return await self._change(
-            claim.execution_id, lambda: complete(claim, output, self.clock(), log=log, blobs=blobs)
-        )
+        """Store an execution's output; False when the claim no longer holds."""
+        is_kept = await self.ledger.complete(claim, output, self.clock(), log=log, blobs=blobs)
+        return self._changed(claim.execution_id, is_kept)
 
     async def fail(self, claim: Claim, failure: Failure, *, log: str = "") -> bool:
-        """Keep that an attempt failed; False when the claim holds no more."""
-        return await self._change(claim.execution_id, lambda: self.ledger.fail(claim, failure, self.clock(), log=log))
+        """Store that an attempt failed; False when the claim no longer holds."""
+        return self._changed(claim.execution_id, await self.ledger.fail(claim, failure, self.clock(), log=log))
 
-    async def _change(self, execution_id: str, call: Callable[[], T]) -> T:
-        result = await self.writer.run(call)
+    def _changed(self, execution_id: str, result: T) -> T:
         if result:
-            self._tell(execution_id)
+            self._notify(execution_id)
         return result
 
-    def _tell(self, execution_id: str) -> None:
+    def _notify(self, execution_id: str) -> None:
         self.changes.tell(execution_id)
         self._dispatcher.wake()
 

@@ -18,19 +18,6 @@ import structlog
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
-from skillwire.adapters.clock import moment
-from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.memory.dispatcher import LocalDispatcher
-from skillwire.adapters.sqlite.group_commit import GroupCommit
-from skillwire.adapters.sqlite.open import (
-    has_database,
-    open_database,
-    open_grants,
-    open_ledger,
-    open_run_blobs,
-    open_server_key,
-)
-from skillwire.adapters.sqlite.stores import SqliteSkillVersions
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.accept import RunSettings
 from skillwire.executions.callable_skill import is_code
@@ -61,27 +48,29 @@ from skillwire.server.rpc_methods import RPC_BOUNDS
 from skillwire.server.runs import Runs
 from skillwire.server.webhooks import WebhookSender
 from skillwire.server.worker import Worker
-from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.accept import ExecutionSettings
+    from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
-    from skillwire.model.digest import Digest
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, Executor
+    from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
     from skillwire.server.access import AccessView
     from skillwire.server.auth.authentication import Authentication, AuthResult
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
+    from skillwire.server.execution_service import Sleep
     from skillwire.server.problems import ProblemError
     from skillwire.server.request_bodies import Body
     from skillwire.server.revision import Revision
     from skillwire.server.routes.executions import EndpointMatch
     from skillwire.server.routing import Handler
+    from skillwire.trust.address import AddressPolicy
 
 
 _SKILLS_KEPT: Final = 1_000
@@ -121,7 +110,6 @@ class Executions:
         background: what works on them beside requests: runs them, and tells callers of their end.
         offers: of what is published.
         locked: returns the answer to who may know of a skill and not use it.
-        has_ledger: whether there is anything to open. Called in a thread.
         base_url: of the site; as requests say it when empty.
         runs: executes by name, and waits for the end.
     """
@@ -135,7 +123,6 @@ class Executions:
         background: Sequence[BackgroundTask],
         offers: CallableSkills,
         locked: Callable[[Principal | None, str | None, Scope], ProblemError],
-        has_ledger: Callable[[], bool],
         base_url: str,
         runs: Runs,
     ) -> None:
@@ -146,7 +133,6 @@ class Executions:
         self._background = background
         self._offers = offers
         self._locked = locked
-        self._has_ledger = has_ledger
         self._base_url = base_url
         self.bodies = Bodies()
         self.answers = Bodies(RPC_BOUNDS)
@@ -158,20 +144,20 @@ class Executions:
 
     async def resume(self) -> None:
         """Begin to run what other processes accepted, as soon as there may be something."""
-        if await asyncio.to_thread(self._has_ledger):
+        if await self.desk.ledger.exists():
             self.start()
         else:
             self._awaiting = self._begin(self._await_ledger())
 
     async def _await_ledger(self) -> None:
-        while not await asyncio.to_thread(self._has_ledger):  # noqa: ASYNC110  # another process may make it
-            await asyncio.sleep(_LEDGER_LOOK)
+        while not await self.desk.ledger.exists():  # noqa: ASYNC110  # another process may make it
+            await self.desk.sleep(_LEDGER_LOOK)
         self.start()
 
     def start(self) -> None:
         """Begin to run what waits, unless that has begun."""
         if not self._tasks:
-            self.desk.writer.watch(self._look)
+            self.desk.ledger.watch(self._look)
             self._tasks = [self._begin(one.work()) for one in self._background]
 
     def hang_up(self) -> None:
@@ -190,7 +176,7 @@ class Executions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        await asyncio.to_thread(self.desk.writer.close)
+        await self.desk.ledger.close()
 
     def _skill(self, name: str, call: Call) -> Skill | None:
         """Return the skill of this name if its caller may use it; who is called often is kept unpacked."""
@@ -387,54 +373,68 @@ class ExecutionRoutes:
 
 
 def make_executions(
+    ledger: ExecutionLedger,
+    run_blobs: RunBlobs,
+    grants: Callable[[], Grants],
+    *,
     settings: ExecutionSettings,
     blobs: BlobStore,
     authentication: Authentication,
     executors: Mapping[ExecutorKind, Callable[[], Executor]],
-    *,
+    driver: AsyncDriver,
+    callbacks: AddressPolicy,
+    server_key: Callable[[], bytes],
+    dispatcher: Dispatcher,
+    clock: Clock,
+    sleep: Sleep = asyncio.sleep,
     runs: RunSettings | None = None,
     base_url: str = "",
     access_log: bool = True,
     functions: Collection[str] = (),
 ) -> Executions:
-    """Return what accepts, runs and follows executions, on the ledger in the state folder.
+    """Return what accepts, runs and follows executions.
 
     Args:
+        ledger: stores executions.
+        run_blobs: stores what callers upload and runs leave.
+        grants: returns the grants; called when a skill is about to run.
         settings: the operator's.
         blobs: where the files of skills are.
-        authentication: says how to answer who may not use a skill.
+        authentication: answers callers that may know of a skill and not use it.
         executors: makes each kind of executor.
-        runs: the operator's, about runs; nothing is on unless given.
+        driver: makes the requests of webhooks.
+        callbacks: where webhooks may lead.
+        server_key: returns this server's key, from which webhook secrets are derived.
+        dispatcher: wakes the worker.
+        clock: what time it is.
+        sleep: waits some seconds.
+        runs: the operator's settings of runs; everything is off unless given.
         base_url: of the site; as requests say it when empty.
         access_log: whether each request is logged.
         functions: the digests of the skills whose functions this process registered.
     """
     runs = runs or RunSettings()
-    database = open_database()
-    changes, dispatcher, offers = Notifier(), LocalDispatcher(), CallableSkills(blobs)
+    changes, offers = Notifier(), CallableSkills(blobs)
     desk = ExecutionService(
-        open_ledger(),
-        SqliteSkillVersions(database),
-        GroupCommit(database),
+        ledger,
         settings=settings,
         changes=changes,
         dispatcher=dispatcher,
-        clock=moment,
+        clock=clock,
+        sleep=sleep,
         log_accepted=access_log,
     )
 
-    def may_run(skill: Skill) -> bool:
-        if is_code(skill):  # nobody grants what nobody has seen: all of it is allowed, or none
+    async def may_run(skill: Skill) -> bool:
+        if is_code(skill):  # no grant can name code that comes with a call: all of it is allowed, or none
             return bool(runs.run_code)
-        return settings.grant_all or open_grants().allows(skill)
+        return settings.grant_all or await grants().allows(skill)
 
-    callbacks = AddressPolicy(allow=settings.allow_callbacks)
-    webhooks = WebhookSender(desk, AsyncDriver(callbacks), open_server_key, queue=settings.queue)
+    webhooks = WebhookSender(desk, driver, server_key, queue=settings.queue)
     granted = GrantCache(may_run)
     route = InvocationRoute(
         desk, offers, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
     )
-    run_blobs = open_run_blobs(runs)
     worker = Worker(desk, executors, offers, may_run, dispatcher, functions=functions, sweep_blobs=run_blobs.sweep)
     executions = Executions(
         desk,
@@ -443,16 +443,8 @@ def make_executions(
         background=(worker, webhooks),
         offers=offers,
         locked=partial(authentication.forbidden, wish="invoke"),
-        has_ledger=has_database,
         base_url=base_url,
         runs=Runs(desk, offers, granted, run_blobs, settings=runs),
     )
     executions.runs.on_accept = executions.start
     return executions
-
-
-def needed_blobs() -> set[Digest]:
-    """Return the digests of the files of skills that executions in the ledger have still to run."""
-    if not has_database():
-        return set()
-    return {file.digest for skill in SqliteSkillVersions(open_database()).needed() for file in skill.files}

@@ -86,7 +86,6 @@ def _network(counted: LanCount) -> Iterator[Metric]:
 
 def _executions(figures: ExecutionStats) -> Iterator[Metric]:
     """Yield what is counted of executions; of all skills together, so that none is named."""
-    figures.look()
     statuses = GaugeMetricFamily("skillwire_executions", "Executions in the ledger.", labels=["status"])
     for status, number in figures.statuses.items():
         statuses.add_metric([status], number)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,7 +23,7 @@ from skillwire.errors import ConflictError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skillwire.ports import ExecutionLedger
+    from skillwire.ports import Clock, ExecutionLedger
 
 
 _ANONYMOUS: Final = "address "
@@ -93,10 +92,12 @@ class QueueQuota:
     Args:
         ledger: where they are.
         per_caller: how many of one caller there may be.
+        clock: what time it is.
     """
 
-    def __init__(self, ledger: ExecutionLedger, per_caller: int) -> None:
+    def __init__(self, ledger: ExecutionLedger, per_caller: int, clock: Clock) -> None:
         self._ledger = ledger
+        self._clock = clock
         self._per_caller = per_caller
         self._waiting: Counter[str] = Counter()
         self._taken: Counter[str] = Counter()  # since the last count began
@@ -107,9 +108,9 @@ class QueueQuota:
     @property
     def is_known(self) -> bool:
         """Whether the numbers are of now, or nearly so."""
-        return time.monotonic() - self._counted <= _COUNT_SECONDS
+        return self._clock().steady - self._counted <= _COUNT_SECONDS
 
-    async def look(self, caller: str) -> None:
+    async def refresh(self, caller: str) -> None:
         """Count again if it is time, or if ``caller`` would be refused by numbers that may be too high.
 
         Whom the numbers of before let in does not wait for a count of somebody else.
@@ -117,16 +118,16 @@ class QueueQuota:
         if self.is_full(caller) or not (self.is_known or self._counting.locked()):
             async with self._counting:
                 seconds = _FULL_SECONDS if self.is_full(caller) else _COUNT_SECONDS
-                if time.monotonic() - self._counted > seconds:
+                if self._clock().steady - self._counted > seconds:
                     await self._count()
 
     async def _count(self) -> None:
-        self._counted = time.monotonic()
+        self._counted = self._clock().steady
         self._taken.clear()
-        counted = await asyncio.to_thread(self._ledger.waiting)
+        counted = await self._ledger.waiting()
         self._waiting = Counter(counted) + self._taken  # some of these twice, until the next count
         self._all = self._waiting.total()
-        self._counted = time.monotonic()
+        self._counted = self._clock().steady
 
     def is_full(self, caller: str) -> bool:
         """Whether too much waits already, as far as is known."""

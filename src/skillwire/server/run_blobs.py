@@ -134,15 +134,7 @@ class BlobUploads:
         pieces = _in_pieces(content)
         first = await anext(pieces, b"")  # whoever sends little, or nothing more, has no place before that is known
         with self._place(owner):
-            writing = await asyncio.to_thread(self._blobs.begin)
-            try:
-                if first:
-                    await asyncio.to_thread(writing.write, first)
-                async for piece in pieces:
-                    await asyncio.to_thread(writing.write, piece)
-                (blob,) = await asyncio.to_thread(self._blobs.keep, owner, [(writing, kind)], self._clock())
-            finally:
-                writing.close()
+            (blob,) = await self._blobs.store(owner, [(_with_first(first, pieces), kind)], self._clock())
         return CreatedBlob(blob.blob_id, blob.size)
 
     @contextmanager
@@ -160,16 +152,12 @@ class BlobUploads:
             NotFoundError: ``BLOB_NOT_FOUND``: never made by ``owner``, or expired. StorageError: ``DATABASE``.
         """
         digest = digest_of(blob_id)
-
-        def opened() -> OpenBlob:
-            blob = self._blobs.find(owner, digest, self._clock())
-            path = self._blobs.path(digest) if blob is not None else None
-            if blob is None or path is None:
-                raise blob_not_found(blob_id)
-            with storage_errors(path):
-                return OpenBlob(blob, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
-
-        return await asyncio.to_thread(opened)
+        blob = await self._blobs.find(owner, digest, self._clock())
+        path = await self._blobs.file_of(digest) if blob is not None else None
+        if blob is None or path is None:
+            raise blob_not_found(blob_id)
+        with storage_errors(path):
+            return OpenBlob(blob, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
 
     async def read(self, owner: str, params: ReadBlob) -> BlobContent:
         """Return a part of a blob.
@@ -188,6 +176,13 @@ class BlobUploads:
             else:
                 content = _text(data, begins_within=position > 0, ends_within=position + len(data) < blob.size)
             return BlobContent(content, blob.size, is_cut, params.encoding, blob.kind)
+
+
+async def _with_first(first: bytes, rest: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    if first:
+        yield first
+    async for piece in rest:
+        yield piece
 
 
 async def _in_pieces(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

@@ -10,8 +10,7 @@ import uvloop
 
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.server.app import check_secrets, make_authentication, make_executors
-from skillwire.server.executions import make_executions
+from skillwire.server.app import check_secrets, make_authentication, make_executors, open_executions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +29,7 @@ def make_worker(configuration: ServerConfiguration) -> Executions:
     check_secrets(settings)
     blobs = FileBlobs(state_directory() / "blobs")
     executors = make_executors(settings, blobs, runs=configuration.runs)
-    return make_executions(settings, blobs, make_authentication(configuration), executors, runs=configuration.runs)
+    return open_executions(configuration, blobs, make_authentication(configuration), executors)
 
 
 def run_worker(executions: Executions, *, on_ready: Callable[[], object]) -> None:

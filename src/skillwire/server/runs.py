@@ -29,7 +29,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, PendingError, TrustError, ValidationError
 from skillwire.executions.accept import Invocation
 from skillwire.executions.callable_skill import callable_code, code_skill
-from skillwire.model.execution import PREFIX, Attachments, ExecutionStatus, digest_of, is_blob_id
+from skillwire.model.execution import PREFIX, Attachments, BlobHold, ExecutionStatus, digest_of, is_blob_id
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, OutputBlob, RunError, RunResult
 from skillwire.protocols.skills_rpc.server import GUIDE, load_guide
@@ -184,7 +184,6 @@ class Runs:
         self._desk = desk
         self._offers = offers
         self._granted = granted
-        self._run_blobs = blobs
         self._settings = settings
         self.blobs = BlobUploads(blobs, settings, lambda: desk.clock().wall)
 
@@ -320,13 +319,12 @@ class Runs:
         invocation = Invocation(self._request(owner, wanted), owner, now, attachments=wanted.attachments)
         blobs = [digest_of(f"{PREFIX}{digest.removeprefix('sha256:')}") for digest in wanted.attachments.blobs]
 
-        def keep(execution: Execution) -> None:
-            if blobs:
-                self._run_blobs.hold(owner, blobs, now, execution.deadline + _HELD_SECONDS)
-            for skill in wanted.skills:
-                self._desk.versions.keep(skill)
+        def hold(execution: Execution) -> BlobHold | None:
+            until = max(execution.deadline + _HELD_SECONDS, now + self._settings.blob_seconds)
+            return BlobHold(owner, tuple(blobs), now, until) if blobs else None
 
-        return (await self._desk.accept(wanted.offer, invocation, also=keep)).execution.execution_id
+        accepted = await self._desk.accept(wanted.offer, invocation, skills=wanted.skills, hold=hold)
+        return accepted.execution.execution_id
 
     def _request(self, owner: str, wanted: _RunRequest) -> InvocationRequest:
         """Return the request of a run. Whoever asks waits for the end, so a person has no longer than code has."""

@@ -72,7 +72,7 @@ class Sessions:
         written = f"{token.token_id}.{int(ends)}.{_text(secrets.token_bytes(_NUMBER_BYTES))}"
         return f"{written}.{self._digest('cookie', written)}"
 
-    def recognise(self, cookie: str) -> Session | None:
+    async def recognise(self, cookie: str) -> Session | None:
         """Return the session of a cookie, if it is good now. Trust: the cookie is a stranger's."""
         form = _FORM.fullmatch(cookie)
         if form is None or not hmac.compare_digest(form[4], self._digest("cookie", cookie.rpartition(".")[0])):
@@ -81,7 +81,7 @@ class Sessions:
         if ends <= self._clock() or number in self._ended:
             return None
         try:
-            token = self._tokens().look_up(token_id)
+            token = await self._tokens().look_up(token_id)
         except NotFoundError:
             return None
         if token.kind != "api_key" or not token.is_good_at(self._clock()):

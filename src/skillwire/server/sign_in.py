@@ -61,13 +61,13 @@ class SignIn:
         self._base_url = base_url
         self._has_lan = has_lan
 
-    def read(self, path: str, scope: Scope, receive: Receive, send: Send) -> ConsoleRequest:
-        """Return a request with who sent it; reads the tokens, so not on the event loop."""
+    async def read(self, path: str, scope: Scope, receive: Receive, send: Send) -> ConsoleRequest:
+        """Return a request with the session of its sender."""
         from skillwire.web.environment import Frame, SignedInPerson  # noqa: PLC0415  # with the first page, see the console
 
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
         frame = Frame(site_of(scope, self._base_url), up)
-        session = self.session_of(scope)
+        session = await self.session_of(scope)
         request = ConsoleRequest(path, scope, receive, send, frame, session)
         if session is None:
             return request
@@ -79,7 +79,7 @@ class SignIn:
         """Return what says whether a session is still good, and may what it might when a stream began."""
 
         async def is_good() -> bool:
-            session = await asyncio.to_thread(self.session_of, request.scope)
+            session = await self.session_of(request.scope)
             return session is not None and session == request.session
 
         return is_good
@@ -148,8 +148,8 @@ class SignIn:
         )
         await request.show(html, status, fields or {})
 
-    def session_of(self, scope: Scope) -> Session | None:
-        """Return who is signed in; reads the tokens, so not on the event loop. Trust: cookies are a stranger's."""
+    async def session_of(self, scope: Scope) -> Session | None:
+        """Return the session of a request's cookie. Trust: cookies are a stranger's."""
         cookies = read_fields(scope["headers"], b"cookie").get(b"cookie", "")
         if "skillwire-" not in cookies:
             return None
@@ -157,7 +157,7 @@ class SignIn:
         for cookie in cookies.replace(",", ";").split(";"):  # several fields were joined by commas
             key, _, value = cookie.strip().partition("=")
             if key == name:
-                return self._sessions.recognise(value)
+                return await self._sessions.recognise(value)
         return None
 
     def _cookie_name(self, address: str, scope: Scope) -> str:

@@ -9,9 +9,7 @@ holds a few places for a few seconds, never all.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -60,8 +58,7 @@ class WebhookSender:
         self._read_key = key
         self._key = b""
         self._stopping = asyncio.Event()
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._to_host: Counter[str] = Counter()
+        self._under_way: dict[asyncio.Task[None], str] = {}  # each delivery and its host
         self._log = structlog.get_logger("skillwire.webhooks")
 
     def secret_of(self, execution: Execution) -> str:
@@ -79,9 +76,7 @@ class WebhookSender:
             except SkillwireError as error:
                 self._log.error("the ledger failed", error=one_line(error))  # its message says all
             seen = await self._changed(seen)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_PAUSE):
-                    await self._stopping.wait()
+            await self._desk.sleep(_PAUSE)
 
     def look(self) -> None:
         """Nothing is to be done: whoever waits for changes hears of them."""
@@ -100,8 +95,7 @@ class WebhookSender:
         room = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
         if room <= 0:
             return ()
-        due = partial(self._desk.ledger.due_callbacks, self._desk.clock(), limit=room, queue=self._queue)
-        return await asyncio.to_thread(due)
+        return await self._desk.ledger.due_callbacks(self._desk.clock(), limit=room, queue=self._queue)
 
     async def _changed(self, seen: int) -> int:
         """Return when an execution has changed, a place has become free, or after a while."""
@@ -121,26 +115,23 @@ class WebhookSender:
     async def _begin(self, execution: Execution) -> None:
         """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""
         host = parse_url(execution.webhook.url).host if execution.webhook else ""
-        if self._to_host[host] >= limits.WEBHOOK_HOST_CONCURRENCY:
+        if list(self._under_way.values()).count(host) >= limits.WEBHOOK_HOST_CONCURRENCY:
             until = self._desk.clock().wall + _TURN
-            ledger, execution_id = self._desk.ledger, execution.execution_id
-            await self._desk.writer.run(lambda: ledger.put_off_callback(execution_id, until, was_tried=False))
+            await self._desk.ledger.put_off_callback(execution.execution_id, until, was_tried=False)
             return
-        self._to_host[host] += 1
         task = asyncio.create_task(self._deliver(execution))
-        self._under_way.add(task)
-        task.add_done_callback(lambda task: self._ended(task, host))
+        self._under_way[task] = host
+        task.add_done_callback(self._end)  # also of one that is cancelled before it begins
 
-    def _ended(self, task: asyncio.Task[None], host: str) -> None:
-        self._under_way.discard(task)
-        self._to_host[host] -= 1
-        if not self._to_host[host]:
-            del self._to_host[host]
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
 
     async def _deliver(self, execution: Execution) -> None:
         try:
             until = await self._tell(execution)
-            await self._desk.writer.run(lambda: self._desk.ledger.put_off_callback(execution.execution_id, until))
+            await self._desk.ledger.put_off_callback(execution.execution_id, until)
+            if (task := asyncio.current_task()) is not None:
+                self._end(task)  # from here on another delivery may begin
         except SkillwireError as error:
             self._log.error("the ledger failed", error=one_line(error))  # a minute later it is tried again
         except Exception as error:  # noqa: BLE001  # nobody else would hear of it; a minute later it is tried again

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from skillwire.server.callable_skills import CallableSkills
     from skillwire.server.execution_service import ExecutionService
 
+    SweepBlobs = Callable[[float], Awaitable[int]]
 
 #: Beyond so many bytes an output is held against its schema in a thread: the loop has others to serve.
 _LARGE: Final = 64 * 1024
@@ -147,12 +148,10 @@ class ExpiryTask:
     Args:
         desk: where they are.
         wake: called when there may be something to run again.
-        sweep_blobs: forgets blobs that have expired at a time, and returns how many. Called in a thread.
+        sweep_blobs: deletes some of the blobs that have expired at a time, and returns how many.
     """
 
-    def __init__(
-        self, desk: ExecutionService, wake: Callable[[], object], sweep_blobs: Callable[[float], int] = lambda _: 0
-    ) -> None:
+    def __init__(self, desk: ExecutionService, wake: Callable[[], object], sweep_blobs: SweepBlobs | None) -> None:
         self._desk = desk
         self._sweep_blobs = sweep_blobs
         self._wake = wake
@@ -170,38 +169,32 @@ class ExpiryTask:
         settings, desk = self._desk.settings, self._desk
         forgotten = 1
         while forgotten and not is_over():
-            forgotten = await desk.writer.run(
-                lambda: desk.ledger.forget(desk.clock(), outputs=settings.keep_outputs, rows=settings.keep_executions)
+            forgotten = await desk.ledger.forget(
+                desk.clock(), outputs=settings.keep_outputs, rows=settings.keep_executions
             )
-        await asyncio.to_thread(self._sweep_outputs)
-        swept = 1
-        while swept and not is_over():
-            swept = await asyncio.to_thread(self._sweep_blobs, desk.clock().wall)
-
-    def _sweep_outputs(self) -> None:
-        """Remove, once a day, what no execution has as its output."""
-        now = self._desk.clock().steady
-        if now >= self._outputs_due:
-            self._outputs_due = now + _DAY
-            if removed := self._desk.ledger.sweep_outputs():
+        if desk.clock().steady >= self._outputs_due:
+            self._outputs_due = desk.clock().steady + _DAY
+            if removed := await desk.ledger.sweep_outputs():
                 self._log.info("outputs of no execution were removed", number=removed)
+        swept = 1
+        while swept and self._sweep_blobs is not None and not is_over():
+            swept = await self._sweep_blobs(desk.clock().wall)
 
-    async def _all(self, sweep: Callable[[Moment], Sequence[str]], outcome: Callable[[Execution], str]) -> bool:
+    async def _all(
+        self, sweep: Callable[[Moment], Awaitable[Sequence[str]]], outcome: Callable[[Execution], str]
+    ) -> bool:
         number, is_any = EXPIRED_PER_BATCH, False
         while number >= EXPIRED_PER_BATCH:
-            swept = await asyncio.to_thread(lambda: sweep(self._desk.clock()))
+            swept = await sweep(self._desk.clock())
             number, is_any = len(swept), is_any or bool(swept)
             if swept:
                 self._desk.changes.tell(*swept)
                 self._wake()
-                await asyncio.to_thread(self._say, swept, outcome)
+            for execution_id in swept:
+                found = await self._desk.ledger.find(execution_id)
+                if found is not None:
+                    self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
         return is_any
-
-    def _say(self, swept: Sequence[str], outcome: Callable[[Execution], str]) -> None:
-        for execution_id in swept:
-            found = self._desk.ledger.find(execution_id)
-            if found is not None:
-                self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
 
 
 def _loss_outcome(execution: Execution) -> str:
@@ -228,7 +221,7 @@ class Worker:
         desk: where they come from and what came of them goes to.
         executors: makes each kind of executor, when it is first needed; it claims what it can have one for.
         offers: what the skills promise.
-        may_run: whether somebody agreed that a skill runs here. Called in a thread.
+        may_run: whether a skill is granted.
         dispatcher: wakes it.
         functions: the digests of the skills whose functions this process registered; it claims no others of the kind.
         sweep_blobs: see :class:`~skillwire.server.worker.ExpiryTask`.
@@ -239,11 +232,11 @@ class Worker:
         desk: ExecutionService,
         executors: Mapping[ExecutorKind, Callable[[], Executor]],
         offers: CallableSkills,
-        may_run: Callable[[Skill], bool],
+        may_run: Callable[[Skill], Awaitable[bool]],
         dispatcher: Dispatcher,
         *,
         functions: Collection[str] = (),
-        sweep_blobs: Callable[[float], int] = lambda _: 0,
+        sweep_blobs: SweepBlobs | None = None,
     ) -> None:
         settings = desk.settings
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -319,7 +312,7 @@ class Worker:
     async def _begin(self, limit: int) -> int:
         """Claim and begin at most ``limit`` executions; return how many."""
         desk = self._desk
-        claimed = await desk.writer.run(lambda: desk.ledger.claim(self.name, desk.clock(), self._quota, limit=limit))
+        claimed = await desk.ledger.claim(self.name, desk.clock(), self._quota, limit=limit)
         for execution in claimed:
             claim = Claim(execution.execution_id, self.name, execution.attempt)
             desk.changes.tell(execution.execution_id)
@@ -351,7 +344,7 @@ class Worker:
         if not claims:
             return
         desk = self._desk
-        for claim in await desk.writer.run(lambda: desk.ledger.renew(claims, desk.clock(), desk.settings.lease)):
+        for claim in await desk.ledger.renew(claims, desk.clock(), desk.settings.lease):
             self._let_go(claim)
 
     def look(self) -> None:
@@ -390,13 +383,13 @@ class Worker:
     async def _attempt(self, execution: Execution) -> tuple[Outcome, CallableSkill | None]:
         found: tuple[Skill, CallableSkill] | Failure | None = self._ready(execution)
         if found is None:
-            found = await asyncio.to_thread(self._prepare, execution)
+            found = await self._prepare(execution)
         if isinstance(found, Failure):
             return Outcome(failure=found), None
         skill, offer = found
         mounts: dict[str, Skill] | Failure = {}
         if execution.attachments is not None and execution.attachments.mounts:
-            mounts = await asyncio.to_thread(self._mounts, execution.attachments.mounts)
+            mounts = await self._mounts(execution.attachments.mounts)
         if isinstance(mounts, Failure):
             return Outcome(failure=mounts), None
         seconds = execution.deadline - self._desk.clock().wall
@@ -413,24 +406,24 @@ class Worker:
         offer = self._offers.known(skill) if skill else None
         return (skill, offer) if skill and offer and not needs_grant(skill) else None
 
-    def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill] | Failure:
-        """Return the skill that is to run and its offer, or why it does not run; in a thread."""
-        skill = self._versions.get(execution.digest) or self._desk.versions.find(execution.digest)
-        offer = self._offers.of(skill) if skill else None
+    async def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill] | Failure:
+        """Return the skill that is to run and its offer, or why it does not run."""
+        skill = self._versions.get(execution.digest) or await self._desk.ledger.find_skill(execution.digest)
+        offer = await asyncio.to_thread(self._offers.of, skill) if skill else None
         if skill is None or offer is None:
             return Failure("unavailable", "The skill is not here any more")
         if len(self._versions) >= _VERSIONS:
             self._versions.clear()
         self._versions[execution.digest] = skill
-        if not self._may_run(skill):
+        if not await self._may_run(skill):
             return Failure("not_granted", "The operator has not granted that this skill runs")
         return skill, offer
 
-    def _mounts(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Skill] | Failure:
+    async def _mounts(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Skill] | Failure:
         """Return the skills whose files are to be shown, by their dotted names; or why they are not."""
         found: dict[str, Skill] = {}
         for name, digest in wanted:
-            skill = self._desk.versions.find(digest)
+            skill = await self._desk.ledger.find_skill(digest)
             if skill is None:
                 return Failure("unavailable", f"The skill {name}, which the run was to see, is not here any more")
             found[name] = skill
@@ -475,7 +468,7 @@ class Worker:
         desk, what, why = self._desk, "released", None
         try:
             if execution.is_repeatable:
-                is_kept = await desk.writer.run(lambda: desk.ledger.release(claim, desk.clock()))
+                is_kept = await desk.ledger.release(claim, desk.clock())
             else:
                 is_kept, what = await desk.fail(claim, WORKER_LOST), WORKER_LOST.reason
         except SkillwireError as error:

@@ -30,7 +30,7 @@ from skillwire.web.labels import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from skillwire.model.execution import Event, Execution, FoundExecutions
     from skillwire.web.environment import Frame
@@ -63,12 +63,12 @@ class Filters(NamedTuple):
         pairs = [(name, str(value)) for name, value in wanted._asdict().items() if value]
         return f"?{urlencode(pairs)}" if pairs else "?"
 
-    def query(self, caller_of: Callable[[str], str]) -> ExecutionQuery:
-        """Return the search that this stands for; ``caller_of`` says who is meant by what was typed."""
+    def query(self, caller: str) -> ExecutionQuery:
+        """Return the search that this stands for; ``caller`` is the one that was typed."""
         return ExecutionQuery(
             statuses=None if self.status is None else frozenset({self.status}),
             skill=self.skill or None,
-            caller=caller_of(self.caller) if self.caller else None,
+            caller=caller or None,
             executor=cast("ExecutorKind", self.executor) if self.executor else None,
             trace_id=self.trace or None,
             limit=limits.CONSOLE_EXECUTIONS,

@@ -8,9 +8,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 from tests.support.console_site import ConsoleServer, make_key
+from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.execution import Failure, Priority
 
 pytestmark = pytest.mark.deep

@@ -12,9 +12,8 @@ import pytest
 from tests.support.command import run_command
 from tests.support.invoking import write_action
 from tests.support.loopback_server import LoopbackServer
+from tests.support.opened import open_ledger
 from tests.support.publishing import ServeProcess
-
-from skillwire.adapters.sqlite.open import open_ledger
 
 pytestmark = pytest.mark.deep
 

@@ -16,10 +16,10 @@ from tests.support.eventually import eventually_async
 from tests.support.fake_lan_agent import FakeLanAgent, lan_skill
 from tests.support.invoking import Caller, write_action
 from tests.support.openapi import document
+from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.lan import LanChange, LanMember, LanScene
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app

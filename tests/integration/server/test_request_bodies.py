@@ -5,6 +5,7 @@ import json
 
 from tests.support.eventually import eventually_async
 from tests.support.invoking import write_action
+from tests.support.opened import open_ledger
 
 
 async def test_who_waits_for_an_execution_holds_nothing_of_its_body(tmp_path, serving, executor):
@@ -42,10 +43,9 @@ async def test_a_server_that_stops_answers_who_waits_at_once(tmp_path, serving, 
 
 async def test_a_server_takes_up_the_work_of_a_ledger_that_another_one_makes(tmp_path, serving, monkeypatch, home):
     monkeypatch.setattr("skillwire.server.executions._LEDGER_LOOK", 0.05)
-    monkeypatch.setattr("skillwire.server.executions.has_database", (home / "made").exists)
     write_action(tmp_path / "skills", "sum-up")
     idle = await serving()
     assert not idle.application.services.executions._tasks
-    home.mkdir(exist_ok=True)
-    (home / "made").touch()
+    assert not list(home.glob("**/*.db"))
+    open_ledger().count()
     await eventually_async(lambda: idle.application.services.executions._tasks)

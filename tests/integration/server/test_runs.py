@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -81,7 +80,7 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     (folder / "skill.toml").write_text('kind = "action"\n[executor]\nkind = "human"\n')
     site = await site(settings=ExecutionSettings(longest=100.0))
     waiting = asyncio.create_task(site.execute("acme.approve"))
-    found = await eventually_async(lambda: asyncio.to_thread(site.desk.ledger.waiting))
+    found = await eventually_async(site.desk.ledger.waiting)
     assert found == {ANNA: 1}
     (task,) = (await site.desk.search(ExecutionQuery())).executions
     assert task.timeout == 100.0
@@ -125,8 +124,8 @@ async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(si
     await executor.began()
     held, other = await site.blob("held"), await site.blob("other")
     second = asyncio.create_task(site.code(args={"x": held}))
-    await eventually_async(lambda: asyncio.to_thread(site.desk.ledger.waiting), lambda found: found == {ANNA: 2})
-    swept = await asyncio.to_thread(open_run_blobs(runs).sweep, time.time() + 3600.0)
+    await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
+    swept = await open_run_blobs(runs).sweep(time.time() + 3600.0)
     release.set()
     assert swept == 1
     assert ((await first).output, (await second).output) == (0, 1)
@@ -141,7 +140,7 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
     first = Site(await serving(ExecutionSettings(concurrency=0), on))
     blob = await first.blob()
     waiting = asyncio.create_task(first.code("code = 1", {"x": blob}, mount_skills=("acme.leads.sync",)))
-    await eventually_async(lambda: asyncio.to_thread(first.desk.ledger.waiting))
+    await eventually_async(first.desk.ledger.waiting)
     waiting.cancel()
     await first.application.shutdown()
     looked_at = asyncio.Event()
@@ -222,20 +221,20 @@ async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
 @contextlib.contextmanager
 def held_back(desk):
     """Hold what is committed back; yields what says that something waits, and what lets it go."""
-    waits, go_on = threading.Event(), threading.Event()
-    accept = desk.ledger.accept
+    waits, go_on = asyncio.Event(), asyncio.Event()
+    accept = desk.ledger.accept_all
 
-    def slow(*given, **more):
+    async def slow(*given, **more):
         waits.set()
-        assert go_on.wait(10)
-        return accept(*given, **more)
+        await go_on.wait()
+        return await accept(*given, **more)
 
-    desk.ledger.accept = slow
+    desk.ledger.accept_all = slow
     try:
         yield waits, go_on
     finally:
         go_on.set()
-        del desk.ledger.accept
+        del desk.ledger.accept_all
 
 
 async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_run(site, executor):
@@ -244,7 +243,7 @@ async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_r
     skill = site.audience.usable.skills["leads-sync"]
     with held_back(site.desk) as (waits, go_on):
         waiting = asyncio.create_task(McpCalls(site.runs).begin(ANNA, site.audience, skill, {}, 20.0))
-        assert await asyncio.to_thread(waits.wait, 5)
+        await waits.wait()
         waiting.cancel()
         await asyncio.sleep(0.05)
         waiting.cancel()  # as a server does that stops

@@ -1,4 +1,4 @@
-"""Callers are told of the end of their executions, by a real ledger and over real connections."""
+"""Callers are told of the end of their executions, over real connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from tests.support.eventually import eventually_async
-from tests.support.executions import Office, claim_of
+from tests.support.executions import MemoryOffice, Office, claim_of
 from tests.support.raw_server import answer
 from tests.support.receiver import Receiver
 
@@ -31,35 +31,30 @@ class Hall:
     office: Office
 
     def __post_init__(self):
-        self.ledger = self.office.ledger
-        self.writer = self
+        self.ledger = self.office.ledger.wrapped
 
     def clock(self):
         return self.office.clock.now
 
-    async def run(self, call):
-        return await asyncio.to_thread(call)
+    async def sleep(self, seconds):
+        await asyncio.sleep(0)
 
     async def changed(self, since, seconds):
         await asyncio.sleep(min(seconds, 0.01))
         return since
 
     async def output_of(self, execution):
-        return await asyncio.to_thread(self.ledger.output, execution)
+        return await self.ledger.output(execution)
 
     def due_at(self, execution):
         """Return in how many seconds a caller is told again, None for never."""
-        with self.office.database.reading() as connection:
-            query = "SELECT callback_at FROM executions WHERE execution_id = ?"
-            [at] = connection.execute(query, (execution.execution_id,)).fetchone()
+        at = self.ledger._rows[execution.execution_id].callback_at
         return None if at is None else at - self.office.clock.wall
 
 
 @pytest.fixture
 def hall(tmp_path):
-    office = Office(tmp_path)
-    yield Hall(office)
-    office.database.close()
+    return Hall(MemoryOffice(tmp_path))
 
 
 @contextlib.asynccontextmanager
@@ -101,7 +96,7 @@ async def test_a_failure_is_told_too(hall):
         url = receiver.url()
         hall.office.accept(webhook=Webhook(url))
         held = hall.office.claim_one()
-        hall.ledger.fail(claim_of(held), Failure("exception", "It broke"), hall.clock())
+        hall.office.ledger.fail(claim_of(held), Failure("exception", "It broke"), hall.clock())
         async with telling(hall, url):
             await until(lambda: receiver.taken)
     told = json.loads(receiver.taken[0][2])
@@ -205,9 +200,9 @@ async def test_one_receiver_never_holds_all_places(hall, monkeypatch):
             await until(lambda: hall.due_at(other) is None and [hall.due_at(one) for one in held].count(3.0) == 3)
             assert len(webhooks._under_way) == 2
             assert sorted(hall.due_at(one) for one in held) == [3.0] * 3 + [60.0] * 2
-            assert sorted(hall.ledger.find(one.execution_id).callbacks for one in held) == [0] * 3 + [1] * 2
+            assert sorted(hall.office.ledger.find(one.execution_id).callbacks for one in held) == [0] * 3 + [1] * 2
             await webhooks.stop(0.0)
-        assert not webhooks._to_host
+        assert not webhooks._under_way
 
 
 async def test_an_output_that_is_large_is_left_for_the_caller_to_fetch(hall, monkeypatch):

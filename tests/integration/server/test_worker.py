@@ -11,11 +11,11 @@ import pytest
 import structlog
 from tests.support.eventually import eventually_async
 from tests.support.invoking import failing, write_action
+from tests.support.opened import open_database, open_ledger
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.errors import StorageError
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Quota
@@ -171,7 +171,7 @@ async def test_the_log_says_what_was_taken_from_others(tmp_path, serving):
     assert {one.execution_id for one in claimed} == set(names.values())
     late = (await first.invoke("late")).json()["execution_id"]
     await first.application.shutdown()
-    with open_ledger().database.writing() as connection:
+    with open_database().writing() as connection:
         connection.execute("UPDATE executions SET deadline = 1 WHERE execution_id = ?", (late,))
     with structlog.testing.capture_logs() as log:
         await serving()
@@ -190,9 +190,9 @@ async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeyp
         await caller.invoke("once")
     desk = caller.application.services.executions.desk
     await caller.application.shutdown()
-    monkeypatch.setattr("skillwire.adapters.sqlite.ledger.SWEPT_AT_ONCE", 2)
-    monkeypatch.setattr(worker, "SWEPT_AT_ONCE", 2)
+    monkeypatch.setattr("skillwire.adapters.sqlite.ledger.EXPIRED_PER_BATCH", 2)
+    monkeypatch.setattr(worker, "EXPIRED_PER_BATCH", 2)
     now = moment()
     desk.clock = lambda: Moment(now.wall + 10_000_000, now.steady, now.boot)
-    assert await worker.ExpiryTask(desk, lambda: None).run()
-    assert desk.ledger.count() == {ExecutionStatus.TIMEOUT: 7}
+    assert await worker.ExpiryTask(desk, lambda: None, None).run()
+    assert await desk.ledger.count() == {ExecutionStatus.TIMEOUT: 7}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.loading import LoadJob, load_folders
 from skillwire.adapters.files.skill_store import unpack_skill
-from skillwire.adapters.sqlite.open import open_grants
 from skillwire.cli.complete import complete
 from skillwire.cli.main import cli, run
 

@@ -7,9 +7,9 @@ import json
 import re
 
 import pytest
+from tests.support.opened import open_ledger
 from tests.support.tasks import add_task
 
-from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.cli.complete import complete
 from skillwire.cli.main import cli, run
 

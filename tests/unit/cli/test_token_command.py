@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.opened import open_tokens
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.cli.complete import complete
 from skillwire.cli.main import cli, run
 from skillwire.cli.options import in_words

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.opened import Blocking
 
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.stores import SqliteGrants
 from skillwire.errors import NotFoundError, UsageError
@@ -28,7 +30,7 @@ def skill(content=b"one", *, action: Action | None = CODE, **more):
 @pytest.fixture
 def grants(tmp_path):
     ticks = iter(range(100))
-    return Grants(SqliteGrants(Database(tmp_path / "state.db")), lambda: float(next(ticks)))
+    return Blocking(Grants(SqliteGrants(AsyncDatabase(Database(tmp_path / "state.db"))), lambda: float(next(ticks))))
 
 
 def test_nothing_runs_before_somebody_agreed_to_exactly_that(grants):

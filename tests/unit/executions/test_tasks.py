@@ -6,9 +6,9 @@ import time
 
 import pytest
 from tests.support.flaws import flaws_of
+from tests.support.opened import Blocking, open_ledger
 from tests.support.tasks import add_task
 
-from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.executions.tasks import Inbox, holder_of, read_task
 from skillwire.model.execution import ExecutionStatus, Moment
@@ -33,12 +33,12 @@ def clock():
 
 @pytest.fixture
 def ann(clock):
-    return Inbox(open_ledger(), "ann", clock)
+    return Blocking(Inbox(open_ledger().wrapped, "ann", clock))
 
 
 @pytest.fixture
 def bob(clock):
-    return Inbox(open_ledger(), "bob", clock)
+    return Blocking(Inbox(open_ledger().wrapped, "bob", clock))
 
 
 def refusal(call, *arguments):
@@ -160,4 +160,4 @@ def test_what_is_no_task_for_people_is_none_of_the_inbox(ann):
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", "\x1b[31m", "x" * 65])
 def test_a_name_is_a_short_text_of_one_line(name, clock):
     with pytest.raises(UsageError):
-        Inbox(open_ledger(), name, clock)
+        Blocking(Inbox(open_ledger().wrapped, name, clock))

@@ -3,7 +3,9 @@
 import sqlite3
 
 import pytest
+from tests.support.opened import Blocking
 
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.stores import SqliteTokens
 from skillwire.errors import NotFoundError, UsageError
@@ -33,7 +35,7 @@ def database(tmp_path):
 
 @pytest.fixture
 def tokens(database, clock):
-    return Tokens(SqliteTokens(database), KEY, clock)
+    return Blocking(Tokens(SqliteTokens(AsyncDatabase(database)), KEY, clock))
 
 
 def test_token_is_recognised_and_what_it_opens_is_known(tokens):
@@ -54,7 +56,7 @@ def test_secret_is_in_no_file(tokens, tmp_path):
 
 def test_database_with_another_key_recognises_nobody(tokens, database, clock):
     issued = tokens.issue("robot")
-    assert Tokens(SqliteTokens(database), b"x" * 32, clock).recognise(issued.secret) is None
+    assert Blocking(Tokens(SqliteTokens(AsyncDatabase(database)), b"x" * 32, clock)).recognise(issued.secret) is None
 
 
 def test_hash_of_one_token_under_the_id_of_another_is_worthless(tokens, database):
@@ -124,22 +126,22 @@ class Meanwhile(SqliteTokens):
     """Does something the first time after a token was read."""
 
     def __init__(self, database, deed):
-        super().__init__(database)
+        super().__init__(AsyncDatabase(database))
         self.deed = deed
 
-    def find(self, token_id):
-        found = super().find(token_id)
+    async def find(self, token_id):
+        found = await super().find(token_id)
         deed, self.deed = self.deed, None
         if deed is not None:
-            deed()
+            await deed()
         return found
 
 
 def test_token_that_is_taken_back_while_it_is_replaced_stays_so_and_has_no_successor(tokens, database, clock):
     old = tokens.issue("robot")
-    store = Meanwhile(database, lambda: tokens.revoke(old.token.token_id))
+    store = Meanwhile(database, lambda: tokens.wrapped.revoke(old.token.token_id))
     with pytest.raises(UsageError, match="has ended already"):
-        Tokens(store, KEY, clock).rotate(old.token.token_id, overlap=60)
+        Blocking(Tokens(store, KEY, clock)).rotate(old.token.token_id, overlap=60)
     assert tokens.recognise(old.secret) is None
     [kept] = tokens.all()
     assert kept.revoked == clock.now

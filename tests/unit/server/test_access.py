@@ -10,10 +10,10 @@ import pytest
 import structlog
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server import addressed, create_app, revision
@@ -244,7 +244,7 @@ class TestRefusals:
         assert (await client.get(INDEX, key("*"))).status == 200
 
     async def test_guessing_at_once_makes_the_pause_longer(self, client):
-        asked = (client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(45))
+        asked = (client.get(INDEX, {"X-API-Key": f"sw_{'a' * 16}_{number:043}"}) for number in range(45))
         assert {answer.status for answer in await asyncio.gather(*asked)} <= {401, 429}
         refused = await client.get(INDEX, {"X-API-Key": "guess"})
         assert (refused.status, refused.fields["ratelimit-remaining"]) == (429, "0")

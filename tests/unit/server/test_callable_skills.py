@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import structlog
 from tests.support.invoking import write_action
+from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_grants
 from skillwire.executions.accept import ExecutionSettings
 
 

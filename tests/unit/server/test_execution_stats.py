@@ -1,31 +1,33 @@
 """What is counted of executions: read from the ledger, each once, whoever accepted and ran it."""
 
 import pytest
-from tests.support.executions import LASTING, Office, claim_of
+from tests.support.executions import LASTING, MemoryOffice, Office, claim_of
 from tests.support.invoking import failing, write_action
+from tests.support.opened import Blocking, open_ledger
 
-from skillwire.adapters.sqlite.ledger_search import _SELECT_ENDED, SqliteExecutionStats
-from skillwire.adapters.sqlite.open import open_ledger
+from skillwire.adapters.sqlite.ledger_search import _SELECT_ENDED
 from skillwire.errors import StorageError
 from skillwire.server import execution_stats as module
 from skillwire.server.execution_stats import ExecutionStats
 
 
-@pytest.fixture
-def office(tmp_path):
-    return Office(tmp_path)
+@pytest.fixture(params=[MemoryOffice, Office], ids=["memory", "sqlite"])
+def office(request, tmp_path):
+    made = request.param(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture
 def figures(office):
-    return ExecutionStats(SqliteExecutionStats(office.database), lambda: True, lambda: office.clock.wall)
+    return Blocking(ExecutionStats(office.ledger.wrapped, lambda: office.clock.wall))
 
 
 def test_what_was_there_before_is_not_counted_and_what_comes_is_counted_once(office, figures):
     office.clock.wall -= 100
     office.run()
     office.clock.wall += 101
-    figures.look()
+    figures.refresh()
     assert (figures.accepted, figures.ended) == (0, {})
     assert figures.statuses == {"accepted": 0, "running": 0, "completed": 1, "failed": 0, "timeout": 0}
     for _ in range(3):
@@ -35,11 +37,11 @@ def test_what_was_there_before_is_not_counted_and_what_comes_is_counted_once(off
     office.clock.pass_(5)
     office.another().complete(first, b"1", office.clock.now)
     office.ledger.fail(second, LASTING, office.clock.now)
-    figures.look()
+    figures.refresh()
     assert (figures.accepted, figures.running, figures.ended) == (3, 0, {})  # the ends have not settled
     for _ in range(3):
         office.clock.pass_(6)
-        figures.look()
+        figures.refresh()
         assert (figures.accepted, figures.ended) == (3, {"completed": 1, "exception": 1})
     assert (figures.seconds.total, sum(figures.seconds.slots)) == (14.0, 2)
     assert (figures.waits.total, sum(figures.waits.slots)) == (4.0, 2)
@@ -54,7 +56,7 @@ def test_every_way_to_end_is_told_by_its_reason(office, figures):
     office.ledger.expire(office.clock.now)
     assert list(office.ledger.recover(office.clock.now)) == [lost.execution_id]
     office.clock.pass_(10)
-    figures.look()
+    figures.refresh()
     assert figures.ended == {"cancelled": 1, "deadline": 1, "worker_lost": 1}
     assert sum(figures.waits.slots) == 2  # nobody began the one that was too late
 
@@ -64,43 +66,44 @@ def test_more_than_one_look_takes_at_once_are_counted_all_though_they_end_togeth
     for _ in range(5):
         office.run()
     office.clock.pass_(10)
-    figures.look()
+    figures.refresh()
     assert figures.ended == {"completed": 5}
 
 
 def test_the_ledger_is_asked_only_every_few_seconds(office, figures):
-    figures.look()
+    figures.refresh()
     office.accept()
     office.clock.pass_(1)
-    figures.look()
+    figures.refresh()
     assert figures.accepted == 0
     office.clock.pass_(5)
-    figures.look()
+    figures.refresh()
     assert figures.accepted == 1
 
 
 def test_where_there_is_no_ledger_none_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    figures = ExecutionStats(SqliteExecutionStats(open_ledger().database), lambda: False)
-    figures.look()
+    figures = Blocking(ExecutionStats(open_ledger().wrapped))
+    figures.refresh()
     assert set(figures.statuses.values()) == {0}
     assert not (tmp_path / "home").exists()
 
 
 def test_a_ledger_that_cannot_be_read_is_read_later(office, figures, monkeypatch):
-    def refuse(*_):
+    async def refuse(*_):
         raise StorageError("DATABASE", "disk I/O error")
 
     office.accept()
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteExecutionStats, "statuses", refuse)
-        figures.look()
+        patched.setattr(type(office.ledger.wrapped), "statistics", refuse)
+        figures.refresh()
     office.clock.pass_(10)
-    figures.look()
+    figures.refresh()
     assert figures.accepted == 1
 
 
-def test_the_index_says_what_has_ended(office):
+def test_the_index_says_what_has_ended(tmp_path):
+    office = Office(tmp_path)
     with office.database.reading() as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {_SELECT_ENDED}", (0, 0, 0, 1, 1)).fetchall()
     assert "USING INDEX executions_ended (completed>" in plan[0][3]

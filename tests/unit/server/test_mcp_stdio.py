@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.opened import open_ledger
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_ledger
 from skillwire.server import mcp_stdio
 from skillwire.server.app import make_components
 from skillwire.server.stdio import started

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from contextlib import ExitStack
 from typing import Any, cast
 
 import pytest
+from tests.support.executions import Clock
 from tests.support.invoking import write_action
+from tests.support.opened import open_database, open_ledger
 
-from skillwire.adapters.sqlite.open import open_database, open_ledger
 from skillwire.errors import ConflictError
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.server import quotas
@@ -68,37 +68,33 @@ class Ledger:
     def __init__(self, **waiting):
         self.now = waiting
         self.counts = 0
-        self.counting, self.gate = threading.Event(), threading.Event()
+        self.clock = Clock()
+        self.counting, self.gate = asyncio.Event(), asyncio.Event()
         self.gate.set()
 
-    def waiting(self):
+    async def waiting(self):
         self.counts += 1
         found = dict(self.now)
         self.counting.set()
-        assert self.gate.wait(10)
+        await self.gate.wait()
         return found
 
 
 def room_of(ledger, most=2):
     """Return the room for so many executions of each caller."""
-    return QueueQuota(cast("Any", ledger), most)
+    return QueueQuota(cast("Any", ledger), most, lambda: ledger.clock.now)
 
 
-@pytest.fixture
-def at_once(monkeypatch):
-    monkeypatch.setattr(quotas, "_FULL_SECONDS", 0.0)
-
-
-@pytest.mark.usefixtures("at_once")
 async def test_what_ended_since_the_last_count_makes_room():
     ledger = Ledger(ann=1)
     one = room_of(ledger)
-    await one.look("ann")
+    await one.refresh("ann")
     one.take("ann")
     ledger.now = {}
-    await one.look("bob")
+    await one.refresh("bob")
     assert ledger.counts == 1
-    await one.look("ann")
+    ledger.clock.pass_(0.3)
+    await one.refresh("ann")
     one.check("ann")
     assert ledger.counts == 2
 
@@ -107,23 +103,30 @@ async def test_where_there_is_no_room_it_is_not_counted_each_time():
     ledger = Ledger(ann=2)
     one = room_of(ledger)
     for _ in range(50):
-        await one.look("ann")
+        await one.refresh("ann")
         with pytest.raises(ConflictError):
             one.check("ann")
-    assert ledger.counts <= 2
+    assert ledger.counts == 1
+    ledger.clock.pass_(0.3)
+    await one.refresh("ann")
+    assert ledger.counts == 2
 
 
-@pytest.mark.usefixtures("at_once")
 async def test_what_is_taken_while_it_is_counted_stays_counted():
     ledger = Ledger()
     one = room_of(ledger, 1)
     ledger.gate.clear()
-    looking = asyncio.ensure_future(one.look("ann"))
-    await asyncio.to_thread(ledger.counting.wait, 10)
+    looking = asyncio.ensure_future(one.refresh("ann"))
+    await ledger.counting.wait()
     one.take("ann")
     ledger.gate.set()
     await looking
     assert one.is_full("ann")
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    monkeypatch.setattr(quotas, "_FULL_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -88,7 +88,7 @@ async def test_a_wish_to_wait_that_is_not_heeded_is_not_said_to_be(tmp_path, ser
 async def test_a_look_at_one_grant_forgets_no_other():
     looked = []
 
-    def look(skill):
+    async def look(skill):
         looked.append(skill.name)
         return True
 

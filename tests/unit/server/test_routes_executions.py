@@ -5,13 +5,13 @@ import json
 
 import pytest
 from tests.support.invoking import Caller, failing, write_action
+from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_grants, open_ledger, open_tokens
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.model.execution import Moment, Outcome
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import executions
+from skillwire.server import app
 
 INPUTS = """
 [inputs.text]
@@ -225,7 +225,7 @@ async def test_a_descriptor_of_the_publisher_names_other_paths_and_methods(tmp_p
     )
     noon = 1_751_371_200.0  # 2025-07-01T12:00:00Z
     now = [noon]
-    monkeypatch.setattr(executions, "moment", lambda: Moment(now[0], now[0], "boot"))
+    monkeypatch.setattr(app, "moment", lambda: Moment(now[0], now[0], "boot"))
     monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     gate = asyncio.Event()
     summary = "The Skill Sharing Protocol enables decentralized skill discovery and invocation across the internet."

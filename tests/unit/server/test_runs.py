@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -196,7 +195,7 @@ async def test_inputs_that_do_not_fit_are_refused_and_nothing_is_accepted(site, 
     with pytest.raises(ValidationError):
         await site.code(entrypoint="main(1)")
     assert executor.attempts == []
-    assert await asyncio.to_thread(site.desk.ledger.waiting) == {}
+    assert await site.desk.ledger.waiting() == {}
 
 
 async def test_a_run_that_fails_is_a_result(site, executor):
@@ -250,7 +249,7 @@ async def test_a_blob_that_is_not_there_is_refused_before_anything_runs(site, ex
         with pytest.raises(NotFoundError, match="BLOB_NOT_FOUND"):
             await call
     assert executor.attempts == []
-    assert await asyncio.to_thread(site.desk.ledger.waiting) == {}
+    assert await site.desk.ledger.waiting() == {}
 
 
 async def test_that_of_another_one_is_not_there(site, executor):
@@ -471,27 +470,27 @@ async def test_a_run_is_followed_and_taken_back_by_whom_it_belongs_to_alone(site
 @contextlib.contextmanager
 def held_back(desk):
     """Hold what is committed back; yields what says that something waits, and what lets it go."""
-    waits, go_on = threading.Event(), threading.Event()
-    accept = desk.ledger.accept
+    waits, go_on = asyncio.Event(), asyncio.Event()
+    accept = desk.ledger.accept_all
 
-    def slow(*given, **more):
+    async def slow(*given, **more):
         waits.set()
-        assert go_on.wait(10)
-        return accept(*given, **more)
+        await go_on.wait()
+        return await accept(*given, **more)
 
-    desk.ledger.accept = slow
+    desk.ledger.accept_all = slow
     try:
         yield waits, go_on
     finally:
         go_on.set()
-        del desk.ledger.accept
+        del desk.ledger.accept_all
 
 
 async def test_what_is_cancelled_while_it_is_written_is_accepted_as_everything_else(site, executor):
     site = await site()
     with held_back(site.desk) as (waits, go_on), structlog.testing.capture_logs() as logs:
         waiting = asyncio.create_task(site.execute("acme.leads.sync"))
-        assert await asyncio.to_thread(waits.wait, 5)
+        await waits.wait()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         go_on.set()

@@ -151,7 +151,7 @@ def test_the_address_of_a_list_is_what_it_asks_for():
     assert read_filters(filters.url(after="7")[1:].encode()) == filters
     assert filters.url() == "?status=failed&skill=a+b&caller=ann&executor=http&trace=t"
     assert Filters().url() == "?"
-    query = filters.query(lambda typed: f"principal {typed}")
+    query = filters.query(f"principal {filters.caller}")
     assert (query.statuses, query.caller, query.limit) == (
         {ExecutionStatus.FAILED},
         "principal ann",

@@ -68,7 +68,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path, collision_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from skillwire.adapters.executors.unpacked import Held
     from skillwire.adapters.http.connection import Resolver
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.sandbox.resources import Limit
     from skillwire.model.execution import Attempt
     from skillwire.model.skill import Action, Skill
-    from skillwire.ports import BlobStore, BlobWriting, RunBlobs
+    from skillwire.ports import BlobStore, RunBlobs
 
 
 _PIECE: Final = 256 * 1024
@@ -123,7 +123,7 @@ def kind_of(name: str) -> str:
         return _UNKNOWN
 
 
-def store_output_files(
+async def store_output_files(
     blobs: RunBlobs, owner: str, rows: Sequence[tuple[str, int]], files: BinaryIO, now: float
 ) -> tuple[OutputBlob, ...] | Failure:
     """Keep files as blobs of ``owner``; return them, or why none of them is kept.
@@ -138,14 +138,9 @@ def store_output_files(
     Raises:
         StorageError: ``STORAGE``, ``DATABASE``.
     """
-    writings: list[BlobWriting] = []
     try:
         files.seek(0)
-        for _, size in rows:
-            writings.append(blobs.begin())
-            _copy(files, writings[-1], size)
-        kinds = [kind_of(name) for name, _ in rows]
-        kept = blobs.keep(owner, list(zip(writings, kinds, strict=True)), now)
+        kept = await blobs.store(owner, [(_read(files, size), kind_of(name)) for name, size in rows], now)
         return tuple(
             OutputBlob(str(blob.digest), blob.kind, blob.size, name) for blob, (name, _) in zip(kept, rows, strict=True)
         )
@@ -154,16 +149,15 @@ def store_output_files(
         return Failure("limit", message, details=dict(error.details))
     finally:
         files.close()
-        for writing in writings:
-            writing.close()
 
 
-def _copy(files: BinaryIO, writing: BlobWriting, size: int) -> None:
+async def _read(files: BinaryIO, size: int) -> AsyncIterator[bytes]:
+    """Yield the next ``size`` bytes."""
     while size:
-        piece = files.read(min(_PIECE, size))
+        piece = await asyncio.to_thread(files.read, min(_PIECE, size))
         if not piece:
             raise DecodeError("LIMIT_SIZE", "a file is shorter than it was")
-        writing.write(piece)
+        yield piece
         size -= len(piece)
 
 
@@ -408,7 +402,7 @@ class PythonExecutor:
             Mount(str(await self._folder(skill, stack)), f"{SKILLS}/{name}") for name, skill in attempt.mounts.items()
         ]
         for digest in map(Digest, given.blobs):
-            path = None if self._run_blobs is None else await asyncio.to_thread(self._run_blobs.path, digest)
+            path = None if self._run_blobs is None else await self._run_blobs.file_of(digest)
             if path is None:
                 raise blob_not_found(digest.hex)
             mounts.append(Mount(str(path), f"{BLOBS}/{digest.hex}"))
@@ -446,14 +440,14 @@ class PythonExecutor:
         outcome = outcome_of(ending, report, bounds, shown)
         if ending.files is not None:
             listed = report and report.get("files")
-            outcome = await asyncio.to_thread(self._with_files, attempt, ending.files, listed, outcome, bounds)
+            outcome = await self._with_files(attempt, ending.files, listed, outcome, bounds)
         outcome = outcome._replace(log=log)
         if outcome.failure is None or not log:
             return outcome
         details = {**outcome.failure.details, "log": log}
         return outcome._replace(failure=outcome.failure._replace(details=details))
 
-    def _with_files(
+    async def _with_files(
         self, attempt: Attempt, files: BinaryIO, listed: object, outcome: Outcome, bounds: ResourceLimits
     ) -> Outcome:
         """Return the outcome with what was handed out, all of it; or why it has failed of that."""
@@ -466,7 +460,7 @@ class PythonExecutor:
                 message = f"what {_called(attempt)} handed out is refused: {error.message}"
                 return Outcome(failure=Failure("output", message))
             try:
-                kept = store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
+                kept = await store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
             except SkillwireError as error:
                 return self._unable(attempt, error)
         return Outcome(failure=kept) if isinstance(kept, Failure) else outcome._replace(blobs=kept)

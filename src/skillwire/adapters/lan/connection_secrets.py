@@ -511,11 +511,17 @@ class TokenIssuer:
             return None
         now, whose = self._clock(), (asked.agent_id, name)
         known = self._given.pop(whose, None)
-        if known is not None and known.expires - now > KEY_SECONDS / 2 and self._tokens.recognise(known.api_key):
+        if (
+            known is not None
+            and known.expires - now > KEY_SECONDS / 2
+            and asyncio.run(self._tokens.recognise(known.api_key))
+        ):
             self._given[whose] = known
             return known
         self._count(host, now)
-        issued = self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        issued = asyncio.run(
+            self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        )
         secret = ConnectionSecret(issued.secret, now + KEY_SECONDS)
         self._given[whose] = secret
         if len(self._given) > _KEPT:
@@ -527,7 +533,7 @@ class TokenIssuer:
         if not 0 <= now - self._counted_since < KEY_SECONDS:
             self._counted_since = now
             self._new.clear()
-            self._tokens.forget_ended(_NAMED, kept=_LISTED)
+            asyncio.run(self._tokens.forget_ended(_NAMED, kept=_LISTED))
         if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
             raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
         self._new[host] += 1

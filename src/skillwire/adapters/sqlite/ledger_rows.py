@@ -11,7 +11,7 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.executions.states import State, timed_out
+from skillwire.executions.states import NOTED, State, timed_out
 from skillwire.model.execution import (
     FINAL,
     Accepted,
@@ -187,7 +187,7 @@ def apply_transition(
     if after is None:
         return False
     is_final = after.status in FINAL
-    note = failure.message if failure and what in _NOTED else ""
+    note = failure.message if failure and what in NOTED else ""
     values: dict[str, Any] = {
         "status": after.status.value,
         "attempt": after.attempt,
@@ -208,7 +208,3 @@ def apply_transition(
     event = encode_event(Event(now.wall, what, by, note))
     connection.execute(query, (*values.values(), event, is_final, now.wall, execution_id))
     return True
-
-
-#: Events whose line in the timeline says why.
-_NOTED: Final = {"fail", "retry", "abandon", "lose"}

@@ -1,14 +1,11 @@
-"""Looking through the ledger, newest first, page by page; a page costs the same wherever it is.
+"""Searching and counting the ledger, newest first, page by page; a page costs the same wherever it is.
 
-What has ended is found by indexes on whose it is, of which skill it is, and what ran it, each together with the status.
-What has not ended is found by the indexes of what waits, of tasks, and of what somebody has. So what is accepted is put
-into no index for the sake of whoever may look for it later. A trace has no index at all: a page of one looks at so many
-executions and no more, and where it stopped the next page goes on.
+Executions that have ended are found by indexes on caller, skill and executor, each together with the status. Those in
+progress are found by the indexes of what waits, of tasks, and of what is held, so accepting an execution maintains no
+index that only a search needs. A trace has no index at all: one page of a trace scans a bounded number of executions,
+and the next page goes on where it stopped.
 
-What the ledger says to who counts: how many executions there are, and which were accepted and ended since.
-
-Read from the rows, so that what any process on this database accepts and runs is counted, and nothing is counted twice
-or forgotten with a process.
+Statistics are read from the rows too, so they cover every process that uses the database, and survive each of them.
 """
 
 from __future__ import annotations
@@ -18,19 +15,26 @@ import json
 import re
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING
 from skillwire.adapters.sqlite.ledger_rows import SELECT, read_execution
 from skillwire.errors import UsageError
-from skillwire.model.execution import ExecutionQuery, ExecutionStatus, FoundExecutions, OpenTasks
+from skillwire.model.execution import (
+    EndedExecution,
+    ExecutionQuery,
+    ExecutionStatus,
+    FoundExecutions,
+    LedgerStatistics,
+    OpenTasks,
+    StatisticsCursor,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from sqlite3 import Connection
 
-    from skillwire.adapters.sqlite.database import Database
     from skillwire.model.execution import Execution, TaskOwner
 
 
@@ -65,7 +69,7 @@ def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
         UsageError: ``CURSOR`` when ``query.after`` is none of ours.
     """
     if query.after is not None and not _CURSOR.fullmatch(query.after):
-        raise UsageError("CURSOR", "this cursor is none of ours")
+        raise UsageError("CURSOR", "the cursor is invalid")
     if query.trace_id is not None:
         return _search_by_scanning(connection, query)
     with _snapshot(connection):
@@ -187,65 +191,26 @@ ORDER BY completed, number LIMIT ?
 _COUNT_RUNNING: Final = "SELECT count(*) FROM executions WHERE worker IS NOT NULL AND status = 'running'"
 
 
-class EndedCursor(NamedTuple):
-    """How far what has ended was read: up to the execution of this number, which ended then."""
-
-    completed: float
-    number: int = 0
-
-
-class EndedExecution(NamedTuple):
-    """An execution that has ended: ``completed`` or the reason why not, and seconds from when it was accepted.
-
-    ``waited`` until somebody first began it, None for one that nobody began; ``took`` until its end.
-    """
-
-    place: EndedCursor
-    outcome: str
-    waited: float | None
-    took: float
-
-
-class SqliteExecutionStats:
-    """Reads what is counted of the ledger in ``database``."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def statuses(self) -> Mapping[str, int]:
-        """Return how many executions there are, by status."""
-        with self._database.reading() as connection:
-            return {status.value: number for status, number in count(connection, ExecutionQuery()).items()}
-
-    def running(self) -> int:
-        """Return how many a worker, or a person, has at this moment."""
-        with self._database.reading() as connection:
-            return int(connection.execute(_COUNT_RUNNING).fetchone()[0])
-
-    def last_before(self, created: float) -> int:
-        """Return the number of the last execution that was accepted before a time; 0 when there is none."""
-        query = "SELECT number FROM executions WHERE created < ? ORDER BY number DESC LIMIT 1"
-        with self._database.reading() as connection:
-            row = connection.execute(query, (created,)).fetchone()
-        return row[0] if row else 0
-
-    def accepted(self, after: int) -> tuple[int, int]:
-        """Return how many were accepted behind the number ``after``, and the last number."""
+def statistics(connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
+    """Return the counts now, and what was accepted and ended since ``after``; see the port."""
+    with _snapshot(connection):
+        number = after.accepted
+        if number is None:
+            query = "SELECT number FROM executions WHERE created < ? ORDER BY number DESC LIMIT 1"
+            number = (connection.execute(query, (after.completed,)).fetchone() or (0,))[0]
         query = "SELECT count(*), coalesce(max(number), ?1) FROM executions WHERE number > ?1"
-        with self._database.reading() as connection:
-            count, last = connection.execute(query, (after,)).fetchone()
-        return count, last
-
-    def ended(self, after: EndedCursor, until: float, limit: int) -> Sequence[EndedExecution]:
-        """Return what has ended behind ``after`` and not later than ``until``, oldest first, at most ``limit``."""
-        with self._database.reading() as connection:
-            rows = connection.execute(_SELECT_ENDED, (after.completed, *after, until, limit)).fetchall()
-        return [
-            EndedExecution(
-                EndedCursor(completed, number), outcome, _waited(created, timeline), max(0.0, completed - created)
-            )
-            for completed, number, outcome, created, timeline in rows
-        ]
+        accepted, number = connection.execute(query, (number,)).fetchone()
+        rows = connection.execute(
+            _SELECT_ENDED, (after.completed, after.completed, after.ended, until, limit)
+        ).fetchall()
+        running = connection.execute(_COUNT_RUNNING).fetchone()[0]
+        statuses = count(connection, ExecutionQuery())
+    completed, ended_number = rows[-1][:2] if rows else (after.completed, after.ended)
+    ended = [
+        EndedExecution(outcome, _waited(created, timeline), max(0.0, completed - created))
+        for completed, _, outcome, created, timeline in rows
+    ]
+    return LedgerStatistics(statuses, running, accepted, ended, StatisticsCursor(completed, ended_number, number))
 
 
 def _waited(created: float, timeline: str) -> float | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.keys import read_server_key
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
@@ -27,14 +28,14 @@ OUTPUTS: Final = "outputs"
 RUN_BLOBS: Final = "run-blobs"
 
 
-def open_database() -> Database:
+def open_database() -> AsyncDatabase:
     """Return the database in the state directory: one object for all of this process; made with its first use."""
     return _database(state_directory() / DATABASE)
 
 
 @cache
-def _database(path: Path) -> Database:
-    return Database(path)
+def _database(path: Path) -> AsyncDatabase:
+    return AsyncDatabase(Database(path))
 
 
 def open_tokens() -> Tokens:

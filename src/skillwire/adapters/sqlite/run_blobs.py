@@ -11,6 +11,7 @@ hands the same bytes in again, as code does that writes a file, takes nothing fr
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import time
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -18,18 +19,19 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.adapters.files.blobs import NEW, FileBlobWriting
+from skillwire.adapters.sqlite.async_database import Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PREFIX, RunBlob, blob_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import AsyncIterable, Sequence
     from pathlib import Path
     from sqlite3 import Connection
 
-    from skillwire.adapters.sqlite.database import Database
+    from skillwire.adapters.sqlite.async_database import AsyncDatabase
     from skillwire.executions.accept import RunSettings
-    from skillwire.ports import BlobWriting
+    from skillwire.model.execution import BlobHold
 
 _SWEPT_AT_ONCE: Final = 500
 #: Seconds after which a file that is no blob is left over: none is written for so long.
@@ -46,7 +48,7 @@ _KEEP: Final = (
 _HOLD: Final = "UPDATE run_blobs SET expires = max(expires, ?) WHERE owner = ? AND digest = ? AND expires > ?"
 
 
-class SqliteRunBlobs:
+class SqliteRunBlobs(Store):
     """Fills :class:`skillwire.ports.RunBlobs`.
 
     Args:
@@ -57,34 +59,46 @@ class SqliteRunBlobs:
     """
 
     def __init__(
-        self, database: Database, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
+        self, database: AsyncDatabase, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
     ) -> None:
-        self._database = database
+        super().__init__(database)
         self._folder = folder
         self._settings = settings
         self._in_all = in_all
         self._tidied = float("-inf")
 
-    def begin(self) -> FileBlobWriting:
-        """Begin a blob."""
-        return FileBlobWriting(self._folder, self._settings.blob_bytes)
+    async def store(
+        self, owner: str, contents: Sequence[tuple[AsyncIterable[bytes], str]], now: float
+    ) -> Sequence[RunBlob]:
+        """Store contents as blobs of ``owner``: all of them, or none."""
+        files: list[FileBlobWriting] = []
+        try:
+            for content, _ in contents:
+                files.append(await asyncio.to_thread(FileBlobWriting, self._folder, self._settings.blob_bytes))
+                async for piece in content:
+                    await asyncio.to_thread(files[-1].write, piece)
+            for file in files:
+                await asyncio.to_thread(file.finish)
+            return await self._store(owner, list(zip(files, [kind for _, kind in contents], strict=True)), now)
+        finally:
+            for file in files:
+                file.close()
 
-    def keep(self, owner: str, blobs: Sequence[tuple[BlobWriting, str]], now: float) -> list[RunBlob]:
-        """Keep what was written: all of it, or none."""
-        for writing, _ in blobs:
-            writing.finish()
-        with self._database.writing() as connection:
-            kept = [self._keep(connection, owner, writing, kind, now) for writing, kind in blobs]
-            self._check_room(connection, owner, now)
-            for writing, _ in blobs:
-                writing.move(self._place(writing.digest))
+    @writes
+    def _store(
+        self, connection: Connection, owner: str, files: Sequence[tuple[FileBlobWriting, str]], now: float
+    ) -> Sequence[RunBlob]:
+        kept = [self._keep(connection, owner, file, kind, now) for file, kind in files]
+        self._check_room(connection, owner, now)
+        for file, _ in files:
+            file.move(self._place(file.digest))
         return kept
 
-    def _keep(self, connection: Connection, owner: str, writing: BlobWriting, kind: str, now: float) -> RunBlob:
+    def _keep(self, connection: Connection, owner: str, file: FileBlobWriting, kind: str, now: float) -> RunBlob:
         expires = now + self._settings.blob_seconds
-        row = (owner, str(writing.digest), kind, writing.size, expires, now)
+        row = (owner, str(file.digest), kind, file.size, expires, now)
         kind, expires = connection.execute(_KEEP, row).fetchone()
-        return RunBlob(writing.digest, kind, writing.size, expires)
+        return RunBlob(file.digest, kind, file.size, expires)
 
     def _check_room(self, connection: Connection, owner: str, now: float) -> None:
         """Refuse when there is too much, by what the transaction sees.
@@ -100,33 +114,28 @@ class SqliteRunBlobs:
         if connection.execute(query).fetchone()[0] > self._in_all:
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
 
-    def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
+    async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
         """Return a blob of ``owner``. It is renewed when half of its time is over, so not each use is a write."""
-        query = "SELECT kind, size, expires FROM run_blobs WHERE owner = ? AND digest = ? AND expires > ?"
-        with self._database.reading() as connection:
-            row = connection.execute(query, (owner, str(digest), now)).fetchone()
-        if row is None:
-            return None
-        blob = RunBlob(digest, *row)
-        if blob.expires - now < self._settings.blob_seconds / 2:
-            expires = now + self._settings.blob_seconds
-            with self._database.writing() as connection:
-                connection.execute(_HOLD, (expires, owner, str(digest), now))
-            blob = blob._replace(expires=expires)
+        blob = await self._find(owner, digest, now)
+        if blob is not None and blob.expires - now < self._settings.blob_seconds / 2:
+            blob = blob._replace(expires=now + self._settings.blob_seconds)
+            await self._renew(owner, digest, now, blob.expires)
         return blob
 
-    def hold(self, owner: str, digests: Collection[Digest], now: float, until: float) -> None:
-        """Keep blobs until then at least; that is a use of them."""
-        expires = max(until, now + self._settings.blob_seconds)
-        with self._database.writing() as connection:
-            for digest in digests:
-                if connection.execute(_HOLD, (expires, owner, str(digest), now)).rowcount == 0:
-                    raise blob_not_found(PREFIX + digest.hex)
+    @reads
+    def _find(self, connection: Connection, owner: str, digest: Digest, now: float) -> RunBlob | None:
+        query = "SELECT kind, size, expires FROM run_blobs WHERE owner = ? AND digest = ? AND expires > ?"
+        row = connection.execute(query, (owner, str(digest), now)).fetchone()
+        return None if row is None else RunBlob(digest, *row)
 
-    def path(self, digest: Digest) -> Path | None:
+    @writes
+    def _renew(self, connection: Connection, owner: str, digest: Digest, now: float, expires: float) -> None:
+        connection.execute(_HOLD, (expires, owner, str(digest), now))
+
+    async def file_of(self, digest: Digest) -> Path | None:
         """Return the file that holds the bytes."""
         path = self._place(digest)
-        return path if path.is_file() else None
+        return path if await asyncio.to_thread(path.is_file) else None
 
     def spool(self) -> BinaryIO:
         """Return a file without a name, on the same disk."""
@@ -134,44 +143,61 @@ class SqliteRunBlobs:
             make_folder(self._folder, mode=0o700)
             return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
-    def sweep(self, now: float) -> int:
-        """Forget what has expired, some of it at a time."""
-        query = "SELECT owner, digest FROM run_blobs WHERE expires <= ? ORDER BY expires LIMIT ?"
-        with self._database.reading() as connection:  # nothing to do is the rule, and needs no lock
-            is_any = connection.execute(query, (now, 1)).fetchone() is not None
-        number = 0
-        if is_any:
-            with self._database.writing() as connection:
-                rows = connection.execute(query, (now, _SWEPT_AT_ONCE)).fetchall()
-                connection.executemany("DELETE FROM run_blobs WHERE owner = ? AND digest = ?", rows)
-                for digest in {digest for _, digest in rows}:
-                    self._remove_unowned(connection, Digest(digest))
-                number = len(rows)
+    async def sweep(self, now: float) -> int:
+        """Forget expired blobs, some of them at a time, and now and then the files that killed processes left."""
+        number = await self._sweep(now) if await self._is_any_expired(now) else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
-            self._tidy()
+            for digest in await self._leftovers():
+                await self._remove_leftover(digest)
         return number
+
+    @reads
+    def _is_any_expired(self, connection: Connection, now: float) -> bool:
+        return connection.execute("SELECT 1 FROM run_blobs WHERE expires <= ? LIMIT 1", (now,)).fetchone() is not None
+
+    @writes
+    def _sweep(self, connection: Connection, now: float) -> int:
+        query = "SELECT owner, digest FROM run_blobs WHERE expires <= ? ORDER BY expires LIMIT ?"
+        rows = connection.execute(query, (now, _SWEPT_AT_ONCE)).fetchall()
+        connection.executemany("DELETE FROM run_blobs WHERE owner = ? AND digest = ?", rows)
+        for digest in {digest for _, digest in rows}:
+            self._remove_unowned(connection, Digest(digest))
+        return len(rows)
 
     def _remove_unowned(self, connection: Connection, digest: Digest) -> None:
         if not _is_owned(connection, digest):
             self._place(digest).unlink(missing_ok=True)
 
-    def _tidy(self) -> None:
-        """Remove what killed processes left: files half written, and files without a row."""
+    @reads
+    def _leftovers(self, connection: Connection) -> list[Digest]:
+        """Remove old files that are half written; return the digests of those without a row."""
         with storage_errors(self._folder):
             for path in self._folder.glob(f"{NEW}*"):
                 if _is_left(path):
                     path.unlink(missing_ok=True)
-            for path in self._folder.glob("[0-9a-f][0-9a-f]/*"):
-                digest = Digest(f"sha256:{path.parent.name}{path.name}")
-                with self._database.reading() as connection:  # nearly all have one, and nobody waits for the look
-                    is_owned = _is_owned(connection, digest)
-                if not is_owned and _is_left(path):
-                    with self._database.writing() as connection:
-                        self._remove_unowned(connection, digest)
+            files = self._folder.glob("[0-9a-f][0-9a-f]/*")
+            found = [(path, Digest(f"sha256:{path.parent.name}{path.name}")) for path in files]
+            return [digest for path, digest in found if not _is_owned(connection, digest) and _is_left(path)]
+
+    @writes
+    def _remove_leftover(self, connection: Connection, digest: Digest) -> None:
+        with storage_errors(self._folder):
+            self._remove_unowned(connection, digest)
 
     def _place(self, digest: Digest) -> Path:
         return self._folder / digest.hex[:2] / digest.hex[2:]
+
+
+def hold_blobs(connection: Connection, hold: BlobHold) -> None:
+    """Keep blobs until a time at least.
+
+    Raises:
+        NotFoundError: ``BLOB_NOT_FOUND`` for the first that the owner does not have.
+    """
+    for digest in hold.digests:
+        if connection.execute(_HOLD, (hold.until, hold.owner, str(digest), hold.now)).rowcount == 0:
+            raise blob_not_found(PREFIX + digest.hex)
 
 
 def _is_owned(connection: Connection, digest: Digest) -> bool:

@@ -1,16 +1,11 @@
-"""Grants in SQLite.
-
-Tokens in SQLite.
-
-The skills of executions in SQLite: an execution runs what was published when it was accepted.
-"""
+"""Grants and tokens in SQLite."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.adapters.files.skill_store import pack_skill, unpack_skill
+from skillwire.adapters.sqlite.async_database import Store, reads, writes
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions
@@ -19,40 +14,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from sqlite3 import Connection
 
-    from skillwire.adapters.sqlite.database import Database
-    from skillwire.model.skill import Skill
 
-
-class SqliteGrants:
+class SqliteGrants(Store):
     """Fills :class:`skillwire.ports.GrantStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def add(self, grant: Grant) -> None:
+    @writes
+    def add(self, connection: Connection, grant: Grant) -> None:
         """Keep a grant, in place of an earlier one of the same digest and permissions."""
         columns = "digest, permissions, network, secrets, skill, version, granted_by, granted_at, files"
-        with self._database.writing() as connection:
-            query = f"INSERT OR REPLACE INTO grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-            connection.execute(query, _grant_row(grant))
+        query = f"INSERT OR REPLACE INTO grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
+        connection.execute(query, _grant_row(grant))
 
-    def remove(self, digest: str) -> int:
+    @writes
+    def remove(self, connection: Connection, digest: str) -> int:
         """Take back every grant of this artifact; return how many there were."""
-        with self._database.writing() as connection:
-            return connection.execute("DELETE FROM grants WHERE digest = ?", (digest,)).rowcount
+        return connection.execute("DELETE FROM grants WHERE digest = ?", (digest,)).rowcount
 
-    def has(self, digest: str, permissions: Permissions) -> bool:
+    @reads
+    def has(self, connection: Connection, digest: str, permissions: Permissions) -> bool:
         """Whether the artifact of this digest may run with these permissions."""
-        with self._database.reading() as connection:
-            query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
-            return connection.execute(query, (digest, permissions.digest)).fetchone() is not None
+        query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
+        return connection.execute(query, (digest, permissions.digest)).fetchone() is not None
 
-    def all(self) -> Sequence[Grant]:
+    @reads
+    def all(self, connection: Connection) -> Sequence[Grant]:
         """Return every grant, oldest first."""
         columns = "digest, network, secrets, skill, version, granted_by, granted_at, files"
-        with self._database.reading() as connection:
-            query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
-            return [_read_grant(row) for row in connection.execute(query)]
+        query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
+        return [_read_grant(row) for row in connection.execute(query)]
 
 
 def _grant_row(grant: Grant) -> tuple[Any, ...]:
@@ -70,50 +59,47 @@ def _read_grant(row: tuple[Any, ...]) -> Grant:
 _ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest"  # noqa: S105  # columns
 
 
-class SqliteTokens:
+class SqliteTokens(Store):
     """Fills :class:`skillwire.ports.TokenStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def add(self, token: Token) -> None:
+    @writes
+    def add(self, connection: Connection, token: Token) -> None:
         """Keep a new token."""
-        with self._database.writing() as connection:
-            _insert_token(connection, token)
+        _insert_token(connection, token)
 
-    def revoke(self, token_id: str, at: float) -> None:
+    @writes
+    def revoke(self, connection: Connection, token_id: str, at: float) -> None:
         """Keep when a token was first taken back."""
-        with self._database.writing() as connection:
-            query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
-            connection.execute(query, (at, token_id))
+        query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
+        connection.execute(query, (at, token_id))
 
-    def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
+    @writes
+    def succeed(self, connection: Connection, token_id: str, successor: Token, *, end: float) -> bool:
         """Keep ``successor`` and let the old token end, unless that was taken back."""
-        with self._database.writing() as connection:
-            query = "UPDATE tokens SET expires = min(ifnull(expires, ?1), ?1) WHERE token_id = ?2 AND revoked IS NULL"
-            is_good = connection.execute(query, (end, token_id)).rowcount == 1
-            if is_good:
-                _insert_token(connection, successor)
+        query = "UPDATE tokens SET expires = min(ifnull(expires, ?1), ?1) WHERE token_id = ?2 AND revoked IS NULL"
+        is_good = connection.execute(query, (end, token_id)).rowcount == 1
+        if is_good:
+            _insert_token(connection, successor)
         return is_good
 
-    def find(self, token_id: str) -> Token | None:
+    @reads
+    def find(self, connection: Connection, token_id: str) -> Token | None:
         """Return the token of this ID."""
-        with self._database.reading() as connection:
-            query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
-            row = connection.execute(query, (token_id,)).fetchone()
+        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
+        row = connection.execute(query, (token_id,)).fetchone()
         return None if row is None else _read_token(row)
 
-    def all(self) -> Sequence[Token]:
+    @reads
+    def all(self, connection: Connection) -> Sequence[Token]:
         """Return every token, oldest first."""
-        with self._database.reading() as connection:
-            query = f"SELECT {_ROW_OF_TOKEN} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
-            return [_read_token(row) for row in connection.execute(query)]
+        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
+        return [_read_token(row) for row in connection.execute(query)]
 
-    def forget(self, beginning: str, *, before: float) -> int:
+    @writes
+    def forget(self, connection: Connection, beginning: str, *, before: float) -> int:
         """Forget API keys that ended long ago."""
-        with self._database.writing() as connection:
-            query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
-            return connection.execute(query, (before, beginning)).rowcount
+        query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
+        return connection.execute(query, (before, beginning)).rowcount
 
 
 def _insert_token(connection: Connection, token: Token) -> None:
@@ -130,31 +116,3 @@ def _read_token(row: tuple[Any, ...]) -> Token:
     token_id, name, kind, skills, scopes, created, expires, revoked, digest = row
     names = (frozenset(json.loads(skills)), frozenset(json.loads(scopes)))
     return Token(token_id, name, kind, *names, created, expires, revoked, digest)
-
-
-class SqliteSkillVersions:
-    """Fills :class:`skillwire.ports.SkillVersions`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def keep(self, skill: Skill) -> None:
-        """Keep a skill by its artifact's digest."""
-        with self._database.writing() as connection:
-            row = (str(skill.artifact.digest), pack_skill(skill))
-            connection.execute("INSERT OR IGNORE INTO skill_versions VALUES (?, ?)", row)
-
-    def find(self, digest: str) -> Skill | None:
-        """Return the skill whose artifact has this digest."""
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT skill FROM skill_versions WHERE digest = ?", (digest,)).fetchone()
-        return None if row is None else unpack_skill(row[0])
-
-    def needed(self) -> list[Skill]:
-        """Return the skills of executions that have not ended."""
-        is_open = "FROM executions INDEXED BY executions_open WHERE completed IS NULL"
-        mounted = f"SELECT digest FROM run_mounts WHERE execution_id IN (SELECT execution_id {is_open})"  # noqa: S608  # a constant
-        query = f"SELECT skill FROM skill_versions WHERE digest IN (SELECT digest {is_open} UNION {mounted})"  # noqa: S608  # same
-        with self._database.reading() as connection:
-            rows = connection.execute(query)
-            return [unpack_skill(row[0]) for row in rows]

@@ -9,7 +9,6 @@ shows, be it right or wrong. Spec: SSP §7.4, §8.3.2, §8.3.3.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -132,7 +131,7 @@ class Authentication:
         failures = self._failures.look(caller, self._clock())
         if not failures.allowed:
             raise ProblemError(too_many("credentials of this address were refused too often", failures))
-        token = await asyncio.to_thread(lambda: self.tokens().recognise(key))
+        token = await self.tokens().recognise(key)
         if token is None:
             self._failures.charge(caller, self._clock())
         return token
@@ -186,7 +185,7 @@ class Authentication:
             return await self._recognise_signature(shown[b"x-signature"], scope, body)
         text = shown.get(b"x-api-key") or _bearer_of(shown.get(b"authorization", ""))
         if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
-            token = await asyncio.to_thread(lambda: self.tokens().recognise(text))
+            token = await self.tokens().recognise(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
             return Principal(token.name, token.skills, token.scopes, token.token_id)
@@ -198,7 +197,7 @@ class Authentication:
         query = scope["query_string"].decode("latin-1")
         path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         target = f"{path}?{query}" if query else path
-        return await asyncio.to_thread(self._signed.recognise, signature, scope["method"], target, body)
+        return await self._signed.recognise(signature, scope["method"], target, body)
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""

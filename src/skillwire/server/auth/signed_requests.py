@@ -12,8 +12,8 @@ in :mod:`skillwire.protocols.skill_sharing.signing`. Spec: SSP §7.2.3.
 
 from __future__ import annotations
 
+import asyncio
 import math
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,11 +24,11 @@ from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signatu
 from skillwire.server.auth.refusals import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from skillwire.model.access import Token
 
-    FindKey = Callable[[str], tuple[Token, bytes] | None]
+    FindKey = Callable[[str], Awaitable[tuple[Token, bytes] | None]]
 
 
 #: A signature that is as far ahead as it may be stays good for so long.
@@ -36,7 +36,7 @@ _REMEMBERED_SECONDS: Final = limits.SIGNATURE_WINDOW_SECONDS + limits.SIGNATURE_
 
 
 class SignedRequests:
-    """Recognises who signed a request, in as many threads as ask.
+    """Recognises who signed a request.
 
     Args:
         find_key: key ID → token and secret of a key that is good now: ``Tokens.signing_key``.
@@ -47,10 +47,9 @@ class SignedRequests:
         self._find_key = find_key
         self._clock = clock
         self._started = math.floor(clock())
-        self._lock = threading.Lock()
         self._seen: dict[str, _UsedSignatures] = {}
 
-    def recognise(self, header: str, method: str, target: str, body: bytes) -> Principal:
+    async def recognise(self, header: str, method: str, target: str, body: bytes) -> Principal:
         """Return who signed this request, and remember that it counted.
 
         Args:
@@ -69,15 +68,14 @@ class SignedRequests:
         signature = read_signature(header)
         if signature is None:
             raise refused("the signature is not KEYID:TIMESTAMP:HEX", "malformed")
-        found = self._find_key(signature.key_id)
+        found = await self._find_key(signature.key_id)
         secret = found[1] if found else b""  # the work is done for an unknown key too, so that the time tells nothing
-        is_good = is_signed_by(signature, secret, method, target, body)
+        is_good = await asyncio.to_thread(is_signed_by, signature, secret, method, target, body)
         if found is None or not is_good:
             raise refused("no key in use made this signature of this request", "unknown")
-        with self._lock:
-            now = self._clock()  # read here, so that what is remembered stands in the order of its time
-            self._check_time(signature.timestamp, now)
-            self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
+        now = self._clock()  # read here, so that signatures are remembered in the order of their time
+        self._check_time(signature.timestamp, now)
+        self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
         token = found[0]
         return Principal(token.name, token.skills, token.scopes, token.token_id)
 

@@ -63,13 +63,12 @@ def make_lan(
 
     checks = {one.name: one.health for one in functions if one.health is not None}
     folders = make_check_rounds(parts, secrets) if executions.concurrency else None
-    conditions = SkillHealth(RunBlockers(executions, unset, check_sandbox).find, checks, folders)
+    conditions = SkillHealth(RunBlockers(executions, parts.ungranted, unset, check_sandbox).find, checks, folders)
     return LanService(settings, parts.catalog, conditions, make_agent, make_secrets)
 
 
 def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> HealthCheckLoop:
     """Return what has the skills of folders checked that say how. Arguments as of :func:`make_lan`."""
-    from skillwire.server.callable_skills import ungranted_skills  # noqa: PLC0415  # most servers are not on it
     from skillwire.server.lan.health import HealthCheckLoop, HealthChecks  # noqa: PLC0415  # not needed at start-up
     from skillwire.trust.address import AddressPolicy  # noqa: PLC0415  # same
 
@@ -91,8 +90,8 @@ def make_check_rounds(parts: Components, secrets: Callable[[], Secrets]) -> Heal
 
         return AsyncDriver(AddressPolicy(allow=settings.allow))
 
-    def may_run(skill: Skill) -> bool:
-        return settings.grant_all or not ungranted_skills([skill])
+    async def may_run(skill: Skill) -> bool:
+        return settings.grant_all or not await parts.ungranted([skill])
 
     checks = HealthChecks(python, driver, may_run)
     return HealthCheckLoop(checks)

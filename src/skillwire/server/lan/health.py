@@ -31,12 +31,11 @@ from skillwire.adapters.executors.function import in_thread
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.model.execution import Attempt, Execution
 from skillwire.protocols.skill_discovery.messages import HealthStatus
-from skillwire.server.callable_skills import ungranted_skills
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.accept import ExecutionSettings
@@ -316,6 +315,7 @@ class RunBlockers:
 
     Args:
         settings: of executions.
+        ungranted: returns the names of skills that need a grant and have none.
         unset: returns the names of secrets that are not set.
         check_sandbox: starts a sandbox; raises ``TrustError`` when it does not start.
         clock: monotonic seconds.
@@ -324,11 +324,13 @@ class RunBlockers:
     def __init__(
         self,
         settings: ExecutionSettings,
+        ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]],
         unset: Callable[[Iterable[str]], list[str]],
         check_sandbox: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
+        self._ungranted = ungranted
         self._unset = unset
         self._check_sandbox = check_sandbox
         self._clock = clock
@@ -343,7 +345,7 @@ class RunBlockers:
         """
         acting = [skill for skill in skills if skill.action is not None]
         try:
-            ungranted = set() if self._settings.grant_all else set(ungranted_skills(acting))
+            ungranted = set() if self._settings.grant_all else set(asyncio.run(self._ungranted(acting)))
         except SkillwireError:  # unreadable grants grant nothing
             ungranted = {skill.name for skill in acting}
         found = dict.fromkeys(ungranted, UNGRANTED)
@@ -396,14 +398,14 @@ class HealthChecks:
     Args:
         executor: returns the executor of functions; called once, in a thread.
         driver: returns the client of URLs; called once, in a thread.
-        may_run: returns whether a skill is granted; called in a thread.
+        may_run: returns whether a skill is granted.
     """
 
     def __init__(
         self,
         executor: Callable[[], Executor],
         driver: Callable[[], AsyncDriver],
-        may_run: Callable[[Skill], bool],
+        may_run: Callable[[Skill], Awaitable[bool]],
     ) -> None:
         self._make_executor = executor
         self._make_driver = driver
@@ -413,7 +415,7 @@ class HealthChecks:
 
     async def ask(self, skill: Skill, check: HealthCheck) -> Answer:
         """Return the result of a check. Cancelling it ends everything that it started."""
-        if not await asyncio.to_thread(self._may_run, skill):  # the grant may be revoked since it was due
+        if not await self._may_run(skill):  # the grant may be revoked since it was due
             return Answer(HealthReading(HealthStatus.DEGRADED, UNGRANTED))
         return await (self._ask_url(check) if check.url else self._call(skill, check))
 

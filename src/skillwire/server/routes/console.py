@@ -121,9 +121,9 @@ class ExecutionsConsole:
         context.label = "page"
         await self._handler(self._signed_in(self._show))(context)
 
-    def is_operator(self, scope: Scope) -> bool:
-        """Whether a browser is signed in as an operator; reads the tokens, so not on the event loop."""
-        session = self._sign_in.session_of(scope)
+    async def is_operator(self, scope: Scope) -> bool:
+        """Whether a browser is signed in as an operator."""
+        session = await self._sign_in.session_of(scope)
         return session is not None and OPERATOR in session.principal.scopes
 
     def close(self) -> None:
@@ -136,9 +136,7 @@ class ExecutionsConsole:
         """Return the handler that reads who is signed in and shows ``page``, or why a form is refused."""
 
         async def handle(context: RequestContext) -> None:
-            request = await asyncio.to_thread(
-                self._sign_in.read, context.path, context.scope, context.receive, context.send
-            )
+            request = await self._sign_in.read(context.path, context.scope, context.receive, context.send)
             try:
                 await page(request, context.parameters.get("id") or context.path.rpartition("/")[2])
             except UnsentFormError as error:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import has_database, open_grants
 from skillwire.bridges.agent_card import CARD_PATH, encode_card, executed
 from skillwire.bridges.ai_catalog import (
     CATALOG_PATH,
@@ -27,7 +26,6 @@ from skillwire.bridges.ai_catalog import (
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError
-from skillwire.executions.grants import needs_grant
 from skillwire.server.access import has_failed
 from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
 from skillwire.server.components import Protocol
@@ -37,7 +35,7 @@ from skillwire.server.responses import json_response
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from starlette.types import ASGIApp
 
@@ -68,10 +66,12 @@ class CallableHere:
 
     Args:
         grant_all: whether all that is published may run, ungranted.
+        ungranted: returns the names of skills that need a grant and have none.
     """
 
-    def __init__(self, *, grant_all: bool) -> None:
+    def __init__(self, *, grant_all: bool, ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]]) -> None:
         self._grant_all = grant_all
+        self._ungranted = ungranted
         self._actions: WeakKeyDictionary[IndexCache, tuple[str, ...]] = WeakKeyDictionary()
         self._looks: WeakKeyDictionary[IndexCache, _Lookup] = WeakKeyDictionary()
 
@@ -84,24 +84,23 @@ class CallableHere:
         now = asyncio.get_running_loop().time()
         look = self._looks.get(view.indexes)
         if look is None or (look.task.done() and (look.until <= now or has_failed(look.task))):
-            look = _Lookup(now + _SECONDS, asyncio.create_task(asyncio.to_thread(self._look, view)))
+            look = _Lookup(now + _SECONDS, asyncio.create_task(self._look(view)))
             self._looks[view.indexes] = look
         return await asyncio.shield(look.task)  # who goes away leaves the work to the others who wait for it
 
-    def _look(self, view: AccessView) -> Runnable:
+    async def _look(self, view: AccessView) -> Runnable:
+        actions, skills = await asyncio.to_thread(self._load, view)
+        ungranted = set() if self._grant_all else set(await self._ungranted(skills))
+        names = tuple(name for name in actions if name not in ungranted)
+        return Runnable(names, hashlib.sha256("\n".join(names).encode()).hexdigest())
+
+    def _load(self, view: AccessView) -> tuple[tuple[str, ...], list[Skill]]:
         skills = view.usable.skills
         actions = self._actions.get(view.indexes)
         if actions is None:
             called = (skill for skill in executed(skills.values()) if skill.sharing is not None)
             actions = self._actions[view.indexes] = tuple(skill.name for skill in called)
-        names = tuple(self._granted(skills[name] for name in actions))
-        return Runnable(names, hashlib.sha256("\n".join(names).encode()).hexdigest())
-
-    def _granted(self, skills: Iterable[Skill]) -> Iterable[str]:
-        grants = open_grants() if has_database() else None  # none is made for the sake of the question
-        for skill in skills:
-            if self._grant_all or not needs_grant(skill) or (grants is not None and grants.allows(skill)):
-                yield skill.name
+        return actions, [skills[name] for name in actions]
 
 
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a search has at most {limits.CATALOG_SEARCH_BYTES:,} bytes")
@@ -190,7 +189,9 @@ class Interop(Protocol):
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the catalog, its search, and the card."""
         settings = services.configuration.bridges
-        callable_here = CallableHere(grant_all=services.configuration.executions.grant_all)
+        callable_here = CallableHere(
+            grant_all=services.configuration.executions.grant_all, ungranted=services.ungranted
+        )
         documents = SiteUrlCache(services.base_url)
 
         async def catalog(context: RequestContext) -> ASGIApp:

@@ -354,10 +354,10 @@ class LanRoutes:
 
     Args:
         service: what it does on the network.
-        is_operator: whether a browser is signed in as one; called in a thread.
+        is_operator: whether a browser is signed in as one.
     """
 
-    def __init__(self, service: LanService, is_operator: Callable[[Scope], bool]) -> None:
+    def __init__(self, service: LanService, is_operator: Callable[[Scope], Awaitable[bool]]) -> None:
         self._service = service
         self._is_operator = is_operator
         self._streams = LanStreams(service)
@@ -400,9 +400,9 @@ class LanRoutes:
             if OPERATOR not in context.principal.scopes:
                 raise ProblemError(_DENIED)
             return _always  # a stream ends after a while, and the next one shows the key again
-        if not await asyncio.to_thread(self._is_operator, context.scope):
+        if not await self._is_operator(context.scope):
             raise ProblemError(_UNASKED)
-        return lambda: asyncio.to_thread(self._is_operator, context.scope)
+        return lambda: self._is_operator(context.scope)
 
 
 async def _always() -> bool:

@@ -139,6 +139,7 @@ def system_routes(services: Services) -> Sequence[Route]:
 
         network = None if services.lan is None else services.lan.count()
         # It reads /proc, and the ledger.
+        await services.stats.refresh()
         text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network)
         return json_response(text, media_type=_PROMETHEUS)
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from tests.support.opened import Blocking
 from tests.support.sandbox_driver import make_attempt, make_skill
 from tests.support.sandbox_world import sandbox_missing
 
@@ -16,6 +17,7 @@ from skillwire.adapters.executors.python import PythonExecutor, kind_of, read_ou
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import DecodeError, TrustError
@@ -43,7 +45,7 @@ channel = next(number for number in sorted(map(int, os.listdir("/proc/self/fd"))
 @pytest.fixture
 def blobs(tmp_path):
     database = Database(tmp_path / "skillwire.db")
-    yield SqliteRunBlobs(database, tmp_path / "run-blobs", SETTINGS)
+    yield SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS)
     database.close()
 
 
@@ -67,17 +69,17 @@ def running(code, inputs=None, *, function="main", given=(), mounts=None):
 
 
 def put(blobs, content, owner="anna"):
-    writing = blobs.begin()
-    writing.write(content)
-    (blob,) = blobs.keep(owner, [(writing, "text/plain")], time.time())
-    writing.close()
+    async def whole():
+        yield content
+
+    (blob,) = Blocking(blobs).store(owner, [(whole(), "text/plain")], time.time())
     return blob
 
 
 def kept(blobs, outcome):
     """Return what was handed out: name → bytes."""
     assert outcome.failure is None, outcome.failure
-    return {blob.name: blobs.path(Digest(blob.digest)).read_bytes() for blob in outcome.blobs}
+    return {blob.name: Blocking(blobs).file_of(Digest(blob.digest)).read_bytes() for blob in outcome.blobs}
 
 
 @needs_sandbox
@@ -128,14 +130,14 @@ def main(args):
     assert (text, given, skills, files) == ("a,b\n", [blob.digest.hex], ["acme.tools"], ["SKILL.md", "lib"])
     assert number == 7
     assert set(refused) <= {errno.EROFS, errno.EACCES, errno.EPERM}, refused
-    assert blobs.path(blob.digest).read_bytes() == b"a,b\n"
+    assert Blocking(blobs).file_of(blob.digest).read_bytes() == b"a,b\n"
     assert other.digest.hex not in given
 
 
 @needs_sandbox
 async def test_a_blob_that_is_gone_is_told(executor, blobs):
     blob = put(blobs, b"hello")
-    blobs.path(blob.digest).unlink()
+    Blocking(blobs).file_of(blob.digest).unlink()
     failure = (await executor.execute(running("main = str", given=[blob]))).failure
     assert failure.reason == "unavailable"
 
@@ -159,8 +161,8 @@ def main(args):
         "a.csv": "text/csv", "charts/b.png": "image/png", "empty": "application/octet-stream", "ä.txt": "text/plain"
     }  # fmt: skip
     digests = [Digest(blob.digest) for blob in outcome.blobs]
-    assert all(blobs.find("anna", digest, time.time()) for digest in digests)
-    assert not any(blobs.find("bert", digest, time.time()) for digest in digests)
+    assert all(Blocking(blobs).find("anna", digest, time.time()) for digest in digests)
+    assert not any(Blocking(blobs).find("bert", digest, time.time()) for digest in digests)
 
 
 @needs_sandbox

@@ -412,7 +412,9 @@ async def test_a_link_that_is_used_no_more_is_told_in_the_right_words(monkeypatc
             "lo/4: its address of IPv4 is gone, or not used any more",
         ]
         caplog.clear()
-        monkeypatch.setattr("skillwire.adapters.lan.link.links", lambda *_, **__: [loopback, loopback._replace(interface="lo2")])
+        monkeypatch.setattr(
+            "skillwire.adapters.lan.link.links", lambda *_, **__: [loopback, loopback._replace(interface="lo2")]
+        )
         agent._links.look()
         assert "lo2/4: takes part from now on, at 127.0.0.1" in caplog.messages
     finally:

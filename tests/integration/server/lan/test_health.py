@@ -29,6 +29,10 @@ from skillwire.server.lan.health import (
 )
 
 
+async def _granted(_):
+    return True
+
+
 def skill(name="adder", interval=30, content=b"one"):
     check = HealthCheck("", "main.py", "health", interval, 5)
     one = skill_of(Action("python", "main.py", health=check), name)
@@ -93,7 +97,7 @@ async def test_it_runs_in_a_sandbox_with_what_was_granted(tmp_path, code, condit
         secrets=Secrets({"A_KEY": "s3"}),
         bounds=lambda seconds: ResourceLimits(seconds, output_bytes=limits.LAN_HEALTH_OUTPUT_BYTES),
     )
-    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill, check)
+    found = await HealthChecks(lambda: executor, never, _granted).ask(skill, check)
     assert (found.condition.status if isinstance(condition, str) else found.condition) == condition
     assert "s3" not in found.why
 

@@ -12,11 +12,11 @@ import pytest
 import structlog
 from tests.support.eventually import eventually_async
 from tests.support.mcp_host import EXECUTES
+from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.model.execution import ExecutionQuery
 from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration

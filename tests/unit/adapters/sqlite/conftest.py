@@ -10,4 +10,4 @@ from tests.support.executions import Office
 def office(tmp_path):
     made = Office(tmp_path)
     yield made
-    made.database.close()
+    made.close()

@@ -9,13 +9,15 @@ import stat
 import time
 
 import pytest
+from tests.support.opened import Blocking
 
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
+from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs, hold_blobs
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError
 from skillwire.executions.accept import RunSettings
 from skillwire.model.digest import Digest
-from skillwire.model.execution import check_kind, digest_of, is_blob_id
+from skillwire.model.execution import BlobHold, check_kind, digest_of, is_blob_id
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -32,20 +34,32 @@ def database(tmp_path):
 
 @pytest.fixture
 def blobs(tmp_path, database):
-    return SqliteRunBlobs(database, tmp_path / "run-blobs", SETTINGS)
+    return Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
 
 
 def put(blobs, content, owner="anna", kind="text/plain", now=NOW):
     """Keep a blob in two pieces."""
-    writing = blobs.begin()
-    try:
+
+    async def pieces():
         half = len(content) // 2
-        writing.write(content[:half])
-        writing.write(content[half:])
-        (blob,) = blobs.keep(owner, [(writing, kind)], now)
-    finally:
-        writing.close()
+        yield content[:half]
+        yield content[half:]
+
+    (blob,) = blobs.store(owner, [(pieces(), kind)], now)
     return blob
+
+
+async def whole(content):
+    yield content
+
+
+def hold(blobs, digests, now, until):
+    """Keep blobs of Anna for an execution."""
+
+    def call(connection):
+        hold_blobs(connection, BlobHold("anna", tuple(digests), now, until))
+
+    Blocking(blobs._database).write(call)
 
 
 def files(blobs):
@@ -58,7 +72,7 @@ def test_a_blob_is_known_by_what_is_in_it(blobs):
     assert blob.blob_id == "blob:" + hashlib.sha256(b"hello").hexdigest()
     assert (blob.kind, blob.size, blob.expires) == ("text/csv; charset=utf-8", 5, NOW + 24 * HOUR)
     assert blobs.find("anna", blob.digest, NOW) == blob
-    path = blobs.path(blob.digest)
+    path = blobs.file_of(blob.digest)
     assert path.read_bytes() == b"hello"
     assert stat.S_IMODE(path.stat().st_mode) == 0o444  # the sandbox may read it as somebody else
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700  # and nobody else comes so far
@@ -68,14 +82,15 @@ def test_a_blob_is_known_by_what_is_in_it(blobs):
 def test_an_empty_one_is_one(blobs):
     blob = put(blobs, b"")
     assert blob.size == 0
-    assert blobs.path(blob.digest).read_bytes() == b""
+    assert blobs.file_of(blob.digest).read_bytes() == b""
 
 
 def test_that_of_another_owner_is_not_there(blobs):
     blob = put(blobs, b"hello")
     assert blobs.find("bert", blob.digest, NOW) is None
+    bert = BlobHold("bert", (blob.digest,), NOW, NOW + HOUR)
     with pytest.raises(NotFoundError, match="BLOB_NOT_FOUND"):
-        blobs.hold("bert", [blob.digest], NOW, NOW + HOUR)
+        Blocking(blobs._database).write(lambda connection: hold_blobs(connection, bert))
 
 
 def test_the_same_of_two_owners_is_one_file_that_stays_for_the_other(blobs):
@@ -85,7 +100,7 @@ def test_the_same_of_two_owners_is_one_file_that_stays_for_the_other(blobs):
     assert blobs.sweep(anna.expires) == 1
     assert blobs.find("anna", anna.digest, NOW) is None
     assert blobs.find("bert", bert.digest, anna.expires).kind == "text/csv"
-    assert blobs.path(bert.digest).read_bytes() == b"hello"
+    assert blobs.file_of(bert.digest).read_bytes() == b"hello"
     assert blobs.sweep(bert.expires + 24 * HOUR) == 1  # being found was a use of it
     assert files(blobs) == []
 
@@ -114,33 +129,31 @@ def test_it_expires_unless_it_is_used(blobs):
 
 def test_it_is_held_as_long_as_somebody_needs_it(blobs):
     blob = put(blobs, b"hello")
-    blobs.hold("anna", [blob.digest], NOW, NOW + 72 * HOUR)
+    hold(blobs, [blob.digest], NOW, NOW + 72 * HOUR)
     assert blobs.sweep(NOW + 71 * HOUR) == 0
     assert blobs.find("anna", blob.digest, NOW + 71 * HOUR) is not None
     assert blobs.sweep(NOW + 200 * HOUR) == 1
     with pytest.raises(NotFoundError):
-        blobs.hold("anna", [blob.digest], NOW, NOW + HOUR)
+        hold(blobs, [blob.digest], NOW, NOW + HOUR)
 
 
 def test_what_is_expired_is_held_no_more(blobs):
     blob = put(blobs, b"hello")
     with pytest.raises(NotFoundError, match="BLOB_NOT_FOUND"):
-        blobs.hold("anna", [blob.digest], blob.expires, blob.expires + HOUR)
+        hold(blobs, [blob.digest], blob.expires, blob.expires + HOUR)
 
 
 def test_a_hold_that_fails_holds_nothing(blobs):
     blob = put(blobs, b"hello")
     with pytest.raises(NotFoundError):
-        blobs.hold("anna", [blob.digest, Digest.of(b"never made")], NOW, NOW + 72 * HOUR)
+        hold(blobs, [blob.digest, Digest.of(b"never made")], NOW, NOW + 72 * HOUR)
     assert blobs.find("anna", blob.digest, NOW).expires == blob.expires
 
 
 def test_it_has_a_bound(blobs):
     put(blobs, b"x" * SETTINGS.blob_bytes)
-    writing = blobs.begin()
     with pytest.raises(DecodeError, match="LIMIT_SIZE"):
-        writing.write(b"y" * (SETTINGS.blob_bytes + 1))
-    writing.close()
+        put(blobs, b"y" * (SETTINGS.blob_bytes + 1))
     assert len(files(blobs)) == 1
 
 
@@ -156,7 +169,7 @@ def test_those_of_one_owner_have_a_bound_and_small_ones_count_as_larger(blobs):
 
 
 def test_those_of_all_have_a_bound(tmp_path, database):
-    blobs = SqliteRunBlobs(database, tmp_path / "run-blobs", SETTINGS, in_all=130 * KIB)
+    blobs = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS, in_all=130 * KIB))
     put(blobs, b"one")
     put(blobs, b"two", "bert")
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
@@ -164,24 +177,24 @@ def test_those_of_all_have_a_bound(tmp_path, database):
 
 
 def test_of_several_all_are_kept_or_none(blobs):
-    small, large = blobs.begin(), [blobs.begin() for _ in range(4)]
-    small.write(b"small")
-    for number, one in enumerate(large):
-        one.write(b"%d" % number * 90 * KIB)
+    contents = [b"small", *(b"%d" % number * 90 * KIB for number in range(4))]
     with pytest.raises(ConflictError):
-        blobs.keep("anna", [(one, "text/plain") for one in [small, *large]], NOW)
-    for one in [small, *large]:
-        one.close()
+        blobs.store("anna", [(whole(content), "text/plain") for content in contents], NOW)
     assert files(blobs) == []
     assert blobs.find("anna", Digest.of(b"small"), NOW) is None
 
 
 def test_what_was_begun_and_not_kept_leaves_nothing(blobs):
-    writing = blobs.begin()
-    writing.write(b"half of")
-    assert len(files(blobs)) == 1
-    writing.close()
-    writing.close()
+    seen = []
+
+    async def breaks_off():
+        yield b"half of"
+        seen.extend(files(blobs))
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        blobs.store("anna", [(breaks_off(), "text/plain")], NOW)
+    assert len(seen) == 1
     assert files(blobs) == []
 
 
@@ -192,9 +205,10 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path, blobs, d
     for path in (orphan, blobs._folder / ".new-123", blobs._folder / ".new-456"):
         path.write_bytes(b"left")
     old = time.time() - 2 * HOUR
-    for path in (orphan, blobs._folder / ".new-123", blobs.path(blob.digest)):
+    for path in (orphan, blobs._folder / ".new-123", blobs.file_of(blob.digest)):
         os.utime(path, (old, old))
-    assert SqliteRunBlobs(database, tmp_path / "run-blobs", SETTINGS).sweep(NOW) == 0
+    again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
+    assert again.sweep(NOW) == 0
     assert files(blobs) == sorted([".new-456", blob.digest.hex[2:]])
 
 
@@ -202,7 +216,7 @@ def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(tmp_pat
     put(blobs, b"hello")
     half = blobs._folder / ".new-123"
     half.write_bytes(b"left")
-    again = SqliteRunBlobs(database, tmp_path / "run-blobs", SETTINGS)
+    again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
     again.sweep(NOW)
     assert half.exists()  # somebody may be writing it
     old = time.time() - 2 * HOUR
@@ -218,16 +232,13 @@ def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(tmp_pat
 
 
 def test_a_full_disk_is_told_and_keeps_nothing(blobs, monkeypatch):
-    writing = blobs.begin()
-
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(StorageError, match="No space left"):
-            writing.write(b"hello")
-    writing.close()
+            put(blobs, b"hello")
     assert files(blobs) == []
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
@@ -239,8 +250,8 @@ def test_a_full_disk_is_told_and_keeps_nothing(blobs, monkeypatch):
 
 def test_a_file_that_is_gone_is_told_as_no_path(blobs):
     blob = put(blobs, b"hello")
-    blobs.path(blob.digest).unlink()
-    assert blobs.path(blob.digest) is None
+    blobs.file_of(blob.digest).unlink()
+    assert blobs.file_of(blob.digest) is None
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.server import create_app
 
 INDEX = "/.well-known/agent-skills/index.json"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
 
 import pytest
+from tests.support.opened import Blocking
 
 from skillwire import limits
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.stores import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens
-from skillwire.server.auth.signed_requests import SignedRequests, _UsedSignatures
+from skillwire.server.auth.signed_requests import SignedRequests
 
 REQUEST = ("POST", "/skills/a/executions", b"{}")
 START = 1_700_000_000.5
@@ -27,8 +26,8 @@ class World:
     def __init__(self, path):
         self.now = START
         self.database = Database(path)
-        self.tokens = Tokens(SqliteTokens(self.database), b"k" * 32, lambda: self.now)
-        self.requests = SignedRequests(self.tokens.signing_key, lambda: self.now)
+        self.tokens = Blocking(Tokens(SqliteTokens(AsyncDatabase(self.database)), b"k" * 32, lambda: self.now))
+        self.requests = Blocking(SignedRequests(self.tokens.wrapped.signing_key, lambda: self.now))
         self.key = self.tokens.issue("robot", skills=["a"], scopes=["s"], kind="signing_key")
         self.now += 10 * WINDOW
 
@@ -67,36 +66,19 @@ def test_signature_counts_once_as_long_as_its_time_is_good(world):
     assert world.reason(header) == "expired"
 
 
-class MeetingSet(set):
-    """A set at whose question every thread waits for another one, for a while."""
-
-    def __init__(self, barrier):
-        super().__init__()
-        self.barrier = barrier
-
-    def __contains__(self, value):
-        is_there = super().__contains__(value)
-        with contextlib.suppress(threading.BrokenBarrierError):  # nobody else may come here meanwhile
-            self.barrier.wait(0.2)
-        return is_there
-
-
 def test_of_two_copies_at_once_one_counts(world):
-    header, asked = world.sign(), threading.Barrier(2)
-    digests = MeetingSet(threading.Barrier(2))
-    world.requests._seen[world.key.token.token_id] = _UsedSignatures(deque([(world.now, b"another")]), digests)
+    header = world.sign()
 
-    def ask():
-        asked.wait(10)
+    async def ask():
         try:
-            return world.requests.recognise(header, *REQUEST).name
+            return (await world.requests.wrapped.recognise(header, *REQUEST)).name
         except TrustError as error:
             return error.details["reason"]
-        finally:
-            world.database.close()  # this thread's connection
 
-    with ThreadPoolExecutor(2) as threads:
-        answers = [thread.result() for thread in [threads.submit(ask), threads.submit(ask)]]
+    async def ask_twice():
+        return await asyncio.gather(ask(), ask())
+
+    answers = asyncio.run(ask_twice())
     assert sorted(answers) == ["repeated", "robot"]
 
 
@@ -116,7 +98,7 @@ def test_time_may_be_past_a_while_and_ahead_a_little(world, offset, reason):
 
 
 def test_what_was_signed_before_the_server_began_is_refused(world):
-    again = SignedRequests(world.tokens.signing_key, lambda: world.now)
+    again = Blocking(SignedRequests(world.tokens.wrapped.signing_key, lambda: world.now))
     header = world.sign()
     world.requests.recognise(header, *REQUEST)
     with pytest.raises(TrustError, match="before this server"):

@@ -6,9 +6,9 @@ import pytest
 from tests.support.console_browser import Browser
 from tests.support.console_site import ConsoleSite
 from tests.support.fake_desk import FakeDesk
+from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.executions.tasks import person_worker
 
 

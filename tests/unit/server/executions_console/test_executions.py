@@ -9,6 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.console_site import make_key
 from tests.support.fake_desk import new_execution
+from tests.support.opened import Blocking
 
 from skillwire import limits
 from skillwire.errors import UsageError
@@ -181,7 +182,7 @@ def test_a_browser_gets_the_page_where_a_program_gets_the_status(path, accept, f
 
 def test_callers_are_known_by_name_and_by_what_the_ledger_calls_them(tokens):
     old, new = tokens.issue("robot").token, tokens.issue("robot").token
-    callers = CallerNames(lambda: tokens)
+    callers = Blocking(CallerNames(lambda: tokens.wrapped))
     assert callers.names(
         [f"identity {old.token_id}", "principal bob", "address 192.0.2.0", "identity gone", "odd"]
     ) == {
@@ -319,7 +320,7 @@ async def test_what_a_key_may_no_more_is_not_shown_any_more(enter, desk, tokens)
     desk.put(new_execution("of-bob", caller="principal bob"))
     assert "of-bob" in await text(ann, "/executions")
     token = tokens.all()[-1]
-    with tokens._store._database.writing() as connection:
+    with tokens._store._database.database.writing() as connection:
         connection.execute("UPDATE tokens SET scopes = '[]' WHERE token_id = ?", (token.token_id,))
     assert "of-bob" not in await text(ann, "/executions")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.opened import Blocking, open_tokens
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.registry.tokens import Tokens
 from skillwire.server.sessions import Sessions, is_form_token
 
@@ -27,12 +27,12 @@ def clock():
 @pytest.fixture
 def own(tokens, clock):
     """Return the tokens of the state folder by the test's clock."""
-    return Tokens(tokens._store, tokens._key, clock)
+    return Blocking(Tokens(tokens._store, tokens._key, clock))
 
 
 @pytest.fixture
 def sessions(own, clock):
-    return Sessions(lambda: own, clock)
+    return Blocking(Sessions(lambda: own.wrapped, clock))
 
 
 def test_a_cookie_proves_who_signed_in_for_as_long_as_it_says(own, sessions, clock):
@@ -61,7 +61,7 @@ def test_a_session_ends_with_its_token(own, sessions, clock):
 def test_what_a_token_may_is_what_it_may_now(own, sessions):
     token = own.issue("ann", scopes=["operator"]).token
     cookie = sessions.begin(token)
-    with own._store._database.writing() as connection:
+    with own._store._database.database.writing() as connection:
         connection.execute("UPDATE tokens SET scopes = '[]' WHERE token_id = ?", (token.token_id,))
     assert sessions.recognise(cookie).principal.scopes == frozenset()
 
@@ -100,10 +100,13 @@ def test_forms_of_one_session_are_no_other_sessions(own, sessions):
 
 
 def test_a_cookie_of_another_server_is_none_and_has_another_name(own, sessions, clock):
-    other = Tokens(own._store, b"another key that is 32 bytes lng", clock)
-    cookie = Sessions(lambda: other, clock).begin(own.issue("ann").token)
+    other = Blocking(Tokens(own._store, b"another key that is 32 bytes lng", clock))
+    cookie = Blocking(Sessions(lambda: other.wrapped, clock)).begin(own.issue("ann").token)
     assert sessions.recognise(cookie) is None
-    names = {each.cookie_name(is_secure=False, is_at_root=True) for each in (sessions, Sessions(lambda: other, clock))}
+    names = {
+        each.cookie_name(is_secure=False, is_at_root=True)
+        for each in (sessions, Blocking(Sessions(lambda: other.wrapped, clock)))
+    }
     assert len(names) == 2
 
 
@@ -116,8 +119,8 @@ def test_over_https_no_other_site_can_set_the_cookie(sessions):
 @given(data=st.data())
 def test_no_change_of_a_cookie_is_believed(data):
     tokens = open_tokens()
-    sessions = Sessions(lambda: tokens, Clock())
-    tokens._clock = Clock()
+    sessions = Blocking(Sessions(lambda: tokens.wrapped, Clock()))
+    tokens.wrapped._clock = Clock()
     cookie = sessions.begin(tokens.issue("ann").token)
     place = data.draw(st.integers(0, len(cookie) - 1))
     letter = data.draw(st.characters(codec="ascii"))

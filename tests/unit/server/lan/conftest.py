@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from tests.support.eventually import eventually_async
 from tests.support.fake_lan_agent import FakeLanAgent
+from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.server import create_app
 from skillwire.server.lan import service

@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.attempts import skill_of
+from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.sqlite.open import open_grants
 from skillwire.errors import FetchError, StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings
 from skillwire.folder.publish import PreparedSkill, prepare
@@ -24,6 +24,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.execution import Failure, Outcome
 from skillwire.model.skill import Action, HealthCheck, Permissions
 from skillwire.protocols.skill_discovery.messages import HealthStatus
+from skillwire.server.app import ungranted_skills
 from skillwire.server.lan.health import (
     BROKEN,
     FAILED,
@@ -49,6 +50,14 @@ KNOWN: dict[str, Any] = {
     "notes": SimpleNamespace(name="notes", action=None),
     "adder": SimpleNamespace(name="adder", action=SimpleNamespace(health=None)),
 }
+
+
+async def _granted(_):
+    return True
+
+
+async def _not_granted(_):
+    return False
 
 
 def conditions(checks=None, obstacles=None, patience=5.0, folders=None):
@@ -410,7 +419,7 @@ def answered(status, body=b"", content_type="application/json"):
 async def asked(answer, seconds=5):
     """Return what a check of an API says that answers so, and its request."""
     driver = Driver(answer)
-    checks = HealthChecks(never, lambda: cast("AsyncDriver", driver), lambda _: True)
+    checks = HealthChecks(never, lambda: cast("AsyncDriver", driver), _granted)
     check = HealthCheck(URL, timeout=seconds)
     found = await checks.ask(skill_of(Action("http", health=check)), check)
     await checks.close()
@@ -479,7 +488,7 @@ async def test_no_answer_is_unhealthy_and_only_the_operator_is_told_why(error):
 
 
 async def test_where_nobody_granted_it_nothing_is_asked():
-    checks = HealthChecks(never, never, lambda _: False)
+    checks = HealthChecks(never, never, _not_granted)
     for check in (HealthCheck(URL), HealthCheck("", "main.py", "health")):
         found = await checks.ask(skill_of(Action("http", health=check)), check)
         assert found.condition == ("DEGRADED", UNGRANTED)
@@ -504,7 +513,7 @@ async def called(outcome, seconds=5):
     executor = Executor(outcome)
     check = HealthCheck("", "look.py", "check", 30, seconds)
     action = Action("python", "main.py", "main", Permissions(("https://a.example",), ("A_KEY",)), health=check)
-    found = await HealthChecks(lambda: executor, never, lambda _: True).ask(skill_of(action), check)
+    found = await HealthChecks(lambda: executor, never, _granted).ask(skill_of(action), check)
     return found, executor.attempts
 
 
@@ -571,7 +580,7 @@ async def test_an_executor_that_takes_too_long_is_ended():
 
 async def test_an_address_that_policy_refuses_is_never_connected_to():
     check = HealthCheck("https://127.0.0.1:9/healthz", timeout=2)
-    checks = HealthChecks(never, lambda: AsyncDriver(AddressPolicy()), lambda _: True)
+    checks = HealthChecks(never, lambda: AsyncDriver(AddressPolicy()), _granted)
     with blockbuster_ctx():
         found = await checks.ask(skill_of(Action("http", health=check)), check)
         await checks.close()
@@ -602,7 +611,9 @@ def skill_obstacles(tmp_path):
 
 
 def obstacles(unset=(), sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
-    return RunBlockers(ExecutionSettings(**settings), lambda names: [n for n in names if n in unset], sandbox, clock)
+    return RunBlockers(
+        ExecutionSettings(**settings), ungranted_skills, lambda names: [n for n in names if n in unset], sandbox, clock
+    )
 
 
 def broken():
@@ -631,7 +642,7 @@ def test_secrets_that_cannot_be_read_are_not_set(skill_obstacles):
     def unset(_):
         raise StorageError("SECRETS_FILE", "others may read it")
 
-    known = RunBlockers(ExecutionSettings(grant_all=True), unset, lambda: 0.01)
+    known = RunBlockers(ExecutionSettings(grant_all=True), ungranted_skills, unset, lambda: 0.01)
     assert known.find([skill_obstacles(SECRET)]) == {"adder": UNSET}
 
 

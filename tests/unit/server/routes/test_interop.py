@@ -6,10 +6,10 @@ import json
 import threading
 
 import pytest
+from tests.support.opened import open_grants, open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_grants, open_tokens
 from skillwire.bridges.agent_card import executed
 from skillwire.errors import UsageError
 from skillwire.server import create_app

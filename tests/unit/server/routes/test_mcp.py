@@ -15,10 +15,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 from tests.support.mcp_host import MODES
+from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.errors import UsageError
 from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration

@@ -6,9 +6,9 @@ import json
 
 import pytest
 from tests.support.invoking import write_action
+from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.sqlite.open import open_tokens
 from skillwire.executions.accept import RunSettings
 from skillwire.server.configuration import ServerConfiguration
 

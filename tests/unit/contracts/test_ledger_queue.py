@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.executions import NO_QUOTA, PASSING, claim_of, make_execution
+from tests.support.executions import NO_QUOTA, PASSING, claim_of, fill, ids
 
-from skillwire.adapters.sqlite import ledger_queue
 from skillwire.model.execution import Priority, Quota
-
-
-def ids(executions):
-    return [execution.execution_id for execution in executions]
 
 
 def test_order_is_that_of_arrival(office):
@@ -131,54 +126,6 @@ def test_what_callers_and_skills_have_is_counted_over_all_queues(office):
     assert office.claim(quota=replace(NO_QUOTA, per_caller=1)) == []
 
 
-class Steps:
-    """How many steps SQLite takes, in hundreds."""
-
-    def __init__(self, connection):
-        self.number = 0
-        connection.set_progress_handler(self._step, 100)
-
-    def _step(self):
-        self.number += 1
-
-
-def fill(office, number, **fields):
-    """Accept so many, in order."""
-    executions = [make_execution(office.clock.wall + n * 1e-6, **fields) for n in range(number)]
-    office.ledger.accept_all(executions)
-    office.clock.pass_(number * 1e-6 + 0.001)
-    return executions
-
-
-@pytest.mark.parametrize("what", ["a caller", "a skill", "tasks", "pauses", "functions", "a queue"])
-def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(office, what):
-    quota = replace(NO_QUOTA, per_caller=1, per_skill=2, functions=())
-    steps = []
-    for _ in range(3):
-        fields = {
-            "a caller": {"caller": "greedy"},
-            "a skill": {"skill": "wanted"},
-            "tasks": {"executor": "human"},
-            "pauses": {"caller": "unlucky", "not_before": office.clock.wall + 200},
-            "functions": {"executor": "function", "skill": "elsewhere"},
-            "a queue": {"queue": "/srv/other.toml", "caller": "late", "skill": "other"},
-        }
-        fill(office, 3_000, **fields[what])
-        late = office.accept(caller="late", skill="other")
-        with office.database.reading() as connection:
-            while (found := office.claim(quota=quota)) and found[0].execution_id != late.execution_id:
-                pass
-            assert found, "what could run was not found"
-            office.ledger.cancel(late.execution_id, "tester", office.clock.now)
-            office.accept(caller="late", skill="other")
-            counted = Steps(connection)
-            (claimed,) = office.claim(quota=quota)
-            steps.append(counted.number)
-            connection.set_progress_handler(None, 0)
-            office.ledger.cancel(claimed.execution_id, "tester", office.clock.now)
-    assert steps[2] <= steps[0] * 1.1 + 5, steps
-
-
 def test_whoever_waits_behind_a_full_caller_has_their_turn_in_order(office):
     quota = replace(NO_QUOTA, per_caller=2)
     fill(office, 2_000, caller="principal greedy")
@@ -187,21 +134,3 @@ def test_whoever_waits_behind_a_full_caller_has_their_turn_in_order(office):
     assert [one.caller for one in claimed[:2]] == ["principal greedy"] * 2
     assert ids(claimed[2:]) == ids(others)
     assert office.claim(quota=quota, limit=14) == []
-
-
-def test_of_more_lanes_than_one_walk_visits_each_has_its_turn(office, monkeypatch):
-    monkeypatch.setattr(ledger_queue, "_LANES", 5)
-    monkeypatch.setattr(ledger_queue, "_LOOKS", (2, 4))
-    quota = replace(NO_QUOTA, per_caller=1)
-    fill(office, 20, caller="m")
-    office.claim_one(quota=quota)
-    waiting = {one.execution_id for n in range(23) for one in fill(office, 1, caller=f"{n:02}")}
-    waiting |= {one.execution_id for n in range(23) for one in fill(office, 1, caller=f"z{n:02}")}
-    for _ in range(60):
-        for one in office.claim(quota=quota, limit=2):
-            waiting.remove(one.execution_id)
-    assert not waiting
-    for _ in range(12):  # walks that find nothing end, wherever they began
-        assert office.claim(quota=quota, limit=2) == []
-    late = office.accept(caller="late")
-    assert late.execution_id in [one for _ in range(12) for one in ids(office.claim(quota=quota))]

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database, Migration
-from skillwire.adapters.sqlite.group_commit import GroupCommit
 from skillwire.errors import StorageError
 
 #: A child without its parent is refused when the transaction is committed, and not before.
@@ -28,8 +28,11 @@ class Writer:
 
     def __init__(self, folder):
         self.database = Database(folder / "a.db", migrations=[SCHEMA])
-        self.commit = GroupCommit(self.database)
+        self.commit = AsyncDatabase(self.database)
         self.gate = threading.Event()
+
+    def write(self, call):
+        return self.commit.write(lambda _: call())
 
     def insert(self, number, table="a"):
         with self.database.writing() as connection:
@@ -40,9 +43,9 @@ class Writer:
         """Hand in calls that are written together: what comes before them waits until they are there."""
 
         async def together():
-            first = asyncio.ensure_future(self.commit.run(self.gate.wait))
+            first = asyncio.ensure_future(self.write(self.gate.wait))
             await asyncio.sleep(0.05)
-            rest = [asyncio.ensure_future(self.commit.run(call)) for call in calls]
+            rest = [asyncio.ensure_future(self.write(call)) for call in calls]
             await asyncio.sleep(0)
             self.gate.set()
             await first
@@ -69,11 +72,11 @@ def writer(tmp_path):
     made = Writer(tmp_path)
     yield made
     made.gate.set()
-    made.commit.close()
+    asyncio.run(made.commit.close())
 
 
 async def test_result_is_returned_when_it_is_on_the_disk(writer):
-    assert await writer.commit.run(lambda: writer.insert(1)) == 1
+    assert await writer.write(lambda: writer.insert(1)) == 1
     assert writer.rows() == [1]
 
 
@@ -84,7 +87,7 @@ async def test_what_is_handed_in_meanwhile_is_one_transaction(writer):
         with writer.database.reading() as connection:
             connection.set_trace_callback(statements.append)
 
-    await writer.commit.run(trace)
+    await writer.write(trace)
     assert await writer.run(*[lambda n=n: writer.insert(n) for n in range(100)]) == list(range(100))
     assert writer.rows() == list(range(100))
     assert statements.count("COMMIT") == 3  # that of the trace, of the gate, and of the hundred
@@ -115,7 +118,7 @@ async def test_commit_that_fails_is_told_to_everyone_and_the_next_one_is_written
     results = await writer.run(lambda: writer.insert(1), lambda: writer.insert(9, "child"), lambda: writer.insert(2))
     assert [type(result) for result in results] == [StorageError] * 3
     assert writer.rows() == []
-    assert await writer.commit.run(lambda: writer.insert(3)) == 3
+    assert await writer.write(lambda: writer.insert(3)) == 3
     assert writer.rows() == [3]
 
 
@@ -128,23 +131,23 @@ async def test_error_that_undoes_everything_is_told_to_everyone(writer):
     results = await writer.run(lambda: writer.insert(1), full_disk, lambda: writer.insert(2))
     assert [type(result) for result in results] == [StorageError] * 3
     assert writer.rows() == []
-    assert await writer.commit.run(lambda: writer.insert(3)) == 3
+    assert await writer.write(lambda: writer.insert(3)) == 3
     assert writer.rows() == [3]
 
 
 async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):
     (tmp_path / "a.db").write_bytes(b"something else" * 100)
-    commit = GroupCommit(Database(tmp_path / "a.db", migrations=[SCHEMA]))
+    commit = AsyncDatabase(Database(tmp_path / "a.db", migrations=[SCHEMA]))
     for _ in range(2):
         with pytest.raises(StorageError):
-            await commit.run(lambda: 1)
-    commit.close()
+            await commit.write(lambda _: 1)
+    await commit.close()
 
 
 async def test_caller_that_is_cancelled_hinders_nobody_and_what_it_handed_in_stands(writer):
-    first = asyncio.ensure_future(writer.commit.run(writer.gate.wait))
+    first = asyncio.ensure_future(writer.write(writer.gate.wait))
     await asyncio.sleep(0.05)
-    gone, stays = (asyncio.ensure_future(writer.commit.run(lambda n=n: writer.insert(n))) for n in (1, 2))
+    gone, stays = (asyncio.ensure_future(writer.write(lambda n=n: writer.insert(n))) for n in (1, 2))
     await asyncio.sleep(0)
     gone.cancel()
     writer.gate.set()
@@ -155,59 +158,32 @@ async def test_caller_that_is_cancelled_hinders_nobody_and_what_it_handed_in_sta
     assert writer.rows() == [1, 2]
 
 
-async def test_what_is_handed_in_is_told_of_later_on_the_event_loop(writer):
-    told = []
-    loop, done = threading.get_ident(), asyncio.Event()
-
-    def tell(*what):
-        told.append((threading.get_ident(), *what))
-        if len(told) == 3:
-            done.set()
-
-    def fail(*_):
-        tell("failing")
-        raise ValueError("of whoever is told")
-
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    writer.commit.hand_in(lambda: writer.insert(1), fail)
-    writer.commit.hand_in(lambda: writer.insert(2), tell)
-    writer.commit.hand_in(lambda: writer.insert(1), tell)
-    assert told == []
-    async with asyncio.timeout(10):
-        await done.wait()
-    assert told[:2] == [(loop, "failing"), (loop, 2, None)]
-    assert isinstance(told[2][2], StorageError)
-    assert writer.rows() == [1, 2]
-
-
 async def test_close_writes_what_was_handed_in(writer):
-    writes = [asyncio.ensure_future(writer.commit.run(lambda n=n: writer.insert(n))) for n in range(600)]
+    writes = [asyncio.ensure_future(writer.write(lambda n=n: writer.insert(n))) for n in range(600)]
     await asyncio.sleep(0)
-    writer.commit.close()
+    await writer.commit.close()
     assert writer.rows() == list(range(600))
     assert await asyncio.gather(*writes) == list(range(600))
 
 
 async def test_after_closing_it_begins_anew(writer):
     for number in range(3):
-        await writer.commit.run(lambda number=number: writer.insert(number))
-        writer.commit.close()
-        writer.commit.close()
+        await writer.write(lambda number=number: writer.insert(number))
+        await writer.commit.close()
+        await writer.commit.close()
     assert writer.rows() == [0, 1, 2]
 
 
 async def test_what_is_handed_in_while_it_closes_is_written_and_hinders_nobody(writer):
-    first = asyncio.ensure_future(writer.commit.run(writer.gate.wait))
+    first = asyncio.ensure_future(writer.write(writer.gate.wait))
     await asyncio.sleep(0.05)
-    closing = threading.Thread(target=writer.commit.close, daemon=True)
-    closing.start()
+    closing = asyncio.create_task(writer.commit.close())
     await asyncio.sleep(0.05)
-    late = asyncio.ensure_future(writer.commit.run(lambda: writer.insert(1)))
+    late = asyncio.ensure_future(writer.write(lambda: writer.insert(1)))
     await asyncio.sleep(0.05)
     writer.gate.set()
-    await asyncio.to_thread(closing.join, 5)
-    assert not closing.is_alive()
     async with asyncio.timeout(5):
+        await closing
         await first
         assert await late == 1
     assert writer.rows() == [1]
@@ -216,7 +192,7 @@ async def test_what_is_handed_in_while_it_closes_is_written_and_hinders_nobody(w
 def test_callers_of_several_event_loops_are_told(writer):
     def use(number):
         async def write():
-            return [await writer.commit.run(lambda n=n: writer.insert(n)) for n in range(number, number + 20)]
+            return [await writer.write(lambda n=n: writer.insert(n)) for n in range(number, number + 20)]
 
         asyncio.run(write())
 
@@ -230,7 +206,7 @@ def test_callers_of_several_event_loops_are_told(writer):
 
 def test_caller_whose_loop_is_gone_hinders_nobody(writer):
     async def leave():
-        asyncio.ensure_future(writer.commit.run(writer.gate.wait))  # noqa: RUF006  # it is left behind
+        asyncio.ensure_future(writer.write(writer.gate.wait))  # noqa: RUF006  # it is left behind
         await asyncio.sleep(0.05)
 
     loop = asyncio.new_event_loop()
@@ -240,16 +216,16 @@ def test_caller_whose_loop_is_gone_hinders_nobody(writer):
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     writer.gate.set()
-    assert asyncio.run(writer.commit.run(lambda: writer.insert(1))) == 1
+    assert asyncio.run(writer.write(lambda: writer.insert(1))) == 1
 
 
 async def test_what_others_write_is_heard_of(writer):
     heard = asyncio.Event()
     writer.commit.watch(heard.set)
-    await writer.commit.run(lambda: writer.insert(1))
+    await writer.write(lambda: writer.insert(1))
     await asyncio.sleep(0.1)
     heard.clear()
-    await writer.commit.run(lambda: writer.insert(2))
+    await writer.write(lambda: writer.insert(2))
     await asyncio.sleep(0.1)
     assert not heard.is_set()
     write_elsewhere(writer, 3)
@@ -260,7 +236,7 @@ async def test_what_others_write_is_heard_of(writer):
 def test_watcher_whose_loop_is_gone_hinders_nobody(writer):
     async def watch():
         writer.commit.watch(lambda: pytest.fail("its loop is closed"))
-        await writer.commit.run(lambda: writer.insert(1))
+        await writer.write(lambda: writer.insert(1))
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(watch())
@@ -268,5 +244,13 @@ def test_watcher_whose_loop_is_gone_hinders_nobody(writer):
     for number in (2, 4):
         write_elsewhere(writer, number)
         time.sleep(0.3)  # it looks every quarter of a second
-        assert asyncio.run(writer.commit.run(lambda n=number: writer.insert(n + 1))) == number + 1
+        assert asyncio.run(writer.write(lambda n=number: writer.insert(n + 1))) == number + 1
     assert writer.rows() == [1, 2, 3, 4, 5]
+
+
+async def test_an_idle_thread_ends_unless_somebody_watches(writer):
+    await writer.write(lambda: writer.insert(1))
+    await asyncio.to_thread(writer.commit._thread.join, 5)
+    assert not writer.commit._thread.is_alive()
+    await writer.write(lambda: writer.insert(2))
+    assert writer.rows() == [1, 2]

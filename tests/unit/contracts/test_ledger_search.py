@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.support.executions import claim_of
 
-from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.model.execution import FINAL, ExecutionQuery, ExecutionStatus
 
@@ -93,51 +92,6 @@ def test_cursor_that_is_none_of_ours_is_told(office, cursor):
     with pytest.raises(UsageError) as caught:
         office.ledger.search(ExecutionQuery(after=cursor))
     assert caught.value.code == "CURSOR"
-
-
-def test_page_of_a_trace_looks_at_so_many_and_the_next_one_goes_on(office, monkeypatch):
-    monkeypatch.setattr(limits, "EXECUTIONS_LOOKED_AT", 10)
-    mine = [office.accept(trace_id="t" if number % 8 == 0 else None).execution_id for number in range(35)][::-8]
-    query, found, pages = ExecutionQuery(trace_id="t"), [], 0
-    assert sum(office.ledger.count(query).values()) == 1
-    while True:
-        page = office.ledger.search(query)
-        found += ids(page)
-        pages += 1
-        if page.after is None:
-            break
-        query = query._replace(after=page.after)
-    assert pages == 4
-    assert found == [
-        one.execution_id for one in office.ledger.search(ExecutionQuery(limit=99)).executions if one.trace_id
-    ]
-    assert len(mine) == len(found)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        ExecutionQuery(),
-        *(ExecutionQuery(statuses=(status,)) for status in ExecutionStatus),
-        ExecutionQuery(caller="principal rare"),
-        ExecutionQuery(skill="rare"),
-        ExecutionQuery(executor="http"),
-        ExecutionQuery(skill="rare", statuses=FINAL),
-    ],
-)
-def test_no_search_reads_the_rows_of_what_it_does_not_return(office, query):
-    with office.database.reading() as connection:
-        plans: list[str] = []
-        connection.set_trace_callback(plans.append)
-        office.ledger.search(query)
-        office.ledger.count(query)
-        connection.set_trace_callback(None)
-        seen = [statement for statement in plans if statement.startswith("SELECT")]
-        steps = [row[3] for one in seen for row in connection.execute(f"EXPLAIN QUERY PLAN {one}").fetchall()]
-    few = ("INTEGER PRIMARY KEY", "USE TEMP B-TREE", "COVERING INDEX", "executions_held")
-    every = "SCAN executions"  # from the newest on, until the page is full
-    assert [step for step in steps if step != every and not any(name in step for name in few)] == []
-    assert query == ExecutionQuery() or every not in steps
 
 
 def test_tasks_come_by_their_deadlines_and_are_counted_by_who_has_them(office):

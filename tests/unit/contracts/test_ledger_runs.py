@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.support.catalogs import make_skill
 from tests.support.executions import LASTING, PASSING, claim_of
 
-from skillwire.adapters.sqlite.stores import SqliteSkillVersions
 from skillwire.model.execution import Attachments, ExecutionStatus, Failure, OutputBlob
 
 DAY = 86_400.0
@@ -72,24 +71,20 @@ def test_log_and_files_are_forgotten_with_the_output(office):
 
 
 def test_the_skills_that_it_sees_are_kept_as_long_as_it_is(office):
-    versions = SqliteSkillVersions(office.database)
     skill = make_skill("tools")
-    versions.keep(skill)
     digest = str(skill.artifact.digest)
-    office.accept(attachments=Attachments(mounts=(("acme.tools", digest),)))
+    office.accept(skills=(skill,), attachments=Attachments(mounts=(("acme.tools", digest),)))
     later = office.accept(attachments=Attachments(mounts=(("acme.tools", digest), ("acme.too", digest))), timeout=1e9)
-    assert versions.needed() == [skill]
+    assert office.ledger.open_skills() == [skill]
     held = office.claim_one()
     office.ledger.complete(claim_of(held), b"1", office.clock.now)
     office.clock.pass_(30 * DAY + 1)
     office.ledger.forget(office.clock.now, outputs=DAY, rows=DAY)
     assert office.ledger.find(held.execution_id) is None
-    assert versions.needed() == [skill]
+    assert office.ledger.open_skills() == [skill]
     office.ledger.cancel(later.execution_id, "anna", office.clock.now)
-    assert versions.needed() == []
-    assert versions.find(digest) == skill
+    assert office.ledger.open_skills() == []
+    assert office.ledger.find_skill(digest) == skill
     office.clock.pass_(30 * DAY + 1)
     office.ledger.forget(office.clock.now, outputs=DAY, rows=DAY)
-    assert versions.find(digest) is None
-    with office.database.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM run_mounts").fetchone() == (0,)
+    assert office.ledger.find_skill(digest) is None

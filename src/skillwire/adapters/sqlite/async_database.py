@@ -1,0 +1,221 @@
+"""The database from an event loop: reads in threads, and writes by one thread that commits them in groups.
+
+A durable commit waits for the disk equally long whether it holds one row or two hundred. So each write is handed to
+the writer thread while its caller waits on the event loop. The thread takes all writes that have come, does them in one
+transaction, each undone alone when it fails, and calls back when the transaction is on the disk, never before. One call
+to the event loop wakes all callers of a group.
+
+Now and then the thread looks whether another process has written, which SQLite shows each connection as one number. The
+thread ends when it has been idle for a while and no watcher waits for such changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
+
+from skillwire.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from sqlite3 import Connection
+
+    from skillwire.adapters.sqlite.database import Database
+
+T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="Store")
+
+#: How many writes one transaction holds at most, so that the first of them does not wait for the last of thousands.
+_GROUP: Final = 256
+#: Seconds between two looks at what other processes write, and until an idle thread ends.
+_LOOK: Final = 0.25
+
+
+class _Write(NamedTuple):
+    """A write, and the callback that gets its result or its error on its caller's event loop."""
+
+    call: Callable[[Connection], Any]
+    done: Callable[[Any, BaseException | None], object]
+    loop: asyncio.AbstractEventLoop
+
+
+class _WriterRun:
+    """What one thread has to write, and whether it ends then. The next thread begins when it has ended."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Write] = deque()
+        self.is_closing = False
+
+
+class _Result(NamedTuple):
+    write: _Write
+    value: Any
+    error: BaseException | None
+
+
+class AsyncDatabase:
+    """Reads and writes ``database`` for any number of callers of event loops.
+
+    The writer thread begins with the first write and ends with :meth:`close`, or when it has been idle.
+
+    Raises:
+        StorageError: ``DATABASE`` from :meth:`read` and :meth:`write`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._version = 0
+        self._looked = 0.0
+        self._changed = threading.Condition()
+        self._run: _WriterRun | None = None
+        self._thread: threading.Thread | None = None
+        self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
+
+    async def read(self, call: Callable[[Connection], T]) -> T:
+        """Return what ``call`` returns, done in a thread."""
+        return await asyncio.to_thread(self._read, call)
+
+    def _read(self, call: Callable[[Connection], T]) -> T:
+        with self.database.reading() as connection:
+            return call(connection)
+
+    async def write(self, call: Callable[[Connection], T]) -> T:
+        """Return what ``call`` returns once everything it wrote is on the disk.
+
+        A caller that is cancelled meanwhile undoes nothing. When ``call`` raises, nothing of it was written.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        write = _Write(call, partial(_settle, future), loop)
+        with self._changed:
+            if self._run is None:
+                self._run = _WriterRun()
+                work = partial(self._work, self._run, self._thread)
+                self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
+                self._thread.start()
+            self._run.waiting.append(write)
+            self._changed.notify_all()
+        return await future
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` on the running event loop whenever another connection has written."""
+        self._watcher = asyncio.get_running_loop(), changed
+
+    async def close(self) -> None:
+        """Finish the writes that were handed in, and end the thread. A later write begins another one."""
+        self._watcher = None
+        with self._changed:
+            thread, run, self._run = self._thread, self._run, None
+            if run is not None:
+                run.is_closing = True
+            self._changed.notify_all()
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+    def _work(self, run: _WriterRun, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        waiting = run.waiting
+        while True:
+            with self._changed:
+                if not waiting and not run.is_closing:
+                    was_woken = self._changed.wait(_LOOK)
+                    if not was_woken and not waiting and self._watcher is None and self._run is run:
+                        self._run, run.is_closing = None, True
+                is_closing = run.is_closing and not waiting
+                writes = [waiting.popleft() for _ in range(min(len(waiting), _GROUP))]
+            if is_closing:
+                self.database.close()
+                return
+            if writes:
+                _call_back(self._write(writes))
+            self._look()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return
+        self._looked = now
+        try:
+            version = self.database.version()
+        except StorageError:  # the next write reports it
+            return
+        if version != self._version:
+            self._version = version
+            watcher = self._watcher
+            if watcher is not None:
+                _call(*watcher)
+
+    def _write(self, writes: list[_Write]) -> list[_Result]:
+        try:
+            with self.database.writing() as connection:
+                return [self._do(write, connection) for write in writes]
+        except Exception as error:  # noqa: BLE001  # nothing was committed, and each caller gets the error
+            return [_Result(write, None, error) for write in writes]
+
+    def _do(self, write: _Write, connection: Connection) -> _Result:
+        try:
+            with self.database.writing():  # a part, so that all of it is undone when it fails
+                return _Result(write, write.call(connection), None)
+        except Exception as error:
+            if not connection.in_transaction:  # it undid the others too, as a full disk does
+                raise
+            return _Result(write, None, error)
+
+
+def _call_back(results: list[_Result]) -> None:
+    """Wake the callers, with one call to each event loop."""
+    for loop in {one.write.loop for one in results}:
+        _call(loop, partial(_deliver, [one for one in results if one.write.loop is loop]))
+
+
+def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nothing waits on it any more
+        loop.call_soon_threadsafe(call)
+
+
+def _deliver(results: list[_Result]) -> None:
+    for write, value, error in results:
+        write.done(value, error)
+
+
+def _settle(future: asyncio.Future[T], value: T | None, error: BaseException | None) -> None:
+    if future.done():  # its caller was cancelled; the write stands
+        return
+    if error is None:
+        future.set_result(cast("T", value))
+    else:
+        future.set_exception(error)
+
+
+class Store:
+    """What keeps its rows in a database: its methods are asynchronous by :func:`reads` and :func:`writes`."""
+
+    def __init__(self, database: AsyncDatabase) -> None:
+        self._database = database
+
+
+def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a store's method read in a thread, with that thread's connection."""
+
+    @wraps(method)
+    async def read(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store._database.read(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
+
+    return read
+
+
+def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Let a store's method write in the writer's thread, as a part of its transaction."""
+
+    @wraps(method)
+    async def write(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await store._database.write(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
+
+    return write

@@ -1,0 +1,102 @@
+"""Grants, kept by digest and permissions, and tokens, which are revoked once and replaced with an overlap."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.opened import Blocking
+
+from skillwire.adapters.memory.stores import MemoryGrants, MemoryTokens
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.stores import SqliteGrants, SqliteTokens
+from skillwire.model.access import Token
+from skillwire.model.execution import Grant
+from skillwire.model.skill import Permissions
+
+ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
+GRANT = Grant("sha256:" + "a" * 64, ASKED, "weather", "1.0.0", "ann", 5.5, {"SKILL.md": "sha256:" + "0" * 64})
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request, tmp_path):
+    """Return a database; None for a store in memory."""
+    return AsyncDatabase(Database(tmp_path / "state.db")) if request.param == "sqlite" else None
+
+
+@pytest.fixture
+def store(database):
+    return Blocking(SqliteGrants(database) if database else MemoryGrants())
+
+
+@pytest.fixture
+def tokens(database):
+    return Blocking(SqliteTokens(database) if database else MemoryTokens())
+
+
+def test_a_grant_is_for_one_artifact_and_one_set_of_permissions(store):
+    store.add(GRANT)
+    assert store.has(GRANT.digest, Permissions(ASKED.network[::-1], ASKED.secrets))
+    assert not store.has("sha256:" + "b" * 64, ASKED)
+    for other in (Permissions(), ASKED._replace(network=()), ASKED._replace(secrets=("API_KEY", "OTHER"))):
+        assert not store.has(GRANT.digest, other)
+
+
+def test_the_same_grant_again_takes_the_place_of_the_first(store):
+    store.add(GRANT)
+    store.add(GRANT._replace(by="bob", at=6.0))
+    store.add(GRANT._replace(permissions=Permissions(), at=7.0))
+    assert [(grant.by, grant.at) for grant in store.all()] == [("bob", 6.0), ("ann", 7.0)]
+
+
+def test_an_artifact_is_taken_back_with_every_set_of_permissions(store):
+    other = GRANT._replace(digest="sha256:" + "b" * 64)
+    for grant in (GRANT, GRANT._replace(permissions=Permissions()), other):
+        store.add(grant)
+    assert store.remove(GRANT.digest) == 2
+    assert store.remove(GRANT.digest) == 0
+    assert not store.has(GRANT.digest, ASKED)
+    assert [grant.digest for grant in store.all()] == [other.digest]
+
+
+TOKEN = Token("old", "robot", "api_key", frozenset({"a"}), frozenset(), 5.0, 100.0, None, b"digest")
+
+
+def test_a_token_is_found_as_it_was(tokens):
+    other = TOKEN._replace(token_id="other", created=4.0, expires=None)
+    for token in (TOKEN, other):
+        tokens.add(token)
+    assert tokens.find("old") == TOKEN
+    assert tokens.find("none") is None
+    assert list(tokens.all()) == [other, TOKEN]
+
+
+def test_a_token_is_revoked_once(tokens):
+    tokens.add(TOKEN)
+    tokens.revoke("old", 7.0)
+    tokens.revoke("old", 8.0)
+    tokens.revoke("none", 8.0)
+    assert tokens.find("old").revoked == 7.0
+
+
+@pytest.mark.parametrize(("expires", "end"), [(None, 50.0), (100.0, 50.0), (20.0, 20.0)])
+def test_a_token_ends_when_its_successor_is_stored(tokens, expires, end):
+    tokens.add(TOKEN._replace(expires=expires))
+    assert tokens.succeed("old", TOKEN._replace(token_id="new"), end=50.0)
+    assert (tokens.find("old").expires, tokens.find("new").expires) == (end, 100.0)
+
+
+def test_a_revoked_token_has_no_successor(tokens):
+    tokens.add(TOKEN)
+    tokens.revoke("old", 7.0)
+    assert not tokens.succeed("old", TOKEN._replace(token_id="new"), end=50.0)
+    assert not tokens.succeed("none", TOKEN._replace(token_id="new"), end=50.0)
+    assert tokens.find("new") is None
+    assert tokens.find("old").expires == 100.0
+
+
+def test_ended_api_keys_of_a_name_are_forgotten(tokens):
+    kinds = {"signing": {"kind": "signing_key"}, "open": {"expires": None}, "late": {"expires": 300.0}}
+    for token_id, fields in {**kinds, "named": {"name": "other"}, "gone": {}}.items():
+        tokens.add(TOKEN._replace(token_id=token_id, **fields))
+    assert tokens.forget("rob", before=200.0) == 1
+    assert {token.token_id for token in tokens.all()} == {"signing", "open", "late", "named"}

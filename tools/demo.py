@@ -90,13 +90,13 @@ def show_call(origin: str, skills: Path, project: Path) -> None:
         run(project, f"call {origin}/git-commit-messages --output commit-messages.md")
         return
     print("\n# the publisher agrees that the code of a skill is run, for whoever calls it", flush=True)
-    run(skills.parent, f"grant {skills.name}/working-days --yes")
+    run(skills.parent, f"grant add {skills.name}/working-days --yes")
     print("\n# a stranger calls it; it runs in a sandbox at the publisher's", flush=True)
     holidays = """holidays='["2026-04-03", "2026-04-06"]'"""
     run(project, f"call {origin}/working-days start=2026-04-02 days=5 {holidays}")
     execution = ask(project, f"call {origin}/working-days start=2026-12-24 days=-10 --no-wait")
-    run(project, f"result {execution}")
-    run(project, f"status {execution}")
+    run(project, f"executions result {execution}")
+    run(project, f"executions show {execution}")
 
 
 def sandbox_missing() -> str | None:

@@ -189,8 +189,8 @@ class TestPipe:
         reference = f"{origin}/csv-profile"
         document(project, "add", reference, "--yes", "-a", "codex")
         assert [row["origin"] for row in document(project, "trust")["origins"]] == [f"http://{origin}"]
-        assert run(project, "trust", "revoke", origin, "--dry-run").out == f"would forget http://{origin}\n"
-        assert run(project, "trust", "revoke", origin).out == f"forgot http://{origin}\n"
+        assert run(project, "trust", "revoke", origin, "--dry-run").out == f"would revoke http://{origin}\n"
+        assert run(project, "trust", "revoke", origin).out == f"revoked http://{origin}\n"
         assert document(project, "trust")["origins"] == []
         failed = document(project, "add", f"{origin}/log-triage", code=4)
         assert failed["error"]["code"] == "ORIGIN_UNKNOWN"
@@ -287,7 +287,7 @@ class TestTerminal:
         terminal = Terminal(project, "find", "--from", origin, "--limit", "50", NO_COLOR="1", COLUMNS=str(columns))
         assert terminal.end() == 0
         lines = terminal.text.splitlines()
-        skills = [line for line in lines if not line.startswith("look at one")]
+        skills = [line for line in lines if not line.startswith("show details")]
         assert max(map(len, skills)) <= columns
         assert any(line.endswith("…") for line in skills)
         assert len(skills) == len(list(EXAMPLES.glob("*/SKILL.md"))) * (2 if columns == 40 else 1)
@@ -435,6 +435,6 @@ def test_a_full_disk_below_standard_output_is_an_error_with_a_code(project, argu
             check=False,
         )
     assert done.returncode == 7
-    assert done.stderr.startswith("error[STORAGE]: the result cannot be written: No space left on device\n")
+    assert done.stderr.startswith("error[STORAGE]: the output cannot be written: No space left on device\n")
     assert "Exception ignored" not in done.stderr
     assert "Traceback" not in done.stderr

@@ -46,7 +46,7 @@ def test_it_calls_a_skill_and_asks_for_it_by_its_id(tmp_path):
     if why := sandbox_missing():
         pytest.skip(why)
     shown = play(tmp_path)
-    assert commands(shown)[-5:] == ["grant", "call", "call", "result", "status"]
+    assert commands(shown)[-5:] == ["grant", "call", "call", "executions", "executions"]
     assert '"end": "2026-04-13"' in shown
     [execution] = re.findall(r"^\$ skillwire executions show (exec-[0-9a-f]{44})$", shown, re.MULTILINE)
     assert f"$ skillwire executions result {execution}\n" in shown

@@ -80,7 +80,7 @@ def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
     for opened, said in (
         (
             0,
-            "serving 2 skills, none of them public, at {}; add one: who was given a token can;",
+            "serving 2 skills, none of them public, at {}; add one: requires a token;",
         ),
         (1, "serving 3 skills, 1 of them public, at {}; add one: skillwire add {}/zero"),
     ):

@@ -1,8 +1,8 @@
 """An event loop whose time is virtual: where nothing is left to do before a timer, that timer is next.
 
 A test that sleeps for an hour ends at once, and in the same order each time. What threads do takes no virtual time:
-while an executor works, the loop waits for it in earnest. The mark ``virtual_time`` gives such a loop to a test, or to all
-of a module.
+while an executor works, the loop waits for it in earnest. The mark ``virtual_time`` gives such a loop to a test, or to
+all of a module.
 """
 
 from __future__ import annotations

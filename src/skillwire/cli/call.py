@@ -353,7 +353,7 @@ def call_lan(
     while True:
         one = providers.next()
         for passed in providers.passed[told:]:
-            output.note(dim("skipped "), passed.told.replace(" was passed over", "", 1))
+            output.note(dim("skipped "), passed.reason.replace(" was passed over", "", 1))
         told = len(providers.passed)
         call: Call | None = None
         try:

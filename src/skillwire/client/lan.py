@@ -140,7 +140,7 @@ class Lan:
             cause and what to do; what is public is there without one.
 
         Raises:
-            TrustError: ``DISC_004``, nobody has certified the provider, or only others have told of it.
+            TrustError: ``DISC_004``, the provider is not certified, or has not announced the scene itself.
             FetchError: ``OFFLINE``, ``LAN_UNAVAILABLE``.
             UsageError: ``USAGE`` for one text where a list is wanted.
 
@@ -150,7 +150,7 @@ class Lan:
         return self._runner.run(flow)
 
     def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene; those who tell of it forget us by and by."""
+        """Leave the group of a scene; its other members drop us when our registration ends."""
         self._runner.run(self._flows.leave_scene(scene))
 
     def scenes(self) -> list[LanScene]:
@@ -162,9 +162,9 @@ class Lan:
         return self._runner.run(self._flows.snapshot())
 
     def listen(self) -> Iterator[LanChange]:
-        """Return what happens on the network, one change after the other; a slow reader is told ``missed``.
+        """Return the changes on the network, one after the other; a slow reader gets ``missed`` for those it lost.
 
-        In the group of a scene that was joined others tell of changes, too, unsigned. What does not look so from here a
+        Members of a joined scene also announce changes, unsigned. A change that is not confirmed here a
         heartbeat later comes as ``notice``, a hint to ask for the scene again.
         """
         return self._flows.thread.each(LanFlows.listen)

@@ -1,13 +1,8 @@
-"""What both clients do with the local network, between the agent (on its own loop) and the steps of a flow.
+"""The use cases of the local network: flows between the agent, on a thread and loop of its own, and the two clients.
 
-The network is asked first, and what was found before is used only where nobody answers. A skill that was found opens
-the address of its server, that port alone, and only once the user uses it: a datagram is a stranger's, and no leave to
-connect anywhere.
-
-What was found on the local network before, in ``lan.json`` of the cache folder. Spec: SDP §11.
-
-The file is read when it is first needed, and written whenever something was found, and at the end. Of two processes
-that write it the later one wins: what is lost by that is asked for again.
+The network is asked first, and what was found before is used only without an answer. A datagram comes from an
+untrusted peer and allows no connection: a found skill opens the address of its server, that port alone, and only once
+the user uses it.
 """
 
 from __future__ import annotations
@@ -94,14 +89,14 @@ class LanCacheFile:
             self._write()
 
     def forget(self, skills: Iterable[LanSkill]) -> None:
-        """Forget skills of which nobody knows any more."""
+        """Forget skills that no agent announces any more."""
         with self._lock:
             for skill in skills:
                 self._opened().forget(skill.skill_id)
             self._write()
 
     def forget_all(self) -> None:
-        """Forget everything: somebody wants to see what is there now."""
+        """Forget everything, so that only the network answers."""
         with self._lock:
             self._opened().forget()
 
@@ -186,7 +181,7 @@ class Filters(NamedTuple):
 
 
 class LanAnswers(NamedTuple):
-    """What the network has answered, and whether anybody has, who may offer something else."""
+    """What the network has answered, and whether any agent answered, also one that offers something else."""
 
     skills: tuple[LanSkill, ...]
     is_anybody_there: bool
@@ -221,7 +216,7 @@ class LanFlows(Generic[ThreadT]):
         return result
 
     def uses_unverified(self, *, wanted: bool | None) -> bool:
-        """Whether skills are used whose key nobody certified."""
+        """Whether skills without a certified key are used."""
         return self.settings.use_unverified if wanted is None else wanted
 
     @staticmethod
@@ -241,7 +236,7 @@ class LanFlows(Generic[ThreadT]):
         refreshing = asyncio.ensure_future(self._refresh(agent))
         try:
             async for change in agent.listen():
-                with suppress(StorageError):  # whoever asks for what is kept is told
+                with suppress(StorageError):  # reading the cache reports it
                     self.memory.hear(change)
         finally:
             refreshing.cancel()
@@ -285,7 +280,7 @@ class LanFlows(Generic[ThreadT]):
     async def _ask(
         self, agent: LanAgent, filters: Filters, patience: float | None, enough: StopCondition
     ) -> LanAnswers:
-        """Ask what is wanted, and, while nobody has answered that, whether there is anybody; patience is for both."""
+        """Ask for what is wanted, and without an answer for any agent at all; ``patience`` is for both."""
         patience = self.settings.figures.patience if patience is None else patience
         wanted = {"capabilities": filters.capabilities, "scenes": filters.scenes, "types": filters.types}
         asking = asyncio.ensure_future(agent.discover(**wanted, patience=patience, enough=enough))
@@ -295,8 +290,8 @@ class LanFlows(Generic[ThreadT]):
                 alone = min(self.settings.figures.not_found_patience, patience / 3)  # who has it answers before
                 await asyncio.wait({asking}, timeout=alone)
                 if not (asking.done() and asking.result()):
-                    anybody = enough._replace(is_one=False)
-                    others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=anybody))
+                    any_agent = enough._replace(is_one=False)
+                    others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=any_agent))
                     await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
             found = await asking
             return LanAnswers(found, bool(found or (others is not None and await others)))
@@ -345,7 +340,7 @@ class LanFlows(Generic[ThreadT]):
         """Ask who offers a capability.
 
         Raises:
-            FetchError: ``DISC_001``, nobody has answered.
+            FetchError: ``DISC_001``, no agent has answered.
         """
         from skillwire.protocols.skill_discovery.search import one_provider  # noqa: PLC0415  # few clients ask
 
@@ -379,7 +374,7 @@ class LanFlows(Generic[ThreadT]):
                 for passed in providers.passed:
                     place = SourceLocation(http_url(passed.skill))
                     fix = passed.error.diagnostics().fix
-                    self._context.report(Finding(passed.error.code, "note", passed.told, place, fix))
+                    self._context.report(Finding(passed.error.code, "note", passed.reason, place, fix))
                 return execution
 
     def request_scene(

@@ -64,16 +64,16 @@ class _Life:
     async def _last(self) -> None:
         """Wait for the end, and say goodbye."""
         await self._ending.wait()
-        with contextlib.suppress(Exception):  # it ends either way, and nobody asked for what it says now
+        with contextlib.suppress(Exception):  # it ends either way, and nothing waits for the error
             async with asyncio.timeout(_PATIENCE):
                 if self._starting is not None:
                     await (await self._starting).stop()
-        for _ in range(_TURNS):  # who listens is told that nothing more comes, rather than given up
+        for _ in range(_TURNS):  # listeners see the end of the changes rather than a cancellation
             await asyncio.sleep(0)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        # Awaited, since the runner would log what each ends with, which is told to who waits for it.
+        # Awaited, since the runner would log each error, which its caller gets already.
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
@@ -90,7 +90,7 @@ class _Life:
     async def _start(self) -> LanAgent:
         agent = await asyncio.to_thread(self._make)  # keys are read from files, or made
         await agent.start()
-        # Kept, since a loop holds its tasks weakly: one that nobody holds may be collected while it waits.
+        # Kept, since a loop holds its tasks weakly: one without a reference may be collected while it waits.
         self._living = asyncio.create_task(self._live(agent))
         return agent
 
@@ -194,5 +194,5 @@ def _result(future: Future[T]) -> T:
     try:
         return future.result()
     except BaseException:
-        future.cancel()  # an interruption, too, ends what nobody waits for any more
+        future.cancel()  # an interruption ends the work, too
         raise

@@ -4,7 +4,7 @@ It says so in the descriptors of Skill Sharing (``auth``), in the details of a 4
 resource. What is private hides its descriptors, so the refusal itself is read first, and descriptors of skills that
 are not public before others. An origin that says nothing usually takes a token as a bearer; the user knows.
 
-Spec: SSP §3.5.5, §7.2, §7.4; RFC 9728 §3, §5. Trust: all of it is a stranger's word. It decides what the user is asked
+Spec: SSP §3.5.5, §7.2, §7.4; RFC 9728 §3, §5. Trust: all of it is untrusted. It decides what the user is asked
 and shown, and never where a secret goes without the user's consent.
 
 Logging in: what is decided between what an origin wants and a stored credential. The asking is the command's.

@@ -33,8 +33,8 @@ _AT_ONCE: Final = 32
 class RelayClient(AsyncClient):
     """A client that relays messages to an endpoint."""
 
-    async def relay(self, endpoint: str, lines: AsyncIterator[bytes | None], tell: Callable[[bytes], object]) -> None:
-        """Relay each line to ``endpoint`` until there are no more, and ``tell`` what comes back."""
+    async def relay(self, endpoint: str, lines: AsyncIterator[bytes | None], write: Callable[[bytes], object]) -> None:
+        """Relay each line to ``endpoint`` until there are no more, and ``write`` what comes back."""
         relay, places = Relay(endpoint), asyncio.Semaphore(_AT_ONCE)
         tasks: dict[Any, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
@@ -42,7 +42,7 @@ class RelayClient(AsyncClient):
                 try:
                     message = read_message(line)
                 except SkillwireError as error:
-                    tell(unread_line(error))
+                    write(unread_line(error))
                     continue
                 if message is None:
                     continue
@@ -51,7 +51,7 @@ class RelayClient(AsyncClient):
                         task.cancel()
                     continue
                 await places.acquire()
-                task = group.create_task(self._relay_one(relay, message, tell))
+                task = group.create_task(self._relay_one(relay, message, write))
                 task.add_done_callback(lambda _: places.release())
                 if message.get("method") == "initialize":
                     await asyncio.wait([task])  # what follows says the version that it settles
@@ -59,7 +59,7 @@ class RelayClient(AsyncClient):
                     tasks[key] = task
                     task.add_done_callback(partial(_forget, tasks, key))
 
-    async def _relay_one(self, relay: Relay, message: Message, tell: Callable[[bytes], object]) -> None:
+    async def _relay_one(self, relay: Relay, message: Message, write: Callable[[bytes], object]) -> None:
         def ask() -> Flow[HttpResponse]:
             yield from work(partial(self._session.access.name_url, relay.endpoint))
             request = relay.request(message, self._session.context.credential_for(relay.endpoint))
@@ -67,14 +67,14 @@ class RelayClient(AsyncClient):
 
         try:
             response = await self._runner.run(ask())
-            told = relay.lines(message, response)
+            lines = relay.lines(message, response)
         except SkillwireError as error:
             self._session.access.explain(error)
-            told = _refused(message, error)
+            lines = _refused(message, error)
         except Exception as error:  # noqa: BLE001  # one message is not to end what others wait for
-            told = _refused(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))
-        for one in told:
-            tell(one)
+            lines = _refused(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))
+        for line in lines:
+            write(line)
 
 
 def endpoint_of(server: str) -> str:
@@ -93,11 +93,11 @@ def run_relay(endpoint: str, token: str | None) -> None:
     asyncio.run(_run(endpoint, token, partial(_write, output)))
 
 
-async def _run(endpoint: str, token: str | None, tell: Callable[[bytes], object]) -> None:
+async def _run(endpoint: str, token: str | None, write: Callable[[bytes], object]) -> None:
     async with RelayClient() as client:
         if token is not None:
             client.set_token(endpoint, token)
-        await client.relay(endpoint, lines_of(take_input(), limits.RPC_REQUEST_BYTES), tell)
+        await client.relay(endpoint, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
 
 
 def _forget(tasks: dict[Any, asyncio.Task[None]], key: str | int, _: object) -> None:

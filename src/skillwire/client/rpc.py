@@ -172,7 +172,7 @@ class RpcSkills(_RpcFlows):
             args: its inputs.
             version: of the skill; the latest unless given.
             input_blobs: ids of blobs that it is given as files.
-            timeout: seconds that it may take; the endpoint is told.
+            timeout: seconds that it may take; sent to the endpoint, too.
 
         Raises:
             FetchError: ``PERMISSION_DENIED`` unless the endpoint's policy lets it be executed. As every method.
@@ -204,7 +204,7 @@ class RpcSkills(_RpcFlows):
             entrypoint: the name of the function.
             mount_skills: names of skills whose files it finds.
             input_blobs: ids of blobs that it is given as files.
-            timeout: seconds that it may take; the endpoint is told.
+            timeout: seconds that it may take; sent to the endpoint, too.
 
         Raises what :meth:`execute_skill` does.
         """

@@ -18,10 +18,9 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.client.credentials import OriginAccess
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
-from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
-from skillwire.resolver.context import ResolveContext
+from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
 from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install, plan_locked
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import Files, SkillRef
+    from skillwire.model.skill import Finding
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
@@ -338,8 +338,7 @@ class ClientSession:
         if failures and len(failures) == len(places):
             raise failures[0]
         for failure in failures:
-            told = failure.diagnostics()
-            self.context.report(Finding(told.code, "warning", told.message, told.place or SourceLocation(""), told.fix))
+            self.context.report(as_finding(failure)._replace(level="warning"))
         return rank(query, skills, lambda skill: (skill.name, skill.description))
 
     def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:

@@ -38,8 +38,8 @@ class Client:
         policy: what may be installed from where, in place of what the settings say.
         offline: use only what the cache holds.
         refresh: ask even where the cache holds a fresh answer.
-        report: told of each finding: what was skipped and is doubtful, with place and fix.
-        on_traffic: told a host and 0 when a request is made, a host and the bytes of each piece that comes. It may
+        report: called with each finding: what was skipped or is doubtful, with place and fix.
+        on_traffic: called with a host and 0 for each request, and with the size of each piece that arrives. It may
             be called from several threads.
     """
 
@@ -138,8 +138,8 @@ class Client:
     def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
-        Where Agent Skills Discovery has it, Skill Sharing is not asked for it, unless ``both`` are wanted; what that
-        says is then in ``shared``.
+        Where Agent Skills Discovery lists it, Skill Sharing is asked only with ``both``; its facts are then in
+        ``shared``.
 
         Raises:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
@@ -318,11 +318,11 @@ class Client:
         call is sent again when the network fails, under one key, so that it is executed once.
 
         Args:
-            reference: as a user would type it; or ``lan:CAPABILITY`` for whoever on the local network can do it, as
+            reference: as a user would type it; or ``lan:CAPABILITY`` for any provider on the local network, as
                 :meth:`Lan.call` says.
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
-            timeout: seconds that it may take; the provider is told. When they are over it may still be going on:
+            timeout: seconds that it may take; sent to the provider, too. It may still run when they are over:
                 ``is_final`` says so, and :meth:`result` goes on waiting.
             priority: ``low``, ``normal`` or ``high``.
             trace_id: identifies it across systems.
@@ -331,8 +331,8 @@ class Client:
             caller_id: who calls; unless given, a name that is another one for each origin.
             caller_type: what the caller is: ``user``, ``service``, ``ifay``.
             consent: agree to use the credential of the endpoint's origin, where that is not the one of the reference.
-            on_change: told of the execution when it was accepted, and of each new status.
-            use_unverified: with ``lan:``, use a skill whose key nobody certified; as the settings say unless given.
+            on_change: called with the execution when it was accepted, and at each new status.
+            use_unverified: with ``lan:``, use a skill whose key is not certified; as the settings say unless given.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,

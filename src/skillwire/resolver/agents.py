@@ -65,7 +65,7 @@ def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: boo
     """Return the agents to install for: those named, else the universal folder and the agents in use.
 
     ``*`` means all, except those that are not in use and whose folder would show: a plain ``skills`` folder may be
-    anything of the project's, so nothing is put there for an agent that nobody uses.
+    anything of the project's, so nothing is put there for an agent that is not in use.
 
     Raises:
         UsageError: ``USAGE`` for an agent that is not in the table, with those that look alike.

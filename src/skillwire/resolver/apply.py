@@ -6,7 +6,7 @@ last, so that a failure or an interruption at any point leaves what was there be
 From located skills to their files: out of the blob store, or fetched, verified, unpacked in memory.
 
 Only what was chosen is fetched. An artifact whose digest is known is looked up first, so a skill that was
-seen once is never downloaded again, and ``offline`` works for it. A large artifact goes into the store as it comes,
+seen once is never downloaded again, and works ``offline``. A large artifact goes into the store as it comes,
 and what breaks off is continued the next time.
 """
 
@@ -268,7 +268,7 @@ class _Staged:
             self._check_still_so(folder)
 
     def _check_still_so(self, folder: SkillsFolder) -> None:
-        """Compare once more, now that nobody else can change anything: the plan may be minutes old."""
+        """Compare once more under the lock: the plan may be minutes old."""
         for planned in self._plan.pending:
             if planned.frozen is None:
                 now = compare_with_folder(planned.skill, planned.target, folder, self._lock)
@@ -336,7 +336,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
 def _take_away_old(
     before: LockedSkill | None, placement: InstallLocation, take_away: Callable[[str, InstallLocation], object]
 ) -> None:
-    """Remove the skill from folders that it stood in and does not stand in any more."""
+    """Remove the skill from folders that its new placement does not name."""
     if before is None:
         return
     now = {*placement.folders, *placement.links}

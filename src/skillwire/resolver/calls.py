@@ -6,8 +6,8 @@ take it now (429, 502, 503, 504): after the time that the provider asks for, els
 jitter. Attempts and time are bounded.
 
 But ``Idempotency-Key`` is not in the text of Skill Sharing, and what may have arrived must not be executed twice. So it
-goes out again only where the descriptor lets it (``endpoint.retry``), the provider has just asked for it, or it says
-to ``OPTIONS`` that it takes the field: whoever lets scripts send it knows what it is for.
+goes out again only where the descriptor lets it (``endpoint.retry``), the provider has just asked to retry, or its
+answer to ``OPTIONS`` allows the field.
 
 An origin that fails again and again is left alone for a while (:mod:`skillwire.wire.pacing`); what would be handed in
 there is refused at once.
@@ -20,10 +20,10 @@ Following an execution, from the moment it was accepted to what it gave.
 The provider is asked to wait for news (``Prefer: wait``), and for those alone (``If-None-Match``). One that answers at
 once is asked again after ``Retry-After``, or after pauses that grow. An execution that was accepted is not given up for
 a failure or two, nor because the circuit of its origin is open: only when one question after the other fails is
-somebody told, with what it takes to ask again later.
+an error raised, with the command that asks again later.
 
 Time, chance and pauses come from outside. Spec: SSP §5.2, §5.4. Trust: answers are hostile; a server decides neither
-how often it is asked nor how long anybody waits for it, beyond our bounds.
+how often it is asked nor how long a client waits, beyond our bounds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BUSY: Final = frozenset({429, 502, 503, 504})
 _GRACE: Final = 5.0  # seconds beyond the end for an answer: one that comes late says more than none
 _OVERLOADED: Final = frozenset({502, 503, 504})
 _LOST: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "TIMEOUT", "HOST_NOT_FOUND"})
-#: Errors after which nobody knows whether a call has arrived; the others say that it has not.
+#: Errors after which it is unknown whether a call has arrived; after the others it has not.
 _UNSEEN: Final = frozenset({"CONNECTION_LOST", "TIMEOUT", "HTTP_SYNTAX"})
 _TAKEN_UP: Final = (
     "It may have been accepted. Make the same call again within a quarter of an hour: it is not executed twice."
@@ -130,7 +130,7 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
         request: of :func:`~skillwire.protocols.skill_sharing.calls.invocation`.
         line: what it goes out through.
         patience: as the descriptor has it.
-        end: when nobody waits for an answer any more; long before it, no new attempt is made.
+        end: when the caller stops waiting; long before it, no new attempt is made.
 
     Raises:
         FetchError: the network failed to the end, and the fix says whether the call may have been accepted by an
@@ -183,7 +183,7 @@ def _may_have_arrived(outcome: Answer | FetchError) -> bool:
 
 
 def _is_unseen(outcome: Answer | FetchError, *, before: bool) -> bool:
-    """Return whether nobody knows if a call has arrived, by this attempt or one ``before``; a refusal says so, too."""
+    """Return whether a call may have arrived, by this attempt or one ``before``; a refusal is marked so, too."""
     if before and not isinstance(outcome, FetchError) and outcome.error is not None:
         outcome.error.may_be_accepted = True
     return before or _may_have_arrived(outcome)
@@ -235,17 +235,17 @@ _FORGOTTEN: Final = (
     " login, or call the skill again."
 )
 _ONE_QUESTION: Final = 60.0  # seconds for what is asked once, with all attempts
-_GLANCE: Final = 5.0  # the same for a mere look, which somebody sits and waits for
+_GLANCE: Final = 5.0  # the same for a single look, while a person waits
 
 
 def accepted(response: InvocationResponse, record: CallRecord) -> RemoteExecution:
-    """Return the execution that a provider tells of for the first time."""
-    return told(known(record), response)
+    """Return the execution that a provider has accepted."""
+    return updated(known(record), response)
 
 
 def known(record: CallRecord) -> RemoteExecution:
-    """Return the execution of a call that is remembered, before anybody was asked."""
-    from skillwire.model.execution import ExecutionStatus  # noqa: PLC0415  # a name for what nobody has asked yet
+    """Return the execution of a remembered call, before its provider was asked."""
+    from skillwire.model.execution import ExecutionStatus  # noqa: PLC0415  # few calls are resumed
 
     return RemoteExecution(
         execution_id=record.execution_id,
@@ -257,7 +257,7 @@ def known(record: CallRecord) -> RemoteExecution:
     )
 
 
-def told(execution: RemoteExecution, response: InvocationResponse) -> RemoteExecution:
+def updated(execution: RemoteExecution, response: InvocationResponse) -> RemoteExecution:
     """Return the execution as ``response`` tells it."""
     stamps = response.timestamps
     return replace(
@@ -274,7 +274,7 @@ def told(execution: RemoteExecution, response: InvocationResponse) -> RemoteExec
 
 
 def status_place(answer: Answer, url: str, described: str | None) -> str | None:
-    """Return where the status of an execution is told: as the descriptor says, else as the answer does.
+    """Return the status URL of an execution: as the descriptor says, else as the answer does.
 
     Trust: ``Location`` may name any place; one of another origin than ``url`` is passed over, as a credential would
     go there.
@@ -295,8 +295,8 @@ class ExecutionFollower:
         execution: as it is known; ``execution`` is how it stands, at any time.
         record: how it is asked for.
         line: what questions go out through.
-        on_change: told of each new status.
-        answer: the one that ``execution`` was read from, with what it says about time; None where nobody was asked.
+        on_change: called at each new status.
+        answer: the one that ``execution`` was read from, with what it says about time; None before the first answer.
     """
 
     def __init__(
@@ -340,7 +340,7 @@ class ExecutionFollower:
     def look(self) -> Flow[RemoteExecution]:
         """Ask once how far it is; with its output, when it has one. Raises what :meth:`until` does.
 
-        A failure is not waited out for long, and is told as it is.
+        A failure is not waited out for long, and is raised as it is.
         """
         try:
             return (yield from self._finish(fetch_status, _GLANCE))
@@ -377,7 +377,7 @@ class ExecutionFollower:
         if answer.response is None:
             return
         before, self._answer = self.execution, answer
-        self.execution = told(before, answer.response)
+        self.execution = updated(before, answer.response)
         if self.execution.status is not before.status:
             self._same = 0
             self._on_change(self.execution)
@@ -437,7 +437,7 @@ class ExecutionFollower:
         """Ask once more, now that the time is over: a provider with the same limit may just have ended it.
 
         Raises:
-            FetchError: ``TIMEOUT``, as nobody has answered for a while, so that nothing is known.
+            FetchError: ``TIMEOUT``, the provider has not answered for a while.
         """
         url, failure = self._url(), self._failure
         if self._line.circuits.ask(parse_url(url).origin) > 0:

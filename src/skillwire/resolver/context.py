@@ -92,8 +92,8 @@ class ResolveContext(NamedTuple):
         offline: use what the cache holds, however old, and nothing else.
         refresh: ask even when the cache holds a fresh answer.
         clock: seconds since the epoch.
-        report: told of everything that was skipped or is doubtful.
-        trace: told of every URL at which an index was looked for, in order.
+        report: called with each finding: what was skipped or is doubtful.
+        trace: called with each attempt to read an index, in order.
         addresses: returns where what an index names may lie; None for the places that go with the index itself.
         explain: completes an error of an origin that refuses access with the credential that it was sent.
     """
@@ -182,8 +182,8 @@ def _keep(document: CachedResponse, credential: str | None, context: ResolveCont
 
 def as_finding(error: SkillwireError) -> Finding:
     """Return an error that stops nothing as a finding."""
-    told = error.diagnostics()
-    return Finding(told.code, "note", told.message, told.place or SourceLocation(""), told.fix)
+    found = error.diagnostics()
+    return Finding(found.code, "note", found.message, found.place or SourceLocation(""), found.fix)
 
 
 def timestamp(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 The tables ``[discovery]`` of the project's ``skillwire.toml`` and of the user's own are joined key by key; the
 project's wins where it may say something. It may say where and how fast it is spoken. Whom to trust, under which name,
-on which interfaces and how far is for the user's own file: a project may be a stranger's clone. A file that the
+on which interfaces and how far is for the user's own file: a project may be an untrusted clone. A file that the
 environment names takes the place of both.
 
 Spec: SDP §13.2. Trust: a project's table is hostile.

@@ -107,7 +107,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
 def _check_places(locked: LockedSkill) -> None:
     """Check that a row says one thing about where its skill came from and where it stands."""
     if not locked.placement.folders:
-        raise ValueError("it stands in no folder")
+        raise ValueError("it names no folder")
     if locked.artifact_type == "folder":
         if not locked.origin.startswith(LOCAL) or locked.index or locked.digest is not None or "://" in locked.url:
             raise ValueError("a skill of a folder has no URL and no digest")

@@ -10,7 +10,7 @@ written down in settings, never by default. The policy is a value; asking a pers
 
 Installing what ``skills.lock`` says, byte for byte, without asking an index.
 
-Trust: the lock comes with a project, which may be a stranger's.
+Trust: the lock comes with a project, which may be an untrusted clone.
 
 What is installed, beside what its origin has now.
 
@@ -76,7 +76,7 @@ class InstallPlan(NamedTuple):
 
     @property
     def conflicts(self) -> tuple[PlannedSkill, ...]:
-        """The skills that something else stands in the way of."""
+        """The skills that something else blocks."""
         return tuple(planned for planned in self.skills if planned.state == "conflict")
 
     @property
@@ -104,7 +104,7 @@ def plan_install(
 
 
 def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
-    """Return those of ``bases`` that someone has to agree to first. A folder of this machine is none of them.
+    """Return those of ``bases`` that someone has to agree to first. A folder of this machine needs no consent.
 
     Raises:
         TrustError: ``ORIGIN_REFUSED`` when the policy forbids one.
@@ -187,7 +187,7 @@ class InstallPolicy(_TrustedOrigins):
         only_trusted: refuse every other origin instead of asking.
 
     Raises:
-        UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust nobody.
+        UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust no origin.
     """
 
     __slots__ = ()

@@ -14,7 +14,7 @@ A reference is one of
   an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
 - ``name``: looked up in the configured sources, in their order.
 
-``lan:CAPABILITY`` is no reference to a skill but to whoever on the local network can do something; a call alone takes
+``lan:CAPABILITY`` means any provider of a capability on the local network, not one skill; only a call takes
 it (:mod:`skillwire.resolver.sources.lan`).
 
 Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
@@ -81,7 +81,7 @@ def parse_reference(text: str) -> Reference:
     if text.startswith("lan:") and not text[4:].partition("/")[0].isdigit():
         what = text[4:64] if text[4:].isascii() else "CAPABILITY"
         fix = f"skillwire find {what} --lan lists them; give the reference that stands there."
-        raise UsageError("REFERENCE", "lan: means whoever offers a capability now, which is for call alone", fix=fix)
+        raise UsageError("REFERENCE", "lan: means any provider of a capability, which only call takes", fix=fix)
     host, _, _ = text.partition("/")
     if "." in host or ":" in host or host == "localhost":
         return _web_reference(text, _with_scheme(text))

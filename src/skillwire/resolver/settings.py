@@ -1,7 +1,7 @@
 """The settings: one table of what can be set, and the one order in which places are read.
 
 Flags of a command win over the environment, that over ``skillwire.toml`` in the project, that over the
-user's file. A project may be a stranger's clone, so its file cannot say whom the user trusts or where
+user's file. A project may be an untrusted clone, so its file cannot say whom the user trusts or where
 connections may lead: those rows are for the environment and the user's own file. The table is walked by the
 docs and by ``tests/unit/test_docs.py``.
 
@@ -195,7 +195,7 @@ def trace_settings(*layers: SettingsLayer) -> list[TracedSetting]:
     Raises:
         UsageError: ``SETTING_FORM``, as :func:`merge_settings` does.
     """
-    merge_settings(*layers)  # a key that nobody knows stands in no row below
+    merge_settings(*layers)  # raises for unknown keys, which have no row below
     traced = []
     for key, row in SETTINGS.items():
         said = [SettingValue(_read(key, layer.values[key], layer), layer.place_of(key)) for layer in layers

@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class OriginTrust(NamedTuple):
-    """What is decided and remembered of an origin. ``is_listed``: it stands in ``trusted_origins``."""
+    """What is decided and remembered of an origin. ``is_listed``: ``trusted_origins`` names it."""
 
     origin: str
     decision: Decision
@@ -69,7 +69,7 @@ class Resolution:
     """What a reference means, and how that was found out.
 
     ``found`` is empty exactly when there is an ``error``. ``others`` are skills of the same name in the sources that
-    come after the one that won; ``beyond`` are the lookups that told.
+    come after the one that won; ``beyond`` are the lookups that found them.
     """
 
     reference: str
@@ -149,7 +149,7 @@ def _look_beyond(
         return others, attempts
     lookups = [parse_source(source) for source in context.sources]
     bases = [lookup.base for lookup in lookups]
-    if won.origin not in bases:  # a source of Skill Sharing may tell of another origin's skill
+    if won.origin not in bases:  # a source of Skill Sharing may list another origin's skill
         return others, attempts
     traced = context._replace(trace=attempts.append)
     for lookup in lookups[bases.index(won.origin) + 1 :]:

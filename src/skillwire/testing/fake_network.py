@@ -5,7 +5,7 @@
     network.run(60)
 
 Everything that may differ comes from the seed, so that a run can be had again. Whatever is sent to the group reaches
-every member that is on the same side of a partition, the sender among them, as with sockets. Events are told to
+every member that is on the same side of a partition, the sender among them, as with sockets. Events go to
 ``on_event`` when they happen, with the host that they happened at.
 """
 
@@ -48,7 +48,7 @@ class FakeNetwork:
         loss: share of datagrams that never arrive.
         duplication: share that arrives twice.
         latency: shortest and longest time on the way, in seconds; what was sent later may arrive earlier.
-        on_event: is told each event of a node, with its host.
+        on_event: called with each event of a node and its host.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FakeNetwork:
         """Put a node at an IP address; return where its answers go.
 
         Args:
-            host: an IP address that nobody has.
+            host: an IP address that is free.
             node: the machine's node.
             is_in_group: whether it hears what is sent to the group.
             skew: seconds that its wall clock is ahead.
@@ -100,7 +100,7 @@ class FakeNetwork:
         self._sides = {host: number for number, hosts in enumerate(sides, 1) for host in hosts}
 
     def heal(self) -> None:
-        """Let everybody hear everybody."""
+        """Let every host hear every other."""
         self._sides = {}
 
     def reaches(self, host: str, other: str) -> bool:
@@ -116,7 +116,7 @@ class FakeNetwork:
         heappush(self._queue, (self.clock.steady + seconds, next(self._numbers), action))
 
     def inject(self, data: bytes, source: Peer, host: str) -> None:
-        """Let a datagram arrive at a host now, whoever it says that it is from."""
+        """Let a datagram arrive at a host now, with any source address."""
         self._deliver(self._hosts[host], data, source)
 
     def tend(self, host: str) -> None:

@@ -80,7 +80,7 @@ def _continuing(position: int) -> dict[str, str]:
 
 
 def _may_pass(error: FetchError, came: int, tries: _Tries) -> bool:
-    """Whether another try may end better: nobody waits a second time for a server that never began."""
+    """Whether another try may end better: a server that never began is not tried twice."""
     return error.code == "CONNECTION_LOST" or (
         error.code in {"TIMEOUT", "CONNECT_FAILED"} and (came > 0 or tries.made > 0)
     )

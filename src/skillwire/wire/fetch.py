@@ -6,7 +6,7 @@
 - never from https to http;
 - to another origin only with headers from a short list. Whatever else a request carries may be a secret (a
   token, an API key under any name, a body), and a secret never crosses an origin. Such a redirect is refused,
-  not followed without the secret: an answer to a question that was not asked helps nobody;
+  not followed without the secret: the answer without it would be another one;
 - a ``POST`` is repeated by 307 and 308 only. 303 means "get the result there"; 301 and 302 would turn it into
   a ``GET`` and lose the body, so they are refused.
 
@@ -59,7 +59,7 @@ def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -
 
     Raises:
         FetchError: ``REDIRECT_LIMIT`` for a loop or too many; ``REDIRECT_BROKEN`` for one that leads nowhere;
-            ``ANSWER_UNASKED`` for a 304 or 206 to a request that did not ask for it; what the driver raises.
+            ``ANSWER_UNASKED`` for a 304 or 206 to an unconditional request; what the driver raises.
         TrustError: ``REDIRECT_REFUSED``; what the driver raises.
     """
     asked = {(request.method, request.url)}
@@ -85,7 +85,7 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
         FetchError: ``REDIRECT_BROKEN``.
         TrustError: ``REDIRECT_REFUSED``.
 
-    Trust: ``response`` is a stranger's, and so is the URL that it names.
+    Trust: ``response`` is untrusted, and so is the URL that it names.
     """
     source = parse_url(request.url)
     target = _target(source, response)

@@ -4,7 +4,7 @@
 guard holds in both. It is a generator inside, which stops wherever it needs more bytes, and so reads like the
 grammar. It is strict where leniency lets two readers see two answers (RFC 9112 §6.3, §11): one
 ``Content-Length`` or ``Transfer-Encoding: chunked``, never both; line ends are CR LF; no folded lines, no control
-characters, no space before a colon; nothing after the announced end. It is bounded wherever a stranger decides
+characters, no space before a colon; nothing after the announced end. It is bounded wherever the peer decides
 how much comes: header bytes, header lines, interim answers, body bytes, chunks.
 
 A body stays in memory until it has :data:`~skillwire.limits.DOWNLOAD_PIECE_BYTES`; from then on it goes piece by
@@ -48,7 +48,7 @@ _LENGTH: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _PART: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/(?:[0-9]{1,18}|\*)", re.ASCII | re.IGNORECASE)
 _VERSION: Final = b"HTTP/1."
 _LINE_END: Final = b"\r\n"
-_LINE_BYTES: Final = 1024  # of a chunk's size line or a trailer, both of which we have no use for
+_LINE_BYTES: Final = 1024  # of a chunk's size line or a trailer, neither is used
 
 #: Fields that mean one thing; two of them are two answers.
 _SINGULAR: Final = frozenset({"content-length", "content-type", "etag", "location", "transfer-encoding"})
@@ -130,7 +130,7 @@ class ResponseReader:
     Args:
         request: what was asked: its method decides whether there is a body, its ``max_bytes`` how large.
 
-    Trust: everything fed is a stranger's. Raises ``FetchError`` only: ``HTTP_SYNTAX``, ``BODY_TOO_LARGE``,
+    Trust: everything fed is untrusted. Raises ``FetchError`` only: ``HTTP_SYNTAX``, ``BODY_TOO_LARGE``,
     ``CONNECTION_LOST``.
     """
 
@@ -340,7 +340,7 @@ def decode_content(response: HttpResponse, max_bytes: int, *, codings: Collectio
         FetchError: ``CONTENT_ENCODING`` when the encoding was not asked for or the data is damaged;
             ``BODY_TOO_LARGE``.
 
-    Trust: body and header are a stranger's.
+    Trust: body and header are untrusted.
     """
     coding = response.headers.get("content-encoding", "identity").lower().removeprefix("x-")
     if coding == "identity" or not response.body:

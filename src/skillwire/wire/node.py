@@ -1,7 +1,7 @@
 """Node: a talk by datagrams, as a state machine without any input or output.
 
-A node is told what arrived and what time it is, and says what is to be sent, what has happened, and when it wants to
-be told the time again. It opens no socket and reads no clock, so that a hundred of them run through ten minutes in a
+A node receives datagrams and the time, and returns what to send, what has happened, and when it
+needs the time again. It opens no socket and reads no clock, so that a hundred of them run through ten minutes in a
 test of a second, and asyncio, threads or a simulation drive the same code. A driver does, after each call::
 
     for datagram in node.datagrams_to_send(now): send it
@@ -42,7 +42,7 @@ class Node(Protocol[E_co]):
     """What a driver drives."""
 
     def receive(self, data: bytes, source: Peer, now: Moment) -> None:
-        """Take a datagram. Trust: it is a stranger's, and ``source`` may be forged; it never raises."""
+        """Take a datagram. Trust: the data is untrusted, and ``source`` may be forged; it never raises."""
 
     def datagrams_to_send(self, now: Moment) -> Sequence[Datagram]:
         """Return what is to be sent by now, each once."""
@@ -51,7 +51,7 @@ class Node(Protocol[E_co]):
         """Return what has happened, each once."""
 
     def timer(self) -> float | None:
-        """Return when the node wants to be told the time, by the steady clock; None for never."""
+        """Return when the node needs the time next, by the steady clock; None for never."""
 
     def on_timer(self, now: Moment) -> None:
         """Do what is due."""

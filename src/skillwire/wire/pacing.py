@@ -112,7 +112,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.PASSED: State.CLOSED,
         Event.FAILED: State.OPEN,
         Event.FAILED_TOO_OFTEN: State.OPEN,
-        Event.RESTED: State.HALF_OPEN,  # whoever looked has not come back
+        Event.RESTED: State.HALF_OPEN,  # the probing request gave no outcome
     },
 }
 
@@ -131,7 +131,7 @@ class Circuit(NamedTuple):
 
 
 def ask(circuit: Circuit, now: float, *, rest: float = limits.CIRCUIT_SECONDS) -> tuple[Circuit, float]:
-    """Return the circuit after somebody asked to make a request, and the seconds to wait; 0 lets the request pass."""
+    """Return the circuit after a request was asked for, and the seconds to wait; 0 lets it pass."""
     if circuit.state is State.CLOSED:
         return circuit, 0.0
     if now < circuit.until:
@@ -167,7 +167,7 @@ class Circuits:
         self._troubled: dict[str, Circuit] = {}
 
     def ask(self, origin: str) -> float:
-        """Return the seconds to wait before a request to ``origin``; at 0 it is to be made, and its outcome told."""
+        """Return the seconds to wait before a request to ``origin``; at 0 it must be made, and its outcome reported."""
         found = self._troubled.get(origin)
         if found is None:
             return 0.0

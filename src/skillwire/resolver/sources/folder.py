@@ -38,7 +38,7 @@ def _load_all(path: Path, root: Path) -> list[SkillRef]:
 
     folders = find_folders(path)
     if not folders:
-        # pathlib drops the ./ that makes it a folder to whoever reads or copies it
+        # pathlib drops the ./ that marks a copied text as a folder
         place = SourceLocation(str(path) if path.is_absolute() or str(path).startswith(".") else f"./{path}")
         if not path.exists():
             fix = f"Check the spelling; a relative path begins at {os.getcwd()}."  # noqa: PTH109  # a text to be shown

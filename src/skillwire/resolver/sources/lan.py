@@ -1,12 +1,12 @@
-"""Skills of a local network as this package's user means them: by capability, in the order in which they are tried.
+"""Skills of a local network, by capability, in the order in which they are tried.
 
-``lan:CAPABILITY`` is whoever can do that now. Which of several is called follows from what is known of them: the
-healthy before those that nobody has heard long enough, the certified before the others, then by name, so that everybody
-who asks decides alike. One that fails before it has accepted a call is passed over, and the next is tried; one that may
-have accepted it is not, since another one would run it a second time. Why each was passed over is kept, to be told.
+``lan:CAPABILITY`` means any provider of that capability. Providers are tried in one order: healthy before unknown,
+certified before others, then by name, so that every client decides alike. A provider that fails before it has accepted
+a call is skipped, and the next is tried; one that may have accepted it is not, since another would run it a second
+time. Why each was skipped is kept and reported.
 
-Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: what is known was said by strangers; unverified skills are used only when the
-user says so.
+Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: announcements are untrusted; unverified skills are used only when
+the user allows it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 Stage = Literal["reading", "checking", "calling"]
 
-#: What a reference to whoever offers a capability begins with.
+#: What a reference to any provider of a capability begins with.
 LAN: Final = "lan:"
 #: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
 _CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
-_NAMED: Final = 5  # reasons that are told in one sentence
-#: What to do about a skill whose key nobody certified.
+_NAMED: Final = 5  # reasons that one sentence names
+#: What to do about a skill without a certified key.
 UNVERIFIED_FIX: Final = (
     "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
     "whoever is on this network, give --unverified, or use_unverified=True in a program."
 )
 
-#: What to do about a skill of which others tell, and that has not shown its own key.
+#: What to do about a skill that only others announce.
 UNHEARD_FIX: Final = (
     "Ask again in a moment: it may not have registered with us yet. If it never does, its own agent is not heard here; "
     "skillwire lan shows whom this machine hears."
@@ -114,7 +114,7 @@ class SkippedProvider(NamedTuple):
     error: SkillwireError
 
     @property
-    def told(self) -> str:
+    def reason(self) -> str:
         """The skill, where it is, and why it was passed over, in a sentence."""
         return f"{self.skill.skill_id} {self.skill.publisher_label} was passed over: {self.error.message}"
 
@@ -125,7 +125,7 @@ class Providers:
     Args:
         capability: that is wanted.
         found: skills that say that they have it.
-        use_unverified: whether the user lets skills be used whose key nobody certified.
+        use_unverified: whether skills without a certified key may be used.
 
     ``passed`` are those that were passed over, with why.
     """
@@ -145,9 +145,9 @@ class Providers:
         """Return who is tried next.
 
         Raises:
-            NotFoundError: ``DISC_002`` when nobody has offered the capability.
+            NotFoundError: ``DISC_002`` when no skill offers the capability.
             TrustError: ``DISC_004`` when those who could be called are all unverified.
-            FetchError: ``DISC_006`` when nobody is left.
+            FetchError: ``DISC_006`` when no provider is left.
         """
         if self._waiting:
             return self._waiting.pop(0)
@@ -159,7 +159,7 @@ class Providers:
         Args:
             skill: from :meth:`next`.
             error: what happened.
-            stage: ``reading`` what it takes, ``checking`` the call against that, or ``calling`` it.
+            stage: ``reading`` the descriptor, ``checking`` the call against that, or ``calling`` it.
             is_safe: whether it may be run twice without harm.
 
         Raises:
@@ -182,7 +182,7 @@ class Providers:
         if all(one.error.code == "DISC_004" for one in self.passed):
             message = f"nobody has certified any of the {len(self.passed)} skills that offer {self.capability}"
             return TrustError("DISC_004", message, fix=UNVERIFIED_FIX)
-        reasons = "; ".join(one.told for one in self.passed[:_NAMED])
+        reasons = "; ".join(one.reason for one in self.passed[:_NAMED])
         more = f"; and {len(self.passed) - _NAMED} more" if len(self.passed) > _NAMED else ""
         message = f"none of the {len(self.passed)} skills that offer {self.capability} could be called: {reasons}{more}"
         fix = UNVERIFIED_FIX if any(one.error.code == "DISC_004" for one in self.passed) else None
@@ -193,12 +193,12 @@ class Providers:
         error = passed.error
         if error.code in {"DISC_004", "DISC_006"}:
             return error
-        message = f"the only skill that offers {self.capability} could not be called: {passed.told}"
+        message = f"the only skill that offers {self.capability} could not be called: {passed.reason}"
         return FetchError("DISC_006", message, place=error.place, fix=error.diagnostics().fix)
 
 
 def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
-    """Return that nobody has answered; to a question about ``scene``, where there is one."""
+    """Return the error for silence; after a question about ``scene``, where there is one."""
     patience = f"{settings.figures.patience:g} seconds"
     groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
@@ -212,14 +212,14 @@ def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
 
 
 def unverified(skill: LanSkill) -> TrustError:
-    """Return the refusal to use a skill whose key nobody certified."""
+    """Return the refusal to use a skill without a certified key."""
     who = f"{skill.agent_id}, which offers" if skill.agent_id else "who offers"
     message = f"nobody has certified {who} {skill.skill_id}"
     return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=UNVERIFIED_FIX)
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:
-    """Return the refusal to join a scene whose provider's key nobody certified.
+    """Return the refusal to join a scene whose provider has no certified key.
 
     Args:
         scene: that was asked for.

@@ -10,10 +10,10 @@ A file that is no cache is an empty one, which :attr:`LanCache.fault` says. Spec
 The file of what was found on the local network before, which has the form of SDP 11.3, byte for byte.
 
 That form knows one provider of a skill, no agent and no trust; where there is more to say, ``providers`` says it beside
-``skills`` **[ours]**, and ``trust`` by whose certificates that counts. Whoever knows the text's form alone reads the
+``skills`` **[ours]**, and ``trust`` by whose certificates that counts. A reader of the standard form alone sees the
 provider that would be called first. Spec: SDP §11.3.
 
-Trust: the file is our own, and may be broken or somebody else's all the same: it is read as a stranger's.
+Trust: the file is our own, and may still be damaged or replaced: it is read as untrusted.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def decode_lan_cache(data: bytes, source: str) -> tuple[list[Entry], str]:
         reading.refuse("trust is no digest")
     entries: list[Entry] = []
     for skill_id, one in skills.items():
-        told = providers.get(skill_id, [])
-        if not isinstance(told, list):
+        listed = providers.get(skill_id, [])
+        if not isinstance(listed, list):
             reading.refuse(f"providers of {ascii(skill_id)[:60]} are no list")
-        own = [reading.entry(skill_id, provider) for provider in told]
+        own = [reading.entry(skill_id, provider) for provider in listed]
         first = reading.entry(skill_id, one)
         places = {(entry.skill.endpoint, entry.skill.version, entry.updated) for entry in own}
         if (first.skill.endpoint, first.skill.version, first.updated) not in places:
@@ -168,7 +168,7 @@ def is_writable(entry: Entry) -> bool:
 
 
 def encode_lan_cache(entries: Iterable[Entry], trust: str = "") -> bytes:
-    """Return the file with these entries, of which those of one skill stand together.
+    """Return the file with these entries, sorted by skill.
 
     Args:
         entries: in their order.
@@ -280,7 +280,7 @@ class LanCache:
         return encode_lan_cache(sorted(self._entries.values(), key=_rank), self._trust)
 
     def trust(self, trust: str) -> None:
-        """Go by another trust than before: whoever was certified may be so no more, and is asked for anew.
+        """Set which certificates are trusted; verified entries of another trust are dropped.
 
         Args:
             trust: digest of the certificates and revocations that others are held against.
@@ -295,13 +295,13 @@ class LanCache:
     def put(self, skills: Iterable[LanSkill], now: float) -> None:
         """Keep what was found; what cannot be written is not kept.
 
-        What was merely told of a skill, by mDNS or another agent, neither takes the place of what was seen of who
-        vouches for it, nor makes it last longer; only that nothing answers there is taken from it.
+        An unsigned report of a skill, by mDNS or another agent, neither replaces a verified entry nor extends it; only
+        its failed health is taken.
         """
         if not self._settings.enabled:
             return
         for skill in skills:
-            if not skill.is_trust_known and (key := self._seen_of(skill)) is not None:
+            if not skill.is_trust_known and (key := self._verified_key(skill)) is not None:
                 if not skill.is_usable:
                     known = self._entries[key]
                     self._keep(known._replace(skill=known.skill._replace(status=skill.status)))
@@ -341,7 +341,7 @@ class LanCache:
             self.put([change.skill], change.at)
 
     def forget(self, skill_id: str = "") -> None:
-        """Forget a skill, or everything: somebody wants to see what is there now. Spec: SDP §11.2."""
+        """Forget a skill, or everything. Spec: SDP §11.2."""
         for key in [key for key in self._entries if skill_id in {"", key[1]}]:
             self._drop(key)
 
@@ -358,11 +358,11 @@ class LanCache:
         if known is None or known.updated < entry.updated:
             self._keep(entry._replace(expires=expires))
 
-    def _seen_of(self, told: LanSkill) -> Key | None:
-        """Return what is kept of a skill at its endpoint, if it was seen who vouches for it."""
-        seen = self._seen.get(told.place, {})
-        if told.agent_id:
-            return key if (key := _key(told)) in seen else None
+    def _verified_key(self, skill: LanSkill) -> Key | None:
+        """Return the key of the verified entry of a skill at its endpoint."""
+        seen = self._seen.get(skill.place, {})
+        if skill.agent_id:
+            return key if (key := _key(skill)) in seen else None
         return next(iter(seen), None)
 
     def _make_room(self) -> None:

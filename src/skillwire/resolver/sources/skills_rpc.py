@@ -98,8 +98,8 @@ class Pages:
         if len(cursor) > limits.RPC_CURSOR_LENGTH:
             raise self._endless("RPC_ANSWER", f"a cursor of {len(cursor):,} characters came")
         if self._skills > limits.INDEX_ENTRIES or len(self._seen) >= limits.RPC_PAGES:
-            told = f"{self._skills:,} skills on {len(self._seen):,} pages, and the list goes on"
-            raise self._endless("LIMIT_ENTRIES", told)
+            message = f"{self._skills:,} skills on {len(self._seen):,} pages, and the list goes on"
+            raise self._endless("LIMIT_ENTRIES", message)
         return cursor
 
     def _endless(self, code: str, message: str) -> ValidationError:
@@ -309,7 +309,7 @@ def create_blob(endpoint: str, content: bytes, kind: str, context: ResolveContex
     """Make a blob at an endpoint: as text where it is that, which every endpoint knows, else in base64.
 
     What is too large for a request is sent as it is, which is ours. Raises what :func:`ask` does, and ``DecodeError``
-    with ``LIMIT_SIZE`` where the endpoint has no place for it.
+    with ``LIMIT_SIZE`` where the endpoint stores no blob of that size.
     """
     check_online(endpoint, context)
     if len(content) > INLINE_BYTES:
@@ -327,21 +327,21 @@ def read_blob(endpoint: str, params: ReadBlob, context: ResolveContext) -> Flow[
     return read_text_or_bytes(endpoint, params, context, decode_blob)
 
 
-def bytes_of(told: FileContent | BlobContent, source: str) -> bytes:
-    """Return the bytes that stand in an answer as text or in base64.
+def bytes_of(content: FileContent | BlobContent, source: str) -> bytes:
+    """Return the bytes that an answer holds as text or in base64.
 
     Raises:
         ValidationError: ``RPC_ANSWER`` for base64 that is none.
     """
-    if told.encoding == "text":
-        return told.content.encode()
+    if content.encoding == "text":
+        return content.content.encode()
     try:
-        content = b64decode(told.content, validate=True)
+        data = b64decode(content.content, validate=True)
     except ValueError:
-        content = b""
-    if b64encode(content).decode("ascii") != told.content:  # one content has one text, to every reader
+        data = b""
+    if b64encode(data).decode("ascii") != content.content:  # one content has one text, to every reader
         raise ValidationError("RPC_ANSWER", "base64 that is none came", place=SourceLocation(source))
-    return content
+    return data
 
 
 def read_text_or_bytes(
@@ -366,7 +366,7 @@ def read_text_or_bytes(
 
 
 def _read_whole_blob(endpoint: str, blob_id: str, context: ResolveContext) -> Flow[bytes]:
-    told = yield from read_blob(endpoint, ReadBlob(blob_id=blob_id, mode="full"), context)
-    if not told.truncated:
-        return bytes_of(told, endpoint)
+    blob = yield from read_blob(endpoint, ReadBlob(blob_id=blob_id, mode="full"), context)
+    if not blob.truncated:
+        return bytes_of(blob, endpoint)
     return (yield from fetch_blob(endpoint, blob_id, authorization=context.credential_for(endpoint)))

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 
 _LISTED: Final = 5  # more unchanged skills than this are counted, not named
+_ORIGIN_QUESTION: Final = (
+    "{} is not a trusted origin yet. A skill contains instructions that your agent follows. Trust it?"
+)
 _ASKED_ABOUT: Final = 24  # as many names help to decide whether all are meant
 
 
@@ -109,7 +112,7 @@ def carry_out(
     document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
 ) -> int:
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
-    consent = consent or all(confirm(_origin_question(base)) for base in plan.unknown_origins)
+    consent = consent or all(confirm(_ORIGIN_QUESTION.format(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)
     )
@@ -117,10 +120,6 @@ def carry_out(
         report = client.apply(plan, consent=consent, overwrite=overwrite, on_done=progress.advance)
     _print_report(output, client, report, *document)
     return max((error.exit_code for error in report.failed.values()), default=0)
-
-
-def _origin_question(base: str) -> str:
-    return f"{base} is not a trusted origin yet. A skill contains instructions that your agent follows. Trust it?"
 
 
 def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bool) -> None:

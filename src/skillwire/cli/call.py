@@ -238,7 +238,8 @@ def command(
         conclude(output, "skillwire/call/1", execution, target, more)
     else:
         output.document(cast("CallDocument", {"schema": "skillwire/call/1", **execution_object(execution), **more}))
-        _print_accepted(output, execution)
+        output.line(str(execution.execution_id))
+        hint_next(output, execution)
 
 
 class CallRequest(NamedTuple):
@@ -325,11 +326,6 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
     if body is not None:
         output.line()
         output.text(json.dumps(body, indent=2, ensure_ascii=False))
-
-
-def _print_accepted(output: Output, execution: Any) -> None:
-    output.line(execution.execution_id)
-    hint_next(output, execution)
 
 
 def call_lan(

@@ -114,7 +114,9 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
     for number, ((kind, group), rows) in enumerate(groups.items()):
         if number:
             output.line()
-        output.line(bold(_titled(group)), dim(f"  {kind}s"))
+        output.line(
+            bold(group if group.startswith(("SKILL", "skill")) else group[:1].upper() + group[1:]), dim(f"  {kind}s")
+        )
         for row in rows:
             output.line(f"  {row.code.ljust(width)}  ", dim(row.summary), indent=width + 4)
     output.note()
@@ -140,10 +142,6 @@ def _print_explanation(output: Output, row: Explanation) -> None:
         output.line()
         output.line(dim("for example"))
         output.text("\n".join(f"  {line}" for line in row.example.split("\n")))
-
-
-def _titled(group: str) -> str:
-    return group if group.startswith(("SKILL", "skill")) else group[:1].upper() + group[1:]
 
 
 def _level(level: str | None) -> Part:

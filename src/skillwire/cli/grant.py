@@ -6,7 +6,6 @@ A grant is for one artifact with the permissions that it requests. ``add`` print
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -45,6 +44,7 @@ _TOLD: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACT
 #: As much of a digest as people compare.
 SHORT: Final = len("sha256:") + 12
 #: More changed files than this are counted, not named.
+_QUESTION: Final = "Allow {} to run here with these permissions?"
 _NAMED: Final = 8
 
 
@@ -93,7 +93,7 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
         return
     if pending and not yes and not can_ask(output):
         raise _refusal(pending, "there is no terminal to ask on")
-    agreed = [request for request in pending if yes or _agrees(request)]
+    agreed = [request for request in pending if yes or confirm(_QUESTION.format(request.name))]
     _keep(agreed)
     declined = [request for request in pending if request not in agreed]
     if not declined:
@@ -149,10 +149,6 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
         yield _Request(prepared, action, changes, grants is not None and run_async(grants.allows(skill)))
 
 
-def _agrees(request: _Request) -> bool:
-    return confirm(f"Allow {request.name} to run here with these permissions?")
-
-
 def _keep(agreed: Sequence[_Request]) -> None:
     if agreed:
         from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # as above
@@ -173,22 +169,18 @@ def _print_grants(output: Output, request: _Request, say: Callable[..., None]) -
     say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:SHORT]}"))
     for label, parts in _rows(request):
         say(dim(f"  {label:<9}"), *parts)
-    if unset := _unset(action):
+    # A server may have secrets that this environment lacks.
+    if unset := Secrets(os.environ).find(action.permissions.secrets)[1]:
         say(dim(f"  {'needs':<9}"), warning(f"secrets {', '.join(unset)}: not set in this environment"))
     if not action.permissions.network and not action.permissions.secrets:
         say(dim(f"  {'asks for':<9}"), "no network and no secrets")
     if changes is not None and not request.is_granted:
         since = changes.since
-        who = nowrap(f"{since.by}, {_day(since.at)}")
+        who = nowrap(f"{since.by}, {utc_time(since.at)[:10]}")
         say(dim(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_changes_text(changes))
     for finding in skill.findings:
         if finding.code in _TOLD:
             output.finding(finding)
-
-
-def _unset(action: Action) -> list[str]:
-    """Return the secrets missing from this environment; a server may have them elsewhere."""
-    return Secrets(os.environ).find(action.permissions.secrets)[1]
 
 
 def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
@@ -246,10 +238,6 @@ def _changes_text(changes: GrantChanges) -> Iterator[Part]:
 def _named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     return ", ".join(paths[:_NAMED]) + more
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
 def _print_add_document(

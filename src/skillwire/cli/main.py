@@ -201,16 +201,12 @@ def _invoke(arguments: list[str]) -> int:
         return EXIT_SIGNAL + int(ended.args[0])
     except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
         if context is not None and context.params.get("debug"):
-            _print_stack(error)
+            import traceback  # noqa: PLC0415  # only --debug needs it
+
+            traceback.print_exception(error)
         output = Output(as_json="--json" in arguments) if context is None else _output(context, arguments)
         return _print_error(error, output, arguments)
     return 0
-
-
-def _print_stack(error: Exception) -> None:
-    import traceback  # noqa: PLC0415  # only --debug needs it
-
-    traceback.print_exception(error)
 
 
 def _output(context: click.Context, arguments: list[str]) -> Output:

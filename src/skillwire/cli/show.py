@@ -61,7 +61,7 @@ def print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
         [
             f"  {one.name}",
             dim(one.type),
-            dim("required" if one.required else _field_default(one.default)),
+            dim("required" if one.required else _default(one.default)),
             shortened(one.description, _WIDTH),
         ]
         for one in descriptor.inputs[:_MAX_FIELDS]
@@ -124,15 +124,10 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
         for parameter in auth.custom.parameters[:_MAX_FIELDS]:
             yield "needs", f"{parameter.name}  {shortened(parameter.description, _LONG)}"
         return
-    yield "log in", f"skillwire auth login {_origin(url)}"
+    yield "log in", f"skillwire auth login {parse_url(url).origin}"
 
 
-def _origin(url: str) -> str:
-
-    return parse_url(url).origin
-
-
-def _field_default(value: object) -> str:
+def _default(value: object) -> str:
     from msgspec import UNSET  # noqa: PLC0415  # a descriptor was read, so it is loaded
 
     return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
@@ -289,7 +284,7 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
         [
             f"  {shortened(one.name, _LONG)}",
             dim(one.type),
-            dim("required" if one.required else _parameter_default(one.default)),
+            dim("required" if one.required else _default(one.default)),
             shortened(one.description, _WIDTH),
         ]
         for one in parameters[:_MAX_PARAMETERS]
@@ -347,12 +342,6 @@ def _short_text(value: object) -> str:
 def _listed(value: object) -> str:
     values = [text for one in value[:_MAX_PARAMETERS] if (text := _short_text(one))] if isinstance(value, list) else []
     return ", ".join(values)
-
-
-def _parameter_default(value: object) -> str:
-    from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
-
-    return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
 
 
 @click.command()

@@ -16,7 +16,7 @@ from skillwire.resolver.sources import SKILLS_RPC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skillwire.cli.documents import LookupObject, WhichDocument, WhichSkill
+    from skillwire.cli.documents import LookupObject, WhichDocument
     from skillwire.cli.output import Output, Part
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
@@ -177,7 +177,7 @@ def _document(resolution: Resolution, token: str | None) -> WhichDocument:
         "schema": "skillwire/which/1",
         "reference": resolution.reference,
         "error": error_object(resolution.error.diagnostics()) if resolution.error else None,
-        "skills": [_skill_object(skill) for skill in resolution.found],
+        "skills": [{**ref_object(skill), "url": skill.url, "index": skill.index_url} for skill in resolution.found],
         "why": resolution.why,
         "lookups": [_step_object(step, token) for step in resolution.steps],
         "others": [ref_object(skill) for skill in resolution.others],
@@ -201,10 +201,6 @@ def _document(resolution: Resolution, token: str | None) -> WhichDocument:
             for row in resolution.installed
         ],
     }  # fmt: skip
-
-
-def _skill_object(skill: SkillRef) -> WhichSkill:
-    return {**ref_object(skill), "url": skill.url, "index": skill.index_url}
 
 
 def _step_object(step: Step, token: str | None) -> LookupObject:

@@ -151,6 +151,7 @@ class EventRouter:
         state: StateWriter | None,
         suspects: SuspectProbes,
         queries: Queries,
+        *,
         listeners: Listeners,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
@@ -336,14 +337,18 @@ class LanAgent:
         if keeps_state:
             state = LanState(who.folder, settings.profile)
             window = settings.figures.window
-            self._state = StateWriter(state, self.agent_id, settings.profile, window, self._counters, clock)
+            self._state = StateWriter(
+                state, self.agent_id, settings.profile, window, counters=self._counters, clock=clock
+            )
         self._listeners = Listeners()
         self._view = View(self._listeners.put, clock)
         self._queries = Queries(settings, self._view, clock)
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
         self._suspects = SuspectProbes()
-        self._router = EventRouter(self._view, self._state, self._suspects, self._queries, self._listeners, on_trouble)
+        self._router = EventRouter(
+            self._view, self._state, self._suspects, self._queries, listeners=self._listeners, on_trouble=on_trouble
+        )
         self._nodes = Nodes(
             who,
             settings,

@@ -1,27 +1,17 @@
-"""An agent's certificate stays good: at two thirds of its life, and at the start, a new one is had in its place.
+"""The certificates of an agent: renewal, revocations, and the service that renews the certificates of others.
 
-It is had at once when the SkillCenter CA that has issued it was taken back. A certificate of an authority is renewed by
-the server that holds it, or by the authority's folder when that is here; one by the agent's own key is made anew. The
-key stays, so that others, who know it, see nothing of it. A new certificate is taken when it is for our key and our
-name and leads to a root of ours, and the old one serves until then; so is one that somebody installs, within seconds,
-and with a key of its own where ours was taken back. What fails is tried again, later and later, and
-said. Spec: SDP §10.2.
+**Renewal.** At the start, and after two thirds of its life, a certificate is replaced: by the server of its authority,
+by the authority's folder on this machine, or by a new self-signed one. It is replaced at once when the SkillCenter CA
+that issued it was revoked. The key stays the same, so other agents notice nothing. A new certificate is accepted when
+it is for our key and our name and leads to a root of ours; the old one serves until then. An installed certificate is
+taken within seconds. Failures are retried with growing pauses and reported.
 
-What was taken back is known soon: signed lists from files, from URLs, and from whoever renews our certificate.
+**Revocations.** Signed lists come from files (every few seconds), from URLs and from the server that renews our
+certificate (every few minutes), with new SkillCenter CAs. They are kept over a restart. Without a valid new list the
+last one stays in force, and an expired list is reported: otherwise a withheld newer list would go unnoticed.
 
-With them come SkillCenter CAs that are new, and are known as soon.
-
-A file is looked at every few seconds and a URL every few minutes. What is taken is kept over a restart. When a list
-cannot be had, or is no good, the last good one stays in force, and it is said; so it is when one has ended, since who
-keeps the newer one from us is seen by nothing else. Lists are signed, so it does not matter which way they come.
-Spec: SDP §10.2; docs/decisions/0013.
-
-What goes on beside an agent as long as it runs: its certificate is renewed, and what was taken back is learned.
-
-What a server that holds an authority answers: renewed certificates, and the list of what was taken back.
-
-Bytes in, status and bytes out: whoever routes ``POST /lan/certificates`` and ``GET /lan/revocations`` knows nothing of
-certificates. The form is that of :mod:`skillwire.protocols.skill_discovery.renewal`. Spec: SDP §10.2.
+**Service.** :class:`RenewalService` answers ``POST /lan/certificates`` and ``GET /lan/revocations``, in the form of
+:mod:`skillwire.protocols.skill_discovery.renewal`. Spec: SDP §10.2.
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
-"""TLS between agents: 1.3 alone, by the certificates of the network, each judged by our own authority afterwards.
+"""Connection secrets: short-lived keys for the skills of a scene, over TLS between agents.
 
-TLS proves that the other end has the key of the certificate that it shows. What the certificate is worth is not left to
-the TLS library, which asks for host names and takes other curves: the client judges what the server has shown, the
-server what the client has. A library cannot be given a certificate that nobody issued, so the server asks for one that
-leads to its roots, and a client without one shows none. Sessions are not resumed: each connection is judged anew.
-Spec: SDP §10.2; docs/decisions/0009.
+TLS 1.3 proves that the other end has the key of its certificate. What the certificate is worth is judged by our own
+authority afterwards, because a TLS library asks for host names and accepts other curves. The server asks for a client
+certificate that leads to its roots; a client without one shows none. Sessions are not resumed, so each connection is
+judged.
 
-The member's end: the key for a scene's provider, fetched over TLS from the provider that we know.
-
-The port is asked for over plain HTTP, where anybody between may answer what they like: the connection counts only when
-the certificate behind it is good for the provider that was heard of. Spec: SDP §4.3; docs/decisions/0009.
-
-The provider's end: short-lived keys for members of a scene, over TLS.
-
-Whoever asks is judged by its certificate, as on the network: an agent that an authority certifies gets a key, another
-one only when the provider says so. Size, time and connections are bounded, in all and for each host, TLS included. No
-key, no question and no certificate is ever logged. Spec: SDP §4.3; docs/decisions/0009.
-
-The keys that members of a scene are given: tokens of the publisher's store, few, short-lived, each for one skill.
-
-Spec: SDP §4.3; docs/decisions/0009.
+The client learns the port over plain HTTP, where anyone in between may answer: a connection counts only when its
+certificate is good for the provider that registered. The server gives a key to a certified agent, and to another one
+only when the operator allows it. Size, time and connections are bounded, in all and for each host, TLS included. Keys,
+requests and certificates are never logged. A key is a token of the publisher's store, for one skill and one hour. Spec:
+SDP §4.3, §10.2.
 """
 
 from __future__ import annotations

@@ -1,35 +1,18 @@
-"""Hints: an agent's mDNS beside its multicast.
+"""mDNS: an agent publishes its offers by DNS-SD, and lists the skills that others publish as hints.
 
-What is offered is published there too, and what others publish is listed, as a hint, by the registry of the link that
-leads to it. All of it is done in the background, since importing the library and probing for a name take their time;
-what is superseded meanwhile is passed over. Spec: SDP §1.2; specs §3.
+All of it runs in the background, because importing the library and probing for a name take time. The library
+``zeroconf`` is an extra, imported in a thread when mDNS starts (:mod:`~skillwire.adapters.lan.mdns_zeroconf`). Without
+it, or without its port, mDNS is off and :attr:`Hints.note` says why; multicast goes on alone.
 
-mDNS and DNS-SD: what an agent offers is published, and what others publish becomes hints for its registry.
+A hint leads only to an address in a network of this machine: a lie in a TXT record must not direct the probes of a
+whole network elsewhere. mDNS does not show liveness, since a crashed publisher stays known for minutes; probes do.
 
-The library ``zeroconf`` is an extra, imported when mDNS starts and in a thread, since that takes a while. Where it is
-missing, or its port cannot be had, mDNS is off and :attr:`DnsSd.note` says why; multicast goes on alone.
-
-A hint leads to an address in a network that we are in ourselves, and never elsewhere: whoever lies in a TXT record
-could otherwise send the probes of a whole network to anybody. Where a list was cut, the hint has the cut list, and
-whoever is told of it also where the whole is (:mod:`skillwire.adapters.lan.mdns`).
-
-mDNS finds, and does not tell who is alive: a publisher that crashed stays known for minutes. Probes decide.
-Spec: SDP §1.2; specs §3.
-
-Details of hints: where mDNS has cut the lists of a skill and nobody registers it, the whole is fetched over HTTP.
-
-One request goes to the very address and port that the hint leads to, which is in a network of ours, and nowhere else:
-no redirect is followed, and nothing goes to this machine itself. Nobody has signed where a hint leads, so an endpoint
-is asked only when it takes a connection, a few at a time, and has few turns
-(:mod:`~skillwire.adapters.lan.mdns`); and not before a registration had its time, so that this costs nothing
-where multicast is heard. What comes is a hint as well. Spec: specs §3 "mDNS".
-
-Turns to ask endpoints that hints lead to: few of one host, few in all, and not those that are something else.
-
-Anybody can tell by mDNS that there is more at the printer or at the router, under as many names as he likes, and every
-agent of the network would go and ask. So it is the endpoint that counts and not the agent: each is asked once in a
-while, and once in ten minutes after it had something else to say. The path that is ours counts apart from those that
-a hint makes up, so that a made-up one keeps nobody from being asked. Spec: specs §3 "mDNS".
+**Details.** A list that was cut in a TXT record is fetched over HTTP when no agent registers the skill
+(:class:`Details`). One request goes to the very endpoint of the hint, without redirects, and never to this machine. A
+hint is not signed, so any peer can name a printer or a router under many agents. Requests are therefore limited for
+each endpoint, whatever its agents: one in a while, one in ten minutes after a wrong answer, few for one host and few in
+all (:class:`EndpointThrottle`). Our own path is counted apart from those that hints make up. The answer is a hint as
+well. Spec: SDP §1.2; specs §3 "mDNS".
 """
 
 from __future__ import annotations
@@ -67,27 +50,23 @@ if TYPE_CHECKING:
 
 
 MISSING: Final = 'mDNS is off: pip install "skillwire[lan]"'
-#: What the extra installs.
+#: Installed by the extra.
 _LIBRARIES: Final = frozenset({"zeroconf", "ifaddr"})
 _NOTHING: Final[Mapping[str, HealthStatus]] = {}
 
 
 class DnsSd:
-    """One agent's mDNS, on one event loop.
+    """Publishes and browses the instances of one agent.
 
     Args:
-        hosts: addresses of the links to use, IPv6 without a zone.
-        agent_id: who publishes; what is heard of this agent is no news.
-        on_found: is told a registration without a signature, which of our addresses is in the network that it leads
-            to, and the path where more is told of it, if its lists were cut; again whenever the skill is announced
-            again.
-        on_gone: is told the agent and the skill of a hint whose last instance is gone.
-        key_id: says which key the agent signs with, as
-            :func:`~skillwire.protocols.skill_discovery.dnssd.key_id_of` writes it.
+        hosts: addresses of the links, IPv6 without a zone. agent_id: of the agent; its own instances are ignored.
+        on_found: gets each hint, our address in its network, and the path of its details when lists were cut; again
+        with
+            each announcement.
+        on_gone: gets the agent and the skill of a hint without instances.
+        key_id: returns the identifier of the agent's key.
 
-    Attributes:
-        note: why mDNS is off; empty when it is not.
-        counters: what was passed over, and why.
+    ``note`` says why mDNS is off; ``counters`` count what was ignored, by reason.
     """
 
     def __init__(
@@ -115,7 +94,7 @@ class DnsSd:
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
-        """Begin to listen and to look; where that cannot be, say why in :attr:`note`."""
+        """Start; on failure set :attr:`note`."""
         try:
             library, failure, browser, responder = await asyncio.to_thread(_import)
         except ModuleNotFoundError as error:
@@ -135,9 +114,9 @@ class DnsSd:
         self._browser = browser.DnsBrowser(zeroconf.zeroconf, self._resolved, self._removed, self.counters)
 
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
-        """Publish exactly these offers; ``statuses`` are of skills that are not HEALTHY.
+        """Publish exactly these offers, with the statuses that are not HEALTHY.
 
-        The first offer takes 1.2 seconds, in which the agent's name is probed for.
+        The first offer takes 1.2 seconds, in which the library probes for the agent's name.
         """
         instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id())
         if left_out:
@@ -147,7 +126,7 @@ class DnsSd:
                 await self._responder.publish(instances)
 
     async def use(self, hosts: Sequence[str]) -> None:
-        """Use other links from now on: their addresses, as for the constructor."""
+        """Use the addresses of other links."""
         async with self._lock:
             if self._zeroconf is None or self._responder is None or sorted(hosts) == sorted(self._hosts):
                 return
@@ -155,7 +134,7 @@ class DnsSd:
             self._networks = _networks(self._hosts)
             try:
                 await self._zeroconf.async_update_interfaces(self._hosts, _versions(self._hosts))
-            except OSError:  # of an interface that has gone meanwhile; the next change is told as well
+            except OSError:  # an interface is gone; another change follows
                 self.counters["mdns no interface"] += 1
             self._widen()
             await self._responder.move(self._hosts)
@@ -163,7 +142,7 @@ class DnsSd:
                 await self._browser.ask()
 
     async def stop(self) -> None:
-        """Say goodbye for everything that was published, and close."""
+        """Withdraw the instances, and close."""
         async with self._lock:
             zeroconf, responder, browser = self._zeroconf, self._responder, self._browser
             self._zeroconf = self._responder = self._browser = None
@@ -175,13 +154,13 @@ class DnsSd:
                 await zeroconf.async_close()
 
     def _widen(self) -> None:
-        """Give the library's sockets room for what five hundred skills answer at once, 200 kB in some milliseconds."""
+        """Enlarge the library's buffers: five hundred skills answer with 200 kB in some milliseconds."""
         if self._zeroconf is not None:
             for reader in self._zeroconf.zeroconf.engine.readers:
                 widen(reader.sock)
 
     def _resolved(self, found: Resolved) -> bool:
-        """Tell what an instance hints at; return whether it hints at anything."""
+        """Report the hint of an instance; return whether it has one."""
         reached = self._on_link(found.addresses)
         hint = None
         if reached is None:
@@ -213,7 +192,7 @@ class DnsSd:
             self._on_gone(key)
 
     def _on_link(self, addresses: Sequence[str]) -> tuple[str, str] | None:
-        """Return the first address that is in one of our networks, and our own address there."""
+        """Return the first address in a network of ours, and our own address there."""
         for text in addresses:
             address = ip_address(without_zone(text))
             for network, ours in self._networks:
@@ -223,7 +202,7 @@ class DnsSd:
 
 
 def _import() -> tuple[Any, ...]:
-    """Return the library, what it raises, and what of ours is made of it."""
+    """Return the library, its exception, and our module on top of it."""
     library, errors = importlib.import_module("zeroconf.asyncio"), importlib.import_module("zeroconf")
     browser, responder = ("skillwire.adapters.lan.mdns_zeroconf", "skillwire.adapters.lan.mdns_zeroconf")
     return library, errors.Error, importlib.import_module(browser), importlib.import_module(responder)
@@ -234,7 +213,7 @@ def _versions(hosts: Sequence[str]) -> Any:
 
 
 def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str]]:
-    """Return the networks that these addresses of ours are in, each with the address."""
+    """Return the networks of our addresses, each with the address."""
     found = []
     for adapter in importlib.import_module("ifaddr").get_adapters():
         for ip in adapter.ips:
@@ -244,14 +223,14 @@ def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str
     return found
 
 
-#: Seconds for which what was told is good, and in which turns are counted.
+#: Seconds for which details are valid, and in which requests are counted.
 GOOD: Final = 60.0
-#: Seconds for which an endpoint is let alone that answers with something else.
+#: Seconds without requests to an endpoint after a wrong answer.
 BACK_OFF: Final = 600.0
 
 
 class EndpointState(NamedTuple):
-    """Where something is asked: address, port, and whether by the path that is ours."""
+    """An endpoint for requests: address, port, and whether the path is our own."""
 
     host: str
     port: int
@@ -259,57 +238,57 @@ class EndpointState(NamedTuple):
 
 
 class EndpointThrottle:
-    """Which endpoints were asked lately; times are seconds of the steady clock."""
+    """Limits the requests to endpoints."""
 
     def __init__(self) -> None:
         self._closed: dict[EndpointState, float] = {}
         self._taken: list[tuple[float, str]] = []
 
-    def may_ask(self, door: EndpointState, now: float) -> bool:
-        """Whether an endpoint may be asked now."""
-        if self._closed.get(door, now) > now:
+    def may_ask(self, endpoint: EndpointState, now: float) -> bool:
+        """Return whether an endpoint may get a request now."""
+        if self._closed.get(endpoint, now) > now:
             return False
         self._taken = [(at, host) for at, host in self._taken if at > now - GOOD]
-        of_host = Counter(host for _, host in self._taken)[door.host]
+        of_host = Counter(host for _, host in self._taken)[endpoint.host]
         return of_host < limits.LAN_DETAILS_PER_HOST and len(self._taken) < limits.LAN_DETAILS_PER_MINUTE
 
-    def take(self, door: EndpointState, now: float) -> bool:
-        """Take the turn of an endpoint, which is closed until somebody says otherwise; False when it has none."""
-        if not self.may_ask(door, now):
+    def take(self, endpoint: EndpointState, now: float) -> bool:
+        """Count a request to an endpoint, and close it for a while; False when it may get none."""
+        if not self.may_ask(endpoint, now):
             return False
-        self._taken.append((now, door.host))
+        self._taken.append((now, endpoint.host))
         self._closed = {one: until for one, until in self._closed.items() if until > now}
-        self._closed[door] = now + BACK_OFF
+        self._closed[endpoint] = now + BACK_OFF
         return True
 
-    def again_soon(self, door: EndpointState, now: float) -> None:
-        """Take note that an endpoint is what a hint says that it is, or that there is nothing yet."""
-        self._closed[door] = now + GOOD
+    def open_soon(self, endpoint: EndpointState, now: float) -> None:
+        """Open an endpoint sooner: it answered as expected, or nothing listens there yet."""
+        self._closed[endpoint] = now + GOOD
 
 
 _OK: Final = 200
-#: Seconds in which whoever is heard by multicast registers.
+#: Seconds in which an agent that is heard by multicast registers.
 _WAITS: Final = 1.5
 _FETCH_SECONDS: Final = 5.0
 _NO_DETAILS: Final = AgentDetails("", {})
 
 
 class _Cut(NamedTuple):
-    """A hint whose lists were cut, the address of ours that leads there, and where there is more."""
+    """A hint with cut lists, our address in its network, and the endpoint of its details."""
 
     hint: Register
     ours: str
-    door: EndpointState
+    endpoint: EndpointState
 
 
 class Details:
-    """The fetching of one agent.
+    """Fetches the details of hints.
 
     Args:
-        is_wanted: whether a skill is a hint still, and nobody has registered it.
-        on_whole: is told a hint whose lists are whole, and the address of ours that leads there.
-        counters: what was passed over, and why.
-        is_here: whether an address is of this machine, and a hint from elsewhere may lead there.
+        is_wanted: returns whether a skill is still a hint.
+        on_whole: gets a hint with whole lists, and our address in its network.
+        counters: count what was ignored, by reason.
+        is_here: returns whether an address is of this machine, and a hint must not lead there.
     """
 
     def __init__(
@@ -324,97 +303,95 @@ class Details:
         self._on_whole = on_whole
         self._counters = counters
         self._is_here = is_here
-        self._told: dict[EndpointState, tuple[float, AgentDetails]] = {}
+        self._known: dict[EndpointState, tuple[float, AgentDetails]] = {}
         self._cut: dict[Key, _Cut] = {}
         self._asking: dict[EndpointState, asyncio.Task[None]] = {}
         self._at_once = asyncio.Semaphore(limits.LAN_DETAILS_AT_ONCE)
-        self._turns = EndpointThrottle()
+        self._throttle = EndpointThrottle()
         self._prober = Prober()  # of these alone, since suspects must not wait for them
 
     def found(self, hint: Register, ours: str, path: str) -> Register:
-        """Take a hint whose lists were cut; return it as whole as it is known.
+        """Return a hint with its whole lists where they are known; otherwise fetch them in the background.
 
         Args:
-            hint: without a signature.
-            ours: which of our addresses is in its network.
-            path: where more is told.
+            hint: with cut lists.
+            ours: our address in its network.
+            path: of the details.
         """
-        door, now = EndpointState(hint.endpoint.host, hint.endpoint.port, path == PATH), moment().steady
-        until, told = self._told.get(door, (0.0, _NO_DETAILS))
+        endpoint, now = EndpointState(hint.endpoint.host, hint.endpoint.port, path == PATH), moment().steady
+        until, details = self._known.get(endpoint, (0.0, _NO_DETAILS))
         if until > now:
-            return completed(hint, told) or hint
+            return completed(hint, details) or hint
         has_room = len(self._asking) < limits.LAN_DETAILS_SOURCES
-        if door in self._asking or (has_room and self._turns.may_ask(door, now)):
-            self._cut[hint.agent_id, hint.skill_id] = _Cut(hint, ours, door)
-            if door not in self._asking:
-                task = self._asking[door] = asyncio.get_running_loop().create_task(self._fetch(door, path))
-                task.add_done_callback(lambda _: self._ended(door))
+        if endpoint in self._asking or (has_room and self._throttle.may_ask(endpoint, now)):
+            self._cut[hint.agent_id, hint.skill_id] = _Cut(hint, ours, endpoint)
+            if endpoint not in self._asking:
+                task = self._asking[endpoint] = asyncio.get_running_loop().create_task(self._fetch(endpoint, path))
+                task.add_done_callback(lambda _: self._ended(endpoint))
         return hint
 
     def gone(self, key: Key) -> None:
-        """Take note that a hint is gone."""
+        """Forget a hint."""
         self._cut.pop(key, None)
 
     async def stop(self) -> None:
-        """Give all up."""
+        """Cancel all requests."""
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
         await self._prober.stop()
 
-    async def _fetch(self, door: EndpointState, path: str) -> None:
+    async def _fetch(self, endpoint: EndpointState, path: str) -> None:
         await asyncio.sleep(_WAITS)
-        if not any(self._is_wanted(key) for key, cut in self._cut.items() if cut.door == door):
+        if not any(self._is_wanted(key) for key, cut in self._cut.items() if cut.endpoint == endpoint):
             return
-        if self._is_here(door.host):
+        if self._is_here(endpoint.host):
             self._counters["mdns leads here"] += 1
             return
-        if not self._turns.take(door, moment().steady):
+        if not self._throttle.take(endpoint, moment().steady):
             return
-        told = await self._ask(door, path)
-        if told is None:
+        details = await self._ask(endpoint, path)
+        if details is None:
             self._counters["mdns no details"] += 1
             return
         now = moment().steady
-        self._turns.again_soon(door, now)
-        self._told = {one: kept for one, kept in self._told.items() if kept[0] > now}
-        self._told[door] = now + GOOD, told
+        self._throttle.open_soon(endpoint, now)
+        self._known = {one: kept for one, kept in self._known.items() if kept[0] > now}
+        self._known[endpoint] = now + GOOD, details
         for key, cut in list(self._cut.items()):
-            if cut.door == door and self._is_wanted(key) and (whole := completed(cut.hint, told)) is not None:
+            if (
+                cut.endpoint == endpoint
+                and self._is_wanted(key)
+                and (whole := completed(cut.hint, details)) is not None
+            ):
                 self._on_whole(whole, cut.ours)
 
-    async def _ask(self, door: EndpointState, path: str) -> AgentDetails | None:
-        """Return what is told at an endpoint; None where there is none, or something else."""
-        url = f"http://{host_and_port(door.host, door.port)}{path}"
+    async def _ask(self, endpoint: EndpointState, path: str) -> AgentDetails | None:
+        """Return the details at an endpoint; None for no or a wrong answer."""
+        url = f"http://{host_and_port(endpoint.host, endpoint.port)}{path}"
         try:
             async with self._at_once, asyncio.timeout(_FETCH_SECONDS):
-                if not await self._prober.answers(door.host, door.port):
-                    self._turns.again_soon(door, moment().steady)
+                if not await self._prober.answers(endpoint.host, endpoint.port):
+                    self._throttle.open_soon(endpoint, moment().steady)
                     return None
                 answer = await ask(HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES))
             return read_details(answer.body, url) if answer.status == _OK else None
         except (SkillwireError, TimeoutError):
             return None
 
-    def _ended(self, door: EndpointState) -> None:
-        del self._asking[door]
-        self._cut = {key: cut for key, cut in self._cut.items() if cut.door != door}
+    def _ended(self, endpoint: EndpointState) -> None:
+        del self._asking[endpoint]
+        self._cut = {key: cut for key, cut in self._cut.items() if cut.endpoint != endpoint}
 
 
-#: Seconds in which others have answered by mDNS that we are there: the library is imported, and asks and is answered
-#: after pauses of up to 0.12 s each.
+#: Seconds until other agents have answered by mDNS: the library is imported, asks, and is answered after pauses of up
+#: to 0.12 s each.
 _TAKES: Final = 1.0
 
 
 class Hints:
-    """The mDNS of one agent, from :meth:`start` to :meth:`stop`.
-
-    Args:
-        agent_id: whose it is.
-        identity: what the agent signs with.
-        links: of the agent.
-    """
+    """The mDNS of one agent, whose hints its links list."""
 
     def __init__(self, agent_id: str, identity: Identity, links: Links) -> None:
         self._links = links
@@ -423,49 +400,49 @@ class Hints:
         self._identity = identity
         self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
         self._details = Details(self._is_hint, self._list, self._dnssd.counters, is_here=self._is_here)
-        self._has_news = asyncio.Event()
+        self._has_changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._failure = ""
         self._began = 0.0
 
     def due(self) -> float:
-        """Return in how many seconds those who are there have answered."""
+        """Return the seconds until present agents have answered."""
         return 0.0 if self.note else max(0.0, self._began + _TAKES - moment().steady)
 
     @property
     def note(self) -> str:
-        """Why mDNS is off; empty when it is not."""
+        """Why mDNS is off; empty otherwise."""
         return self._dnssd.note or self._failure
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What was passed over, and why."""
+        """How much was ignored, by reason."""
         return self._dnssd.counters
 
     def start(self) -> None:
-        """Begin."""
+        """Start in the background."""
         self._began = moment().steady
         self._running = asyncio.get_running_loop().create_task(self._run())
         self._running.add_done_callback(self._ended)
 
     def announce(self, offers: Iterable[Offer]) -> None:
-        """Publish exactly these."""
+        """Publish exactly these offers."""
         self._offers = tuple(offers)
         offered = {offer.skill_id for offer in self._offers}
         self._statuses = {name: status for name, status in self._statuses.items() if name in offered}
-        self._has_news.set()
+        self._has_changed.set()
 
     def report(self, skill_id: str, status: HealthStatus) -> None:
-        """Publish that a skill is otherwise than before."""
+        """Publish the new status of a skill."""
         self._statuses[skill_id] = status
-        self._has_news.set()
+        self._has_changed.set()
 
     def follow_links(self) -> None:
-        """Use the links that there are now."""
-        self._has_news.set()
+        """Use the current links."""
+        self._has_changed.set()
 
     async def stop(self) -> None:
-        """Say goodbye for what was published, and end."""
+        """Withdraw the instances, and stop."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait([self._running])
@@ -475,16 +452,16 @@ class Hints:
     async def _run(self) -> None:
         await self._dnssd.start()
         while not self._dnssd.note:
-            self._has_news.clear()
+            self._has_changed.clear()
             await self._dnssd.use(self._hosts())
             await self._dnssd.publish(self._offers, self._statuses)
-            await self._has_news.wait()
+            await self._has_changed.wait()
 
     def _ended(self, running: asyncio.Task[None]) -> None:
-        """Say so when mDNS has ended by a fault of ours or of the library; multicast goes on without."""
+        """Report a failure of mDNS; multicast goes on."""
         error = None if running.cancelled() else running.exception()
         if error is not None:
-            self._failure = f"mDNS is off, since it failed: {error!r}"
+            self._failure = f"mDNS is off, because it failed: {error!r}"
             what = {"message": "mDNS has failed", "exception": error, "task": running}
             running.get_loop().call_exception_handler(what)
 
@@ -498,14 +475,14 @@ class Hints:
         self._list(self._details.found(hint, ours, path) if path else hint, ours)
 
     def _is_hint(self, key: Key) -> bool:
-        """Whether a skill is known by mDNS alone."""
+        """Return whether a skill is known by mDNS alone."""
         known = [listed for link in self._links if (listed := link.node.registry.get(key)) is not None]
         return bool(known) and all(listed.is_hint for listed in known)
 
     def _is_here(self, host: str) -> bool:
-        """Whether an address is of this machine, where others than this machine may have said so.
+        """Return whether an address is of this machine, unless only its loopback is used.
 
-        Who is on this machine is heard by multicast; and who is on loopback alone hears nobody else.
+        Agents of this machine are heard by multicast, so such a hint comes from another machine.
         """
         hosts = self._hosts()
         if hosts and all(ip_address(one).is_loopback for one in hosts):
@@ -516,7 +493,7 @@ class Hints:
         )
 
     def _list(self, hint: Register, ours: str) -> None:
-        """List a hint on the link that leads to it, and on no other."""
+        """List a hint on the link of its network, and on no other."""
         now = moment()
         for link in self._links:
             if link.is_open and link.address is not None and link.address.host == ours:

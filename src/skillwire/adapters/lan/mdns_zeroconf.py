@@ -1,25 +1,18 @@
-"""What others publish by mDNS: follows the instances of our service types, and resolves each within bounds.
+"""DNS-SD on top of the library ``zeroconf``: a browser and a responder. This module is imported when mDNS starts.
 
-A publisher tells everything of an instance in the packet that names it, so nearly all are resolved from the library's
-cache at once. Where only the name was told, the rest is asked for: of a few at a time, each for a few seconds, so
-that a stranger who makes up names takes neither memory nor the turn of those who tell everything. When there are more
-names than are followed, those make room that nothing of use was told of, the oldest first.
+**Browser.** A publisher sends all records of an instance in one packet, so most instances are resolved from the
+library's cache at once. The others are asked for their records, a few at a time and each for a few seconds, so that
+made-up names cost neither memory nor the time of complete ones. When too many names are followed, the oldest useless
+ones are dropped. The library reports an instance once, so a publisher that crashed and came back with the same facts is
+noticed by its announcement.
 
-The library tells of an instance once, however often it is announced. Whoever crashes and comes back with the same
-facts is therefore noticed by the announcement itself, and told again.
-Spec: SDP §1.2; specs §3.
+**Responder.** An agent publishes one instance for itself and one for each skill, under each service type. Only the
+agent's own instance is probed for, in 1.2 seconds: the probe asks for all instances of the type, so the cache then
+shows whether the name of a skill is in use, and two hundred skills take no longer than one. A name in use gets a
+number. Announcements are spread, so that many skills do not fill a slow network, and pending repetitions are dropped
+before a service changes or ends. Spec: SDP §1.2; specs §3; RFC 6762 §8.
 
-This module imports ``zeroconf``, and is itself imported when mDNS is used. Trust: all of it is a stranger's.
-
-What we publish by mDNS: one instance for the agent and one for each skill, under each service type.
-
-Only the agent's own instance is probed for, which takes 1.2 seconds: what it asks for are all instances of its type,
-so after that the library's cache tells whether a skill's name is taken, and two hundred skills take no longer than
-one. A name that is taken gets a number at its end. Announcements are spread, so that many skills do not fill a slow
-network at once, and whatever is still to be repeated is dropped before the service is changed or withdrawn, lest it
-come after the goodbye. Spec: SDP §1.2; specs §3; RFC 6762 §8.
-
-This module imports ``zeroconf``, and is itself imported when mDNS is used.
+Trust: all records of others are untrusted.
 """
 
 from __future__ import annotations

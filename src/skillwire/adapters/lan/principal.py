@@ -1,14 +1,10 @@
-"""Principal: who an agent is: its name, what it signs with, and what it holds others against.
+"""The identity of an agent: its name, its key and certificate, and the authority that judges others.
 
-The name under which a process takes part, which no other process of the same state directory has meanwhile.
-
-Two that offer skills under one name and key would each take back what the other has registered. So who offers holds a
-lock on its name as long as it is there; the system lets it go with the process, however that ends. A name that is kept
-in the state directory is free to choose: the next process is ``NAME-2``, with a key, a certificate and a memory of its
-own in the folder ``agents/NAME-2`` beside the first one's. One that somebody has configured is not, and is refused.
-
-Who only asks registers nothing, so it shares the first one's name and certificate: whoever certified this user lets it
-have keys. **[ours]**
+Two processes that offer skills under one name and key would unregister each other's. So an agent that offers skills
+holds a lock on its name, which the system releases with the process. A name from the state directory may change: the
+next process is ``NAME-2``, with a key, a certificate and a state of its own in the folder ``agents/NAME-2``. A
+configured name that is in use is refused. An agent that only searches registers nothing, and shares the first one's
+name and certificate. **[ours]**
 """
 
 from __future__ import annotations

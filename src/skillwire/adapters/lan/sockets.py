@@ -1,19 +1,14 @@
-"""Which addresses of this machine take part in discovery: one for each interface and family, a *link*.
+"""The interfaces and sockets of this machine that discovery uses.
 
-An endpoint that is announced has to be reached by others, so an address that means something together with an
-interface's name alone (``fe80::…``) is used only on a machine that has no other, and loopback where there is nothing
-else. Within an interface the first fitting address of each family counts. Spec: SDP §5.1.
+A *link* is one interface and address family. An announced endpoint has to be reachable, so link-local addresses are
+used only on a machine without others, and loopback without any. The first fitting address of each family on an
+interface counts.
 
-The sockets of one link: one that hears the group, and one that everything is sent from and answered to.
-
-Whoever is answered at the group's own port shares it with all processes of the machine, and a unicast reaches only one
-of them; so requests leave from a port of their own. The socket that hears is bound to the group's address where the
-system allows it, so that nothing else gets in by it, and hears what comes by its own interface only
-(``IP_MULTICAST_ALL`` off: otherwise it hears every group that anybody on the machine has joined).
-
-A network that is gone is no error of ours: what cannot be sent is counted, and the interfaces are looked at again;
-:attr:`LinkSockets.is_broken` tells that the sockets themselves are good for nothing more. Nothing here raises once they
-are open. Spec: SDP §5.1; specs §3.
+Each link has two sockets. Requests leave from a port of their own, and answers come back to it: at the group's port,
+which all processes of a machine share, a unicast would reach only one of them. The socket of the group is bound to the
+group's address where the system allows it, and hears only its own interface (``IP_MULTICAST_ALL`` off). Once open,
+sockets raise nothing: failures are counted, the interfaces are checked again, and :attr:`LinkSockets.is_broken` reports
+sockets that cannot recover. Spec: SDP §5.1; specs §3.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
-"""What an agent keeps over a restart: registrations that it heard, by whose keys, and the newest timestamps.
+"""The state of an agent over a restart: the registrations that it heard, their keys, and the newest timestamps.
 
-Timestamps are against replay, and keys against who would take an agent's name after the restart: a key stands with
-each registration that was made by it, so that it ends with the last one, as it does while an agent runs.
+Timestamps refuse replays, and keys refuse an agent that takes another one's name after the restart. A key is stored
+with each registration that it signed, so it ends with the last one, as in a running agent.
 
-A database of its own in the folder ``lan`` of the state directory, since it is written every few seconds and worth
-nothing elsewhere. A commit is whole or not there, also after a crash; what the last seconds before one said may be
-missing, and is said again. What was written is a stranger's: it is decoded as if it came anew, listed as UNKNOWN and
-unverified until a sign of life comes, and a file that cannot be read is made anew, which is said. Spec: specs §3.
+The state has a database of its own in the folder ``lan`` of the state directory, because it is written every few
+seconds and has no other use. A commit is atomic; the last seconds before a crash may be missing, and are heard again.
+The content is untrusted: it is decoded like new datagrams, and listed as UNKNOWN and unverified until a sign of life
+comes. An unreadable file is replaced, with a warning. Several agents of one user may share the file: they hear the
+same.
 
-Several agents of one user may keep the same file; what they hear is the same.
-
-Keeping: what an agent hears goes to :class:`~skillwire.adapters.lan.state.LanState` every few seconds, off the loop.
-
-What is written is what has changed since, so that a quiet network costs nothing. A disk that fails is counted and tried
-again; the agent goes on without.
+:class:`StateWriter` writes the changes every few seconds, in a thread, so that a quiet network costs nothing. A failing
+disk is counted and retried, and the agent goes on. Spec: specs §3.
 """
 
 from __future__ import annotations
@@ -234,6 +231,7 @@ class StateWriter:
         agent_id: str,
         profile: Profile,
         window: float,
+        *,
         counters: Counter[str],
         clock: Callable[[], Moment],
     ) -> None:

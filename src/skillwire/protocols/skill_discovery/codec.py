@@ -1,22 +1,15 @@
-"""The fields of a datagram: each kind with its two directions, text to value and back.
+"""Datagrams to messages and back: the fields, each with its two directions, and the shapes of the messages.
 
-Identifiers are strict: what is not one is refused and never escaped, so that ``;``, ``,`` and ``|`` separate and do
-nothing else. Free text is percent-encoded. Every reader raises :class:`~skillwire.errors.DecodeError` and nothing
-else; so does what writes, for a value that would not read back as it is.
-Spec: SDP §2.1, §3.2; specs §3.
+A datagram is ``TYPE:field;field;...``; its type ends at the first ``:``. :data:`SHAPES` has a row for each type: its
+fields before the timestamp, and whether the text gives it a signature. In the profile *signed* every other type has one
+more field, and is refused without it. The profile is local policy and never follows from a datagram. A signature covers
+the bytes before the last ``;``, so :func:`encode_signed` asks for a signature over exactly those.
 
-Trust: the texts are a stranger's. They are ASCII, and of at most a datagram.
+Identifiers are strict: an invalid one is refused and never escaped, so that ``;``, ``,`` and ``|`` only separate. Free
+text is percent-encoded. A value that would not decode to itself is refused when it is encoded. Spec: SDP §2.1, §3.2,
+§5.2, §10.1; specs §3.
 
-Datagrams to messages and back.
-
-A datagram is ``TYPE:field;field;...``; its type ends at the first ``:``. :data:`SHAPES` has a row for each type: which
-fields it has before the timestamp, and whether the text gives it a signature. In the profile *signed* every other type
-has one more field, and is refused without it; which profile holds is local policy, never told by a datagram.
-
-What a signature signs are the bytes before the last ``;``, so a message is written by :func:`encode_signed`, which
-asks for a signature over exactly those. Spec: SDP §5.2, §10.1; specs §3.
-
-Trust: :func:`decode` takes a stranger's bytes, and raises ``DecodeError`` and nothing else.
+Trust: datagrams are untrusted; decoding raises :class:`~skillwire.errors.DecodeError` and nothing else.
 """
 
 from __future__ import annotations

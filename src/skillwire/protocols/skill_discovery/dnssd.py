@@ -1,8 +1,8 @@
-"""Skills as DNS-SD services: the instances that an agent publishes by mDNS, and what is read from those of others.
+"""Skills as DNS-SD services: the instances that an agent publishes by mDNS, and the hints in those of others.
 
 An agent publishes one instance for itself and one for each skill, under ``_agent-skills._tcp`` and, for
-implementations that look there, under ``_ooder-skill._tcp``. The facts stand in the TXT record of an instance:
-``txtvers=1`` first, then
+other implementations, under ``_ooder-skill._tcp``. The TXT record of an instance has ``txtvers=1`` first,
+then
 
 ======= ============================================================================================
 ``id``  ``AGENT/SKILL``, or ``AGENT`` alone for the agent's own instance **[ours]**
@@ -10,27 +10,21 @@ implementations that look there, under ``_ooder-skill._tcp``. The facts stand in
 ``t``   the skill's type, or ``agent``
 ``cap`` capabilities, separated by commas
 ``sc``  scenes
-``p``   the path, on the instance's host and port, where more is told
-``st``  the status when it was published
-``kid`` which key the agent signs with: the beginning of the SHA-256 of its public key, in hexadecimal
+``p``   the path, on the instance's host and port, of the details
+``st``  the status at the time of publication
+``kid`` the beginning of the SHA-256 of the agent's public key, in hexadecimal
 ``more`` ``1`` when a list was cut, so that the record keeps within 400 bytes
 ======= ============================================================================================
 
-An instance's name is for people, ``SKILL @ AGENT``, and nothing is read from it. It has no dots, which some
-libraries take for the end of a label, and has a digest at its end where it differs from the identifier.
+An instance is named ``SKILL @ AGENT`` for people; no fact is read from the name. It has no dots, which some libraries
+take for the end of a label, and ends with a digest where it differs from the identifier. A record gives a *hint*: a
+registration without a signature.
 
-What is read is a *hint*, a registration without a signature: nothing in a TXT record is proven, and a publisher that
-crashed stays in the caches of others for minutes. Spec: SDP §1.2; specs §3; RFC 6763 §6.
+**Details.** The document at the path ``p`` has the whole lists of the skills whose lists were cut: ``{"agentId": ...,
+"skills": [...]}`` with ``skillId``, ``capabilities`` and ``scenes`` of each **[ours]**. It is not signed, and worth as
+much as the hint. Spec: SDP §1.2; specs §3 "mDNS"; RFC 6763 §6.
 
-Trust: names and TXT records are a stranger's; reading raises ``DecodeError`` and nothing else.
-
-Details: what an agent tells over HTTP of the skills that it announces, for whom a datagram has cut the lists.
-
-The document stands at the path ``p`` of its mDNS instances: ``{"agentId": ..., "skills": [...]}`` with ``skillId``,
-``capabilities`` and ``scenes`` of each **[ours]**. Nobody has signed it, so it is worth as much as the hint that leads
-there. Spec: specs §3 "mDNS: a list that does not fit is cut, more=1, and fetched from p".
-
-Trust: the document is a stranger's; reading raises ``DecodeError`` and nothing else.
+Trust: names, TXT records and details are untrusted; reading raises ``DecodeError`` and nothing else.
 """
 
 from __future__ import annotations

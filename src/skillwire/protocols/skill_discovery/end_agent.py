@@ -1,8 +1,8 @@
 """EndAgent: searches for skills, requests scenes, and takes the notices of the groups that it joined.
 
 A request is repeated after short pauses, since datagrams are lost. The first answers about a scene compete: the agent
-asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the others. An answer to
-no request is dropped.
+asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the others. An answer
+to no request is dropped.
 
 Notices are not signed, are sent several times, and come from every registry of the network. Of one sender the timestamp
 tells which notice is newer; what another sender said a moment ago is the same change. Spec: SDP §3.3, §4.2, §8.3; specs

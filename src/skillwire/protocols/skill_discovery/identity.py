@@ -1,24 +1,17 @@
-"""Who somebody is on a local network: the ports through which the core signs, verifies and judges certificates.
+"""Identity: the ports through which the core signs, verifies and judges, and the keys that it has learned.
 
-The core knows no cryptography beyond HMAC. :mod:`skillwire.trust.ecdsa` fills the ports with ECDSA P-256;
-:class:`GroupKey` fills them for peers that share a secret. Which of the two is used is local policy, never told by a
-message. Spec: SDP §10; specs §3.
+The core knows no cryptography beyond HMAC. :mod:`skillwire.trust.ecdsa` fills the ports with ECDSA P-256, and
+:class:`GroupKey` for peers that share a secret. Local policy decides which of them is used, never a message.
 
-Whose key is whose, and who has proven to be where it says.
+**Keys.** An agent's key is learned from its certificate, by a challenge, and stays (:class:`KeyRing`). Another key
+replaces it when it is better certified, or when the agent has no registration left. Keys are stored with the
+registrations that they signed, and end with them. The tables are bounded: an agent without registrations makes room for
+any other, and uncertified agents are limited for each host. The host with the most of them makes room for certified
+agents, and for hosts with fewer; the oldest proof goes first.
 
-An agent's key is learned from its certificate, by a challenge, and stays the agent's: another key for the same agent
-is taken when it is better certified, or when the agent has nothing registered any more. So it is over a restart: keys
-are kept with what was registered by them, and end with it.
-
-Both tables are bounded. An agent that has nothing registered makes room for any other. Of those that nobody certified a
-host has so many; the host that has most of them makes room for who is certified, and for a host that has fewer. Who
-proved itself longest ago goes first. Spec: SDP §10.2; specs §3.
-
-The authority of a network where each agent has a key of its own: certificates, judged by a chain.
-
-An agent that nobody certified is UNVERIFIED under the name that its certificate has, and under no other. It is asked
-for its certificate again now and then: somebody may have certified it since, without its key being another one.
-Spec: SDP §10.2; specs §3 "profile".
+**Certificates.** :class:`ChainAuthority` judges certificates by their chains. An uncertified agent is UNVERIFIED, under
+the name in its certificate only. Its certificate is requested again now and then, because an authority may have
+certified the same key. Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations

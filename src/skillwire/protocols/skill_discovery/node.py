@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Role(StrEnum):
     """What an agent does on the network. Spec: SDP §2.2, §3.3.
 
-    An observer **[ours]** keeps a registry as an MCPAgent does, and answers no requests: a command that runs for a moment
-    hears too little to report that a skill is missing.
+    An observer **[ours]** keeps a registry as an MCPAgent does, and answers no requests: a command that runs for a
+    moment hears too little to report that a skill is missing.
     """
 
     MCP_AGENT = "MCPAgent"

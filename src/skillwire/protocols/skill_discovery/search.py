@@ -1,8 +1,8 @@
 """Searches: the discoveries of one agent, repeated after short pauses and collected until there is enough.
 
-Each search has an identifier of its own **[ours]**, which its answers name. Responders are asked to prove that an answer
-is theirs, so that a found skill names the agent that offers it: one answer of each source first, and then those with
-skills that the responder vouches for.
+Each search has an identifier of its own **[ours]**, which its answers name. Responders are asked to prove that an
+answer is theirs, so that a found skill names the agent that offers it: one answer of each source first, and then those
+with skills that the responder vouches for.
 
 **When a search ends** before its patience **[ours]**: answers arrive within the longest answer delay and a round trip,
 so a search ends when nothing new came for longer than that. It stays open while

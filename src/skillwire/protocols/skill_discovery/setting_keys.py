@@ -1,9 +1,7 @@
-"""How values of a discovery configuration are read, each by a function that says what it must be.
+"""The keys of a discovery configuration, one row each, and the readers of their values. Spec: SDP §13.2.
 
-A value comes from TOML or JSON with its type, or from YAML as the text that stands there (``is_text``). A reader
-raises ValueError with the end of the sentence "KEY must ...".
-
-What a discovery configuration may say: the text's keys and ours, one row each. Spec: SDP §13.2.
+A value has its type in TOML and JSON, and is text in YAML (``is_text``). A reader raises ValueError with the end of the
+sentence "KEY must ...".
 """
 
 from __future__ import annotations

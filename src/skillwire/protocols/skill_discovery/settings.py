@@ -1,18 +1,13 @@
-"""The figures of discovery on a local network, in one place. Spec: SDP §5.1, §8.2, §13.2; specs §3.
+"""The settings of discovery: intervals and limits, and the configuration files that set them.
 
-The configuration of discovery: what SDP 13.2 writes, read as it is written, and our own keys beside.
+:mod:`~skillwire.protocols.skill_discovery.setting_keys` lists the keys; the documentation and a test use it. Files have
+milliseconds, as in the text, and values have seconds. The text names two settings twice: ``udp.broadcastInterval`` is
+``healthCheck.heartbeatInterval``, ``udp.timeout`` is ``healthCheck.timeout``, and ``healthCheck`` wins. So a file
+exactly as in 13.2 gives our defaults. ``retryCount`` is how often a suspect is asked for a heartbeat. The DHT and
+SkillCenter settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``, ``healthCheck``
+and ``dht`` may stand below ``discovery`` or beside it.
 
-:mod:`~skillwire.protocols.skill_discovery.setting_keys` lists what can be set; documentation and a test walk it.
-Durations are milliseconds in the file, as in the text, and seconds in the values. The text's two places
-for one figure are the same here: ``udp.broadcastInterval`` is ``healthCheck.heartbeatInterval``, and ``udp.timeout`` is
-``healthCheck.timeout``; the text gives both the same values, and ``healthCheck`` wins where they differ. So a file
-exactly as 13.2 gives our defaults. ``retryCount`` is how often a silent skill is asked for a sign of life. What is of
-the DHT and of SkillCenter is validated and used by nothing yet, which :attr:`LanSettings.notes` says. ``cache``,
-``healthCheck`` and ``dht`` may stand below ``discovery`` or beside it, as the text writes them in its sections.
-
-Spec: SDP §5.1, §6.4, §8.2, §11.1, §13.2.
-
-Trust: the file is somebody's who may have mistyped it; an unknown key is an error with its place, never passed over.
+An unknown key is an error with its place. Spec: SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where members of a scene get keys for the skills that are announced here: a port of TLS, beside HTTP.
+"""Connection secrets for the skills that this server announces: a TLS port beside HTTP.
 
-It is opened when the first skill that takes part in a scene is announced, and told at ``/.well-known/skill-discovery``.
-A key is a token of this server's store, for one skill and one hour. Where all agents share a group key nobody has a
-certificate to show, and there is no such port. Spec: SDP §4.3; docs/decisions/0009.
+The port opens with the first announced skill that takes part in a scene, and is published at
+``/.well-known/skill-discovery``. A key is a token of this server's store, for one skill and one hour. Agents that share
+a group key have no certificates, so there is no such port. Spec: SDP §4.3.
 """
 
 from __future__ import annotations

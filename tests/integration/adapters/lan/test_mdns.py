@@ -378,7 +378,7 @@ def test_endpoints_have_few_turns_for_each_host_and_in_all():
     assert not turns.may_ask(first, GOOD + 1), "it has not said that it is one"
     assert turns.may_ask(first._replace(port=9), GOOD + 1)
     assert turns.may_ask(first, BACK_OFF)
-    turns.again_soon(first, 2.0)
+    turns.open_soon(first, 2.0)
     assert turns.may_ask(first, GOOD + 2)
 
 

@@ -136,7 +136,7 @@ class Here:
         view: Any = SimpleNamespace(skill=self._skill, changed=lambda _: None, has_more=False)
         listeners: Any = SimpleNamespace(put=self.reported.append)
         nothing: Any = None
-        self._router = EventRouter(view, None, nothing, nothing, listeners, lambda _: None)
+        self._router = EventRouter(view, None, nothing, nothing, listeners=listeners, on_trouble=lambda _: None)
         self._link: Any = SimpleNamespace(name="eth0/4", clock=lambda: Moment(1.0, 1.0))
 
     def _skill(self, key):

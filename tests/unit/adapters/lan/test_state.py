@@ -151,7 +151,7 @@ class Disk:
 
 async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     disk, counters = Disk(), Counter[str]()
-    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters, moment)  # type: ignore[arg-type]  # as far as it is used
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters=counters, clock=moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link = SimpleNamespace(
         name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
@@ -175,7 +175,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
 async def test_who_begins_again_keeps_again():
     disk = Disk()
     disk.tries = 1
-    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, Counter(), moment)  # type: ignore[arg-type]  # as far as it is used
+    keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters=Counter(), clock=moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
     link: Any = SimpleNamespace(
         name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
@@ -204,7 +204,7 @@ def begin(tmp_path):
     async def begin(world):
         lan: Any = Lan()
         keeping = StateWriter(
-            LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, Counter(), moment
+            LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, counters=Counter(), clock=moment
         )
         await keeping.load()
         node = lan.node(

@@ -307,10 +307,8 @@ def usage(name: str) -> str:
     if command is None:
         raise SystemExit(f"COMMAND_PAGES names a command that does not exist: {name}")
     below = command.commands if isinstance(command, click.Group) else {}
-    parts = [
-        f"```text\n{_synopsis(f'skillwire {name}', command)}\n```",
-        *_described(command, () if below else COMMON_OPTIONS),
-    ]
+    usage_line = _synopsis(f"skillwire {name}", command)
+    parts = [f"```text\n{usage_line}\n```", *_described(command, COMMON_OPTIONS)]
     for part, inner in below.items():
         line, *rest = _described(inner, COMMON_OPTIONS, OPTIONS_OF_ALL)
         parts += [f"**`{_synopsis(f'skillwire {name} {part}', inner)}`**: {line}", *rest]

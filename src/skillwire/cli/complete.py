@@ -18,7 +18,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 from click.shell_completion import _resolve_context, _resolve_incomplete, split_arg_string
 
+from skillwire.adapters.clock import moment
+from skillwire.adapters.files import credentials
+from skillwire.adapters.files.atomic import cache_directory, state_directory
+from skillwire.adapters.files.calls import FileCalls
+from skillwire.adapters.files.client_cache import FileResponseCache
+from skillwire.adapters.files.install_folder import FileSkillsFolder
+from skillwire.adapters.files.settings_file import load_settings
 from skillwire.cli.output import one_line
+from skillwire.client.sync import Client
+from skillwire.codes import CODES
+from skillwire.errors import UsageError
+from skillwire.folder.rules import RULES
+from skillwire.limits import INDEX_BYTES, STATE_FILE_BYTES
+from skillwire.model.skill import is_dotted_name, is_skill_name
+from skillwire.model.url import parse_url
+from skillwire.resolver.agents import AGENTS
+from skillwire.resolver.references import parse_source
+from skillwire.resolver.settings import SETTINGS
+from skillwire.resolver.sources import SKILLS_RPC
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,8 +54,6 @@ class Word(NamedTuple):
 
 
 def _installed(context: click.Context, _: str) -> Iterator[Word]:
-    from skillwire.adapters.files.install_folder import FileSkillsFolder  # noqa: PLC0415  # only where it is asked for
-
     for_user = context.params.get("for_user")
     root = Path.home() if for_user else Path()
     given = {name for value in context.params.values() if isinstance(value, tuple) for name in value}
@@ -74,8 +91,6 @@ def _origins(_: click.Context, typed: str) -> Iterator[Word]:
 
 
 def _files(context: click.Context, _: str) -> Iterator[Word]:
-    from skillwire.client.sync import Client  # noqa: PLC0415  # only where it is asked for
-
     if "#" in context.params["reference"]:  # an endpoint lists no files; these two are what most have
         yield from (Word("SKILL.md", "its description"), Word("skill.toml", "its inputs"))
         return
@@ -85,23 +100,16 @@ def _files(context: click.Context, _: str) -> Iterator[Word]:
 
 
 def _agents(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.resolver.agents import AGENTS  # noqa: PLC0415  # only where it is asked for
-
     for key, agent in AGENTS.items():
         yield Word(key, agent.title)
 
 
 def _codes(_: click.Context, typed: str) -> Iterator[Word]:
-    from skillwire.codes import CODES  # noqa: PLC0415  # only where it is asked for
-    from skillwire.folder.rules import RULES  # noqa: PLC0415  # same
-
     for code, row in {**CODES, **RULES}.items():
         yield Word(code.lower() if typed.islower() else code, getattr(row, "summary", ""))
 
 
 def _settings(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.resolver.settings import SETTINGS  # noqa: PLC0415  # only where it is asked for
-
     for key, row in SETTINGS.items():
         yield Word(key, row.meaning)
 
@@ -129,7 +137,6 @@ def _grants(_: click.Context, __: str) -> Iterator[Word]:
 def _tasks(_: click.Context, __: str) -> Iterator[Word]:
     import asyncio  # noqa: PLC0415  # same
 
-    from skillwire.adapters.clock import moment  # noqa: PLC0415  # same
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
     from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # same
 
@@ -138,9 +145,6 @@ def _tasks(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _executions(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # same
-    from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # only where it is asked for
-
     for call in FileCalls(state_directory() / "calls.json").recent():
         yield Word(call.execution_id or "", call.skill_id)
 
@@ -150,17 +154,11 @@ def _folders(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _sources() -> tuple[str, ...]:
-    from skillwire.adapters.files.settings_file import load_settings  # noqa: PLC0415  # only where it is asked for
-
     return load_settings(Path(), os.environ).sources
 
 
 def _known_origins() -> dict[str, str]:
     """Return the origins of the settings and of earlier calls: base URL → the shortest text for it."""
-    from skillwire.adapters.files.atomic import state_directory  # noqa: PLC0415  # only where it is asked for
-    from skillwire.limits import STATE_FILE_BYTES  # noqa: PLC0415  # same
-    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
-
     book = state_directory() / "origins.json"
     remembered = load_json(book.read_bytes(), max_bytes=STATE_FILE_BYTES) if book.exists() else {}
     bases = [*map(_base_of, _sources()), *(remembered if isinstance(remembered, dict) else ())]
@@ -168,14 +166,10 @@ def _known_origins() -> dict[str, str]:
 
 
 def _base_of(source: str) -> str:
-    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # only where it is asked for
-
     return parse_source(source).base
 
 
 def _shortest(base: str) -> str:
-    from skillwire.errors import UsageError  # noqa: PLC0415  # only where it is asked for
-
     rest = base.partition("://")[2]
     try:
         return rest if _base_of(rest) == base else base
@@ -185,10 +179,6 @@ def _shortest(base: str) -> str:
 
 def _published(source: str) -> Iterator[tuple[str, str]]:
     """Yield name and description of each skill in the index of ``source`` that the cache holds, however old."""
-    from skillwire.limits import INDEX_BYTES  # noqa: PLC0415  # only where it is asked for
-    from skillwire.model.skill import is_dotted_name, is_skill_name  # noqa: PLC0415  # same
-    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
-
     cached = _cached_index(source)
     document = load_json(cached.body, max_bytes=INDEX_BYTES) if cached else None
     skills = document.get("skills") if isinstance(document, dict) else None
@@ -199,13 +189,6 @@ def _published(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _cached_index(source: str) -> CachedResponse | None:
-    from skillwire.adapters.files import credentials  # noqa: PLC0415  # only where it is asked for
-    from skillwire.adapters.files.atomic import cache_directory  # noqa: PLC0415  # same
-    from skillwire.adapters.files.client_cache import FileResponseCache  # noqa: PLC0415  # same
-    from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # same
-    from skillwire.resolver.sources import SKILLS_RPC  # noqa: PLC0415  # same
-
     location = parse_source(source)
     urls = [f"{location.url}#"] if location.source == SKILLS_RPC else [location.url, location.old_url]
     cache = FileResponseCache(cache_directory() / "responses")

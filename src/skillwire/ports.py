@@ -83,13 +83,33 @@ class Download(Protocol):
 
 
 class SkillSearch(Protocol):
-    """A search over one revision of the published skills that everybody may see."""
+    """A search over one revision of the public skills. It is derived from the catalog, and local to this process."""
 
     def search(self, query: SearchQuery) -> SearchPage:
-        """Return the part of the hits that ``query`` asks for.
+        """Return the page of hits that ``query`` asks for. It may take 20 ms, so not on an event loop.
 
         Raises:
-            UsageError: ``CURSOR`` when ``query.after`` is none of ours.
+            UsageError: ``QUERY`` for a query beyond the limits, ``CURSOR`` for an invalid ``query.after``.
+        """
+
+    def search_briefly(self, query: SearchQuery) -> SearchPage | None:
+        """Return the same within two milliseconds, or None.
+
+        Raises:
+            UsageError: as :meth:`search`.
+        """
+
+
+class SkillIndex(Protocol):
+    """A full-text index that serves several revisions at once."""
+
+    def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> SkillSearch:
+        """Return a search over ``skills``, given what differs from those of the call before.
+
+        Args:
+            skills: all of them, by name, sorted.
+            changed: names of new and changed skills.
+            removed: names of skills that are gone.
         """
 
 

@@ -40,6 +40,7 @@ from skillwire.adapters.sqlite.open import (
     open_server_key,
     open_tokens,
 )
+from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.executions.accept import RunSettings
 from skillwire.executions.grants import needs_grant
 from skillwire.protocols.agent_skills.server import check_base_url
@@ -301,6 +302,7 @@ def make_components(
     publication = CatalogService(
         published,
         store,
+        lambda: SearchIndex(store.directory),
         base_url=base,
         poll=poll,
         needed=lambda: _wait_for(_needed_blobs(executions.desk.ledger)),

@@ -39,7 +39,6 @@ import structlog
 import watchfiles
 
 from skillwire.adapters.files.skill_store import PackedSkills
-from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
@@ -52,9 +51,9 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.adapters.files.skill_store import SkillChanges
-    from skillwire.adapters.sqlite.search import RevisionSearch
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Artifact, Skill
+    from skillwire.ports import SkillIndex, SkillSearch
     from skillwire.server.folders import InvalidFolder, PublishedFolders
     from skillwire.server.revision import Revision
 
@@ -191,6 +190,7 @@ class CatalogService:
     Args:
         folders: what is published.
         blobs: where its bytes are kept.
+        make_index: makes the search index.
         base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
         poll: seconds between two looks at the folders, instead of notifications of changes.
         needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
@@ -202,6 +202,7 @@ class CatalogService:
         self,
         folders: PublishedFolders,
         blobs: FileBlobs,
+        make_index: Callable[[], SkillIndex],
         *,
         base_url: str = "",
         poll: float | None = None,
@@ -230,7 +231,8 @@ class CatalogService:
         self._public_number = 0
         self._told: list[InvalidFolder] = []
         self._superseded: dict[Artifact, tuple[str, float]] = {}
-        self._index: SearchIndex | None = None
+        self._make_index = make_index
+        self._index: SkillIndex | None = None
         self._log = structlog.get_logger("skillwire")
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -366,11 +368,11 @@ class CatalogService:
         self._known, self._told = known, told
         return self._public_number
 
-    def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> RevisionSearch:
+    def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""
         index, self._index = self._index, None
         if index is None:
-            index = SearchIndex(self.blobs.directory)
+            index = self._make_index()
             search = index.update(skills, tuple(skills), ())
         else:
             search = index.update(skills, (*changes.added, *changes.changed), changes.removed)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillwire.adapters.files.skill_store import PackedSkills
-    from skillwire.adapters.sqlite.search import RevisionSearch
     from skillwire.model.search import SearchPage
+    from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields
 
 
@@ -118,7 +118,7 @@ class SearchAnswers:
         base_url: the address of this site, when one was given.
     """
 
-    def __init__(self, search: RevisionSearch, skills: PackedSkills, base_url: str = "") -> None:
+    def __init__(self, search: SkillSearch, skills: PackedSkills, base_url: str = "") -> None:
         self.search = search
         self.base_url = base_url
         self._skills = skills

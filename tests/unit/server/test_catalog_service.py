@@ -85,7 +85,7 @@ class Published:
         self.skills.mkdir(exist_ok=True)
         self.blobs = FileBlobs(tmp_path / "blobs")
         self.folders = PublishedFolders([str(root) for root in roots or (self.skills,)], "acme", self.blobs)
-        self.publication = CatalogService(self.folders, self.blobs)
+        self.publication = CatalogService(self.folders, self.blobs, lambda: SearchIndex(self.blobs.directory))
         self.loaded = []
 
     def look(self, touched=None):
@@ -373,7 +373,9 @@ def test_a_folder_that_is_replaced_as_a_whole_is_noticed(tmp_path, poll):
     current = tmp_path / "current"
     current.symlink_to("blue")
     published = Published(tmp_path, current)
-    publication = CatalogService(published.folders, published.blobs, poll=poll)
+    publication = CatalogService(
+        published.folders, published.blobs, lambda: SearchIndex(published.blobs.directory), poll=poll
+    )
     published.publication = publication
     publication.start()
     try:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from asyncio import new_event_loop
 from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING
@@ -50,9 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-transcripts", action="store_true", help="write tests/e2e/transcripts anew")
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]] | None:
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], AbstractEventLoop]]:
     """Run what is marked so in virtual time."""
-    return {"virtual": VirtualTimeLoop} if item.get_closest_marker("virtual_time") else None
+    is_virtual = item.get_closest_marker("virtual_time")
+    return {"virtual": VirtualTimeLoop} if is_virtual else {"real": new_event_loop}
 
 
 def pytest_collection_finish() -> None:

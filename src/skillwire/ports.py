@@ -32,9 +32,9 @@ if TYPE_CHECKING:
         StatisticsCursor,
         TaskOwner,
     )
-    from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord, StagedSkill
+    from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord
     from skillwire.model.search import SearchPage, SearchQuery
-    from skillwire.model.skill import Permissions, Skill
+    from skillwire.model.skill import FileContent, Permissions, Skill
 
 
 class BlobStore(Protocol):
@@ -369,8 +369,8 @@ class SkillsFolder(Protocol):
 class SkillsFolderChange(Protocol):
     """A change that happens as a whole or not at all."""
 
-    def stage(self, skill: StagedSkill) -> None:
-        """Write ``skill`` aside, to be put in place by :meth:`commit`."""
+    def stage(self, name: str, files: Sequence[FileContent], location: InstallLocation) -> None:
+        """Write a skill aside, to be put in place by :meth:`commit`."""
 
     def take_away(self, name: str, placement: InstallLocation) -> None:
         """Remove ``name`` at :meth:`commit`."""

@@ -145,8 +145,8 @@ def print_plan(
             "state": row.state,
             "reason": row.reason,
             "origin": row.skill.origin,
-            "folders": list(row.target.placement.folders),
-            "links": list(row.target.placement.links),
+            "folders": list(row.location.folders),
+            "links": list(row.location.links),
         }
         for row in plan.skills
     ]

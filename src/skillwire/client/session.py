@@ -22,9 +22,10 @@ from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
-from skillwire.resolver.plan import InstallPolicy, InstallTarget, plan_install, plan_locked
+from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_origins, plan_install, plan_locked
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills, resolve
+from skillwire.resolver.sources.folder import load_local, locate_folders
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import work
 
@@ -116,8 +117,6 @@ class ClientSession:
         """
         reference = parse_reference(text)
         if reference.path is not None:
-            from skillwire.resolver.sources.folder import locate_folders  # noqa: PLC0415  # only folders of this machine need it
-
             return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
         yield from work(partial(self.access.name, reference))
         return (yield from resolve(reference, self.context._replace(refresh=True) if refresh else self.context))
@@ -205,18 +204,17 @@ class ClientSession:
         skills: dict[str, SkillRef] = {}
         for reference in references:
             for skill in (yield from self.locate(reference, refresh=True)):
-                if skill.name in skills and skills[skill.name] != skill:
+                known = skills.get(skill.name, skill)
+                if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
                 if skill.has_no_artifact:
                     has_credential = self.context.credential_for(skill.origin) is not None
                     raise no_digest(skill, is_logged_in=has_credential)
                 skills[skill.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
-        target = InstallTarget(plan_placement(chosen, for_user=self.for_user, copy=as_copy), chosen)
-        return (yield from self._plan([(skill, target) for skill in skills.values()]))
-
-    def _plan(self, skills: Sequence[tuple[SkillRef, InstallTarget]]) -> Flow[InstallPlan]:
-        return plan_install(skills, folder=self.folder, policy=self.policy, origins=self.context.origins)
+        location = plan_placement(chosen, for_user=self.for_user, copy=as_copy)
+        planned = [PlannedSkill(skill, location, chosen) for skill in skills.values()]
+        return (yield from plan_install(planned, folder=self.folder, policy=self.policy, origins=self.context.origins))
 
     def plan_locked(self, names: Sequence[str]) -> Flow[InstallPlan]:
         """Plan to install exactly what the lock says: these skills, or all.
@@ -234,9 +232,6 @@ class ClientSession:
 
     def compare(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
         """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
-        from skillwire.resolver.plan import compare_with_origins  # noqa: PLC0415  # installing does without
-        from skillwire.resolver.sources.folder import load_local  # noqa: PLC0415  # same
-
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
         yield from work(partial(self._trust_locked, skills))
@@ -249,11 +244,11 @@ class ClientSession:
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
         """Plan to install what has changed, where it stands now."""
         changed = [
-            (comparison.latest, InstallTarget(comparison.locked.placement, comparison.locked.agents))
+            PlannedSkill(comparison.latest, comparison.locked.placement, comparison.locked.agents)
             for comparison in comparisons
             if comparison.latest is not None and comparison.state in {"changed", "unverifiable"}
         ]
-        return self._plan(changed)
+        return plan_install(changed, folder=self.folder, policy=self.policy, origins=self.context.origins)
 
     def add(
         self,

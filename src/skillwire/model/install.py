@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.model.skill import FileContent
-
 
 class OriginRecord(NamedTuple):
     """What is stored about an origin.
@@ -93,11 +91,3 @@ class Lock(NamedTuple):
     def without(self, names: Sequence[str]) -> Lock:
         """Return a lock without ``names``."""
         return Lock({name: skill for name, skill in self.skills.items() if name not in names})
-
-
-class StagedSkill(NamedTuple):
-    """A skill that is ready to be put in place."""
-
-    name: str
-    files: Sequence[FileContent]
-    placement: InstallLocation

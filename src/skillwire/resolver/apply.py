@@ -19,7 +19,7 @@ from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
-from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord, StagedSkill
+from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord
 from skillwire.model.skill import FileContent, Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
@@ -270,8 +270,8 @@ class _Staged:
     def _check_still_so(self, folder: SkillsFolder) -> None:
         """Compare once more under the lock: the plan may be minutes old."""
         for planned in self._plan.pending:
-            if planned.frozen is None:
-                now = compare_with_folder(planned.skill, planned.target, folder, self._lock)
+            if planned.locked is None:
+                now = compare_with_folder(planned, folder, self._lock)
                 if now.state == "conflict":
                     raise _conflict(now)
 
@@ -290,13 +290,13 @@ class _Staged:
         files = open_content(planned.skill, content, self._context)
         check_loadable(name, files, self._context.report)
         _tell_code(planned.skill, files, self._context.report)
-        if planned.frozen is not None and hash_files(files) != planned.frozen.files:
+        if planned.locked is not None and hash_files(files) != planned.locked.files:
             place = SourceLocation(planned.skill.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
-        self._change.stage(StagedSkill(name, files, planned.target.placement))
+        self._change.stage(name, files, planned.location)
         before = self._lock.skills.get(name)
         self._installed.append(_locked(planned, files, before, self._context))
-        _take_away_old(before, planned.target.placement, self._change.take_away)
+        _take_away_old(before, planned.location, self._change.take_away)
 
     def commit(self) -> None:
         """Put everything in place and write the lock; raise the first failure when there is nothing to put."""
@@ -316,7 +316,7 @@ class _Staged:
 
 def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, context: ResolveContext) -> LockedSkill:
     skill, files = planned.skill, hash_files(content)
-    known = planned.frozen or before
+    known = planned.locked or before
     same = known is not None and known.files == files and known.origin == skill.origin
     return LockedSkill(
         name=skill.name,
@@ -327,8 +327,8 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         artifact_type="folder" if skill.is_local else skill.artifact_type,
         version=skill.version,
         first_seen=known.first_seen if known is not None and same else timestamp(context.clock()),
-        agents=planned.target.agents,
-        placement=planned.target.placement,
+        agents=planned.agents,
+        placement=planned.location,
         files=files,
     )
 

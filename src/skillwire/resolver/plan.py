@@ -48,24 +48,18 @@ if TYPE_CHECKING:
 State = Literal["new", "update", "unchanged", "conflict"]
 
 
-class InstallTarget(NamedTuple):
-    """Where a skill is to stand, and for which agents."""
-
-    placement: InstallLocation
-    agents: tuple[str, ...]
-
-
 class PlannedSkill(NamedTuple):
-    """One skill of a plan: what would happen to it, and, for a conflict, what is in the way.
+    """One skill of a plan: what would happen to it, where, for which agents, and the reason of a conflict.
 
-    ``frozen`` is the row of the lock whose files must come out, byte for byte.
+    ``locked`` is the row of the lock whose files must come out, byte for byte.
     """
 
     skill: SkillRef
-    state: State
-    target: InstallTarget
+    location: InstallLocation
+    agents: tuple[str, ...]
+    state: State = "new"
     reason: str = ""
-    frozen: LockedSkill | None = None
+    locked: LockedSkill | None = None
 
 
 class InstallPlan(NamedTuple):
@@ -86,21 +80,25 @@ class InstallPlan(NamedTuple):
 
 
 def plan_install(
-    skills: Sequence[tuple[SkillRef, InstallTarget]],
+    skills: Sequence[PlannedSkill],
     *,
     folder: SkillsFolder,
     policy: InstallPolicy,
     origins: OriginBook,
 ) -> Flow[InstallPlan]:
-    """Decide what installing ``skills`` would do, without changing anything.
+    """Decide what installing ``skills`` would do, without changing anything; their state is found out here.
 
     Raises:
         TrustError: ``ORIGIN_REFUSED``.
     """
-    bases = {skill.origin for skill, _ in skills if not skill.is_local}
+    bases = {planned.skill.origin for planned in skills if not planned.skill.is_local}
     unknown = yield from work(partial(unknown_origins, bases, policy, origins))
-    planned = yield from work(lambda: _compare(skills, folder))
-    return InstallPlan(planned, unknown)
+
+    def compare() -> tuple[PlannedSkill, ...]:
+        lock = folder.read_lock()
+        return tuple(compare_with_folder(planned, folder, lock) for planned in skills)
+
+    return InstallPlan((yield from work(compare)), unknown)
 
 
 def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
@@ -119,33 +117,29 @@ def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: Origin
     return tuple(unknown)
 
 
-def _compare(skills: Sequence[tuple[SkillRef, InstallTarget]], folder: SkillsFolder) -> tuple[PlannedSkill, ...]:
-    lock = folder.read_lock()
-    return tuple(compare_with_folder(skill, target, folder, lock) for skill, target in skills)
-
-
-def compare_with_folder(skill: SkillRef, target: InstallTarget, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
-    """Decide what installing ``skill`` would do to what stands there now.
+def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
+    """Return ``planned`` with the state that follows from what is installed now.
 
     Raises:
         TrustError: ``DOWNGRADE``.
     """
-    name = skill.name
-    locked = lock.skills.get(name)
+    skill, location = planned.skill, planned.location
+    locked = lock.skills.get(skill.name)
     ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
-    others = tuple(place for place in (*target.placement.folders, *target.placement.links) if place not in ours)
-    if folder.installed_files(InstallLocation(others), name) is not None:
-        return PlannedSkill(skill, "conflict", target, "a folder of that name is there, not installed by skillwire")
-    standing = folder.installed_files(locked.placement, name) if locked else None
-    if locked is None or standing is None:
-        return PlannedSkill(skill, "new", target)
-    if standing != locked.files:
-        return PlannedSkill(skill, "conflict", target, "its files were changed since they were installed")
+    others = tuple(place for place in (*location.folders, *location.links) if place not in ours)
+    if folder.installed_files(InstallLocation(others), skill.name) is not None:
+        reason = "a folder of that name is there, not installed by skillwire"
+        return planned._replace(state="conflict", reason=reason)
+    installed = folder.installed_files(locked.placement, skill.name) if locked else None
+    if locked is None or installed is None:
+        return planned._replace(state="new")
+    if installed != locked.files:
+        return planned._replace(state="conflict", reason="its files were changed since they were installed")
     if locked.origin != skill.origin:
-        return PlannedSkill(skill, "conflict", target, f"it was installed from {locked.origin}")
+        return planned._replace(state="conflict", reason=f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
-    whole = locked.placement == target.placement and not folder.missing_places(locked.placement, name)
-    return PlannedSkill(skill, "unchanged" if whole and _has_same_bytes(skill, locked) else "update", target)
+    whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
+    return planned._replace(state="unchanged" if whole and _has_same_bytes(skill, locked) else "update")
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
@@ -227,7 +221,7 @@ def plan_locked(
     """
 
     def plan() -> InstallPlan:
-        planned = tuple(_frozen(locked, folder) for locked in skills)
+        planned = tuple(_plan_locked(locked, folder) for locked in skills)
         remote = [row for row in skills if row.artifact_type != "folder"]
         artifacts = {str(parse_url(row.url).origin) for row in remote if not row.url.startswith(f"{row.origin}/")}
         bases = {row.origin for row in remote} | {
@@ -238,19 +232,19 @@ def plan_locked(
     return (yield from work(plan))
 
 
-def _frozen(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
-    skill = load_local(locked, folder.root) if locked.artifact_type == "folder" else _locate_locked(locked)
-    target = InstallTarget(locked.placement, locked.agents)
-    standing = folder.installed_files(locked.placement, locked.name)
-    if standing is None:
-        return PlannedSkill(skill, "new", target, frozen=locked)
-    if standing != locked.files:
-        return PlannedSkill(skill, "conflict", target, "its files are not those of the lock", locked)
+def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
+    skill = load_local(locked, folder.root) if locked.artifact_type == "folder" else _ref_of(locked)
+    planned = PlannedSkill(skill, locked.placement, locked.agents, locked=locked)
+    installed = folder.installed_files(locked.placement, locked.name)
+    if installed is None:
+        return planned
+    if installed != locked.files:
+        return planned._replace(state="conflict", reason="its files are not those of the lock")
     whole = not folder.missing_places(locked.placement, locked.name)
-    return PlannedSkill(skill, "unchanged" if whole else "update", target, frozen=locked)
+    return planned._replace(state="unchanged" if whole else "update")
 
 
-def _locate_locked(locked: LockedSkill) -> SkillRef:
+def _ref_of(locked: LockedSkill) -> SkillRef:
     """Return a locked skill as its index entry was."""
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()

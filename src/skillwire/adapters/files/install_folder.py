@@ -52,10 +52,10 @@ from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import NoReturn
 
-    from skillwire.model.install import StagedSkill
+    from skillwire.model.skill import FileContent
 
 
 _LINK: Final = "is a link"
@@ -141,23 +141,23 @@ class FolderChange:
             self.close()
             raise
 
-    def stage(self, skill: StagedSkill) -> None:
-        """Write ``skill`` aside. When that fails, nothing of it is put in place."""
-        placement = self._folder.distinct(skill.placement)
+    def stage(self, name: str, files: Sequence[FileContent], location: InstallLocation) -> None:
+        """Write a skill aside. When that fails, nothing of it is put in place."""
+        placement = self._folder.distinct(location)
         ready: list[tuple[Path, Path]] = []
         for folder in placement.folders:
             parent = self._folder.inside(folder)
-            staged = self._staging(parent) / skill.name
-            unpack(skill.files, staged)
-            ready.append((parent / skill.name, staged))
+            staged = self._staging(parent) / name
+            unpack(files, staged)
+            ready.append((parent / name, staged))
         for folder in placement.links:
             parent = self._folder.inside(folder)
-            staged = self._staging(parent) / skill.name
+            staged = self._staging(parent) / name
             # Both are where they really are: a link is followed from its real folder, not from how we came there.
-            target = os.path.relpath(self._folder.inside(placement.folders[0]) / skill.name, parent)
+            target = os.path.relpath(self._folder.inside(placement.folders[0]) / name, parent)
             with storage_errors(staged):
                 staged.symlink_to(target, target_is_directory=True)
-            ready.append((parent / skill.name, staged))
+            ready.append((parent / name, staged))
         self._placed.update(place for place, _ in ready)
         self._steps += ready
 

@@ -10,7 +10,7 @@ import pytest
 
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
-from skillwire.model.install import InstallLocation, Lock, StagedSkill
+from skillwire.model.install import InstallLocation, Lock
 from skillwire.model.skill import FileContent
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def folder(root):
 
 
 def staged(placement, content=MD, name="one"):
-    return StagedSkill(name, [FileContent("SKILL.md", content, False)], placement)
+    return name, [FileContent("SKILL.md", content, False)], placement
 
 
 def install(folder, placement, content=MD):
     change = folder.change()
     try:
-        change.stage(staged(placement, content))
+        change.stage(*staged(placement, content))
         change.commit(Lock())
     finally:
         change.close()
@@ -151,7 +151,7 @@ class TestPlaces:
         install(folder, InstallLocation((UNIVERSAL,)))
         (root / ".claude").symlink_to(".agents")
         change = folder.change()
-        change.stage(staged(InstallLocation((CLAUDE,))))
+        change.stage(*staged(InstallLocation((CLAUDE,))))
         change.take_away("one", InstallLocation((UNIVERSAL,)))
         change.commit(Lock())
         change.close()
@@ -181,7 +181,7 @@ class TestCleaning:
 
     def test_what_an_abandoned_change_made_goes(self, folder, root):
         change = folder.change()
-        change.stage(staged(LINKED))
+        change.stage(*staged(LINKED))
         change.close()
         assert everything(root) == []
 
@@ -219,7 +219,7 @@ class TestKilled:
     def test_a_complete_change_stays_though_the_lock_changes_then(self, folder, root):
         install(folder, LINKED)
         change = folder.change()
-        change.stage(staged(LINKED, MD + b"new"))
+        change.stage(*staged(LINKED, MD + b"new"))
         change.commit(Lock())
         self.kill(change)
         folder.lock_path.write_bytes(folder.lock_path.read_bytes() + b"\n")
@@ -233,7 +233,7 @@ class TestKilled:
         folder = FileSkillsFolder(root, report=told.append)
         install(folder, COPIES)
         change = folder.change()
-        change.stage(staged(COPIES, MD + b"new"))
+        change.stage(*staged(COPIES, MD + b"new"))
         with monkeypatch.context() as patch:
             patch.setattr(change, "_undo", lambda _: [])
             failing_rename(patch, lambda count, *_: (True, KeyboardInterrupt()) if count == 2 else None)
@@ -254,7 +254,7 @@ class TestKilled:
         folder = FileSkillsFolder(root, report=told.append)
         install(folder, COPIES)
         change = folder.change()
-        change.stage(staged(COPIES, MD + b"new"))
+        change.stage(*staged(COPIES, MD + b"new"))
         with monkeypatch.context() as patch:
             patch.setattr(change, "_undo", lambda _: [])
             failing_rename(patch, lambda count, *_: (True, KeyboardInterrupt()) if count == 2 else None)
@@ -281,7 +281,7 @@ class TestUndoing:
     def test_an_interruption_just_before_or_after_a_rename_loses_nothing(self, folder, root, monkeypatch, at, before):
         install(folder, LINKED)
         change = folder.change()
-        change.stage(staged(LINKED, b"new"))
+        change.stage(*staged(LINKED, b"new"))
         failing_rename(monkeypatch, lambda count, *_: (before, KeyboardInterrupt()) if count == at else None)
         # The fifth rename is the one that writes the lock.
         with pytest.raises(KeyboardInterrupt):
@@ -293,7 +293,7 @@ class TestUndoing:
 
     def test_the_lock_is_put_back(self, folder, root, monkeypatch):
         change = folder.change()
-        change.stage(staged(LINKED))
+        change.stage(*staged(LINKED))
         failing_rename(monkeypatch, lambda count, *_: (False, KeyboardInterrupt()) if count == 3 else None)
         with pytest.raises(KeyboardInterrupt):
             change.commit(Lock())
@@ -303,7 +303,7 @@ class TestUndoing:
     def test_one_undo_that_fails_keeps_none_of_the_others_back(self, folder, root, monkeypatch):
         install(folder, COPIES)
         change = folder.change()
-        change.stage(staged(COPIES, b"new"))
+        change.stage(*staged(COPIES, b"new"))
 
         def fails(count, source, destination):
             back = destination == root / CLAUDE / "one" and source.name.startswith("one.")
@@ -325,9 +325,9 @@ class TestUndoing:
     def test_a_skill_that_could_not_be_staged_is_not_put_in_place(self, folder, root):
         (root / ".claude").write_bytes(b"a file where a folder must be")
         change = folder.change()
-        change.stage(staged(InstallLocation((UNIVERSAL,)), name="two"))
+        change.stage(*staged(InstallLocation((UNIVERSAL,)), name="two"))
         with pytest.raises(StorageError):
-            change.stage(staged(LINKED))
+            change.stage(*staged(LINKED))
         change.commit(Lock())
         change.close()
         assert names(root / UNIVERSAL) == ["two"]

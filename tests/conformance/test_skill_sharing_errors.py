@@ -69,7 +69,7 @@ def failures():
 
 
 class TestTotal:
-    @pytest.mark.spec("SSP-told-total")
+    @pytest.mark.spec("SSP-error-total")
     @pytest.mark.parametrize("kind", [kind for kind in kinds() if kind.__module__ == errors.__name__])
     def test_every_error_of_ours_is_told_with_a_code_and_a_status_of_the_table(self, kind):
         """'error.code: One of the seven error codes listed above.'"""
@@ -81,12 +81,12 @@ class TestTotal:
             own = {ROWS[code].status} if code in ROWS else {400} if issubclass(kind, UsageError) else set()
             assert problem.status in own | set(ERRORS[error["code"]].statuses), code
 
-    @pytest.mark.spec("SSP-told-total")
+    @pytest.mark.spec("SSP-error-total")
     def test_rows_are_of_codes_that_exist(self):
         assert set(ROWS) <= set(CODES)
         assert {row.code for row in ROWS.values()} <= set(ERRORS)
 
-    @pytest.mark.spec("SSP-told-total")
+    @pytest.mark.spec("SSP-error-total")
     def test_every_failure_that_the_code_makes_has_a_reason_and_a_code_that_are_known(self):
         """'error: Error information (present when status is "failed" or "timeout")'; EXECUTION_FAILED is ours."""
         made = list(failures())
@@ -98,7 +98,7 @@ class TestTotal:
         assert texts["reason"] <= set(get_args(Reason))
         assert texts["code"] <= FAILED
 
-    @pytest.mark.spec("SSP-told-total")
+    @pytest.mark.spec("SSP-error-total")
     @pytest.mark.parametrize("code", sorted(FAILED))
     def test_every_failure_is_told_in_the_form_of_an_error(self, code):
         """'error.code: string, Yes*', 'error.message: string, Yes*'."""
@@ -111,7 +111,7 @@ class TestTotal:
 
 
 class TestRefusals:
-    @pytest.mark.spec("SSP-told-validation")
+    @pytest.mark.spec("SSP-error-validation")
     async def test_what_is_wrong_with_a_request_is_a_list(self, weather, serving):
         """'The details field SHOULD contain an array of validation errors, each with: path, message, expected,
         actual'; in the words of the text's example."""
@@ -131,7 +131,7 @@ class TestRefusals:
             assert [one.keys() for one in error["details"]] == [{"path", "message", "expected", "actual"}]
             assert error["details"][0]["path"] == path
 
-    @pytest.mark.spec("SSP-told-validation")
+    @pytest.mark.spec("SSP-error-validation")
     @pytest.mark.parametrize(
         ("body", "fields", "status"), [(b" " * 1_048_577, {}, 413), (b"a,b", {"Content-Type": "text/csv"}, 415)]
     )
@@ -141,7 +141,7 @@ class TestRefusals:
         answer = await caller.post(FORECAST, body, fields)
         assert (answer.status, answer.json()["error"]["code"]) == (status, "VALIDATION_ERROR")
 
-    @pytest.mark.spec("SSP-told-auth-required")
+    @pytest.mark.spec("SSP-error-auth-required")
     async def test_who_shows_nothing_is_told_how_to(self, weather, serving):
         """'The details field SHOULD describe the required authentication method to help the consumer complete
         authentication automatically.'"""
@@ -154,7 +154,7 @@ class TestRefusals:
         assert error == expected
         assert "oauth-protected-resource" in answer.fields["www-authenticate"]
 
-    @pytest.mark.spec("SSP-told-permission-denied")
+    @pytest.mark.spec("SSP-error-permission-denied")
     async def test_who_may_not_is_told_what_it_lacks(self, weather, serving):
         """'Returned when credentials are valid but the consumer lacks the required permissions.'"""
         configuration = read_configuration(OAUTH2, "server.toml")
@@ -165,7 +165,7 @@ class TestRefusals:
         expected["details"]["required_scopes"].insert(0, "skill:weather-forecast")  # which opens it, too
         assert (answer.status, answer.json()["error"]) == (403, expected)
 
-    @pytest.mark.spec("SSP-told-not-found")
+    @pytest.mark.spec("SSP-error-not-found")
     async def test_what_is_not_there_is_told_by_its_id(self, weather, serving):
         """'Returned when the requested skill ID or descriptor URL does not exist.'"""
         caller = await serving(base_url=weather(**NO_AUTH))
@@ -177,7 +177,7 @@ class TestRefusals:
 
 
 class TestFailures:
-    @pytest.mark.spec("SSP-told-timeout")
+    @pytest.mark.spec("SSP-error-timeout")
     async def test_a_timeout_is_told_in_the_words_of_the_text(self, weather, serving, executor, monkeypatch):
         """'Returned when skill execution exceeds the configured timeout. The retry field provides guidance for retry
         attempts.'"""
@@ -194,7 +194,7 @@ class TestFailures:
         expected["details"]["reason"] = "deadline"  # ours
         assert (ended.status, ended.json()["status"], ended.json()["error"]) == (200, "timeout", expected)
 
-    @pytest.mark.spec("SSP-told-unreachable")
+    @pytest.mark.spec("SSP-error-unreachable")
     async def test_an_upstream_that_does_not_answer_is_told_as_such(self, weather, serving, executor):
         """'Returned when the invocation endpoint cannot be reached.'"""
         executor.script = lambda _: failing("upstream", "The upstream cannot be reached", code="ENDPOINT_UNREACHABLE")
@@ -203,7 +203,7 @@ class TestFailures:
         assert (error["code"], error["details"]["reason"]) == ("ENDPOINT_UNREACHABLE", "upstream")
         assert error["retry"] == told(example.UNREACHABLE_TOLD)["retry"]
 
-    @pytest.mark.spec("SSP-told-unreachable")
+    @pytest.mark.spec("SSP-error-unreachable")
     async def test_a_skill_that_nobody_granted_is_told_as_such(self, weather, serving):
         """The same; ours: asking again does not help, so nothing is said about it."""
         caller = await serving(ExecutionSettings(), base_url=weather(**NO_AUTH))
@@ -216,7 +216,7 @@ class TestFailures:
         )
         assert "retry" not in error
 
-    @pytest.mark.spec("SSP-told-unreachable")
+    @pytest.mark.spec("SSP-error-unreachable")
     async def test_who_has_too_many_that_wait_is_told_when_to_come_again(self, weather, serving, executor):
         """The same; ours: 429."""
         executor.script = lambda _: asyncio.sleep(60)
@@ -228,7 +228,7 @@ class TestFailures:
         assert (error["code"], error["details"]) == ("ENDPOINT_UNREACHABLE", {"reason": "too_many_executions"})
         assert error["retry"] == {"suggested_delay_ms": 10_000, "max_attempts": 3}
 
-    @pytest.mark.spec("SSP-told-unreachable")
+    @pytest.mark.spec("SSP-error-unreachable")
     async def test_a_disk_that_is_full_is_told_without_a_word_about_this_machine(self, weather, serving, monkeypatch):
         """The same; ours: nothing was accepted."""
         caller = await serving(base_url=weather(**NO_AUTH))
@@ -241,7 +241,7 @@ class TestFailures:
         assert (answer.status, answer.json()["error"]["details"]) == (503, {"reason": "storage"})
         assert b"srv" not in answer.body
 
-    @pytest.mark.spec("SSP-told-version")
+    @pytest.mark.spec("SSP-error-version")
     def test_versions_that_do_not_fit_are_both_told(self):
         """'The details field SHOULD include both the consumer's supported version range and the descriptor's required
         version.'"""

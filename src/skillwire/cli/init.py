@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print what would be created, and write nothing.")
 @output_options
 def command(*, output: Output, name: str, parent: Path, script: bool, manifest: bool, dry_run: bool) -> None:
-    """Make the folder of a new skill, with a SKILL.md to fill in.
+    """Create the folder of a new skill, with a SKILL.md template.
 
-    NAME is 1-64 of a-z, 0-9 and single hyphens; the folder gets that name. Nothing is overwritten. Until its
-    texts are yours, check warns that they are a template's.
+    NAME is 1-64 of a-z, 0-9 and single hyphens, and names the folder. Existing files are not overwritten. check warns
+    until you replace the texts of the template.
     """
     files = scaffold(name, script=script, manifest=manifest)
     folder = parent / name

@@ -44,9 +44,9 @@ def mcp_command(
 ) -> None:
     """Serve the skills in each FOLDER to the MCP host that starts this command, on standard input and output.
 
-    Hosts start it themselves: write skillwire as the command and mcp FOLDER as its arguments into their
-    configuration. It ends with its input. The same is answered over HTTP at /mcp of skillwire serve; with --server
-    this command stands between a host and such an endpoint, with the credential that skillwire auth login has stored.
+    In the host's configuration, set the command to skillwire and its arguments to mcp FOLDER. The command ends with its
+    input. skillwire serve offers the same over HTTP at /mcp; --server connects a host to such an endpoint, with the
+    credential stored by skillwire auth login.
     """
     if bool(folders) == (server is not None):
         fix = "Write skillwire mcp FOLDER, or skillwire mcp --server URL."
@@ -109,10 +109,10 @@ def rpc_command(
     publisher: str,
     log_format: str,
 ) -> None:
-    """Answer the Skills Protocol on standard input and output, for the program that starts this command.
+    """Serve the Skills Protocol to the program that starts this command, on standard input and output.
 
-    Each line of its input is a request of JSON-RPC 2.0, or a batch, and each line of its output an answer; logs go to
-    standard error. It ends with its input. The same is answered over HTTP at /rpc of skillwire serve.
+    Each input line is a JSON-RPC 2.0 request or a batch, and each output line a response; logs go to standard error.
+    The command ends with its input. skillwire serve offers the same over HTTP at /rpc.
     """
     from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same

@@ -102,7 +102,7 @@ def list_(*, output: Output) -> None:
 @dry_run_option
 @output_options
 def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
-    """Take a token back, at once and for good."""
+    """Revoke a token, immediately and permanently."""
     tokens = _tokens_with(token_id)
     token = run_async(tokens.look_up(token_id) if dry_run else tokens.revoke(token_id))
     _document(output, token, dry_run=dry_run)
@@ -122,7 +122,7 @@ def revoke(*, output: Output, token_id: str, dry_run: bool) -> None:
 @dry_run_option
 @output_options
 def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> None:
-    """Make a token's successor with the same rights, and print its secret; the old one ends a while later."""
+    """Create a successor with the same rights, and print its secret; the old token expires after the overlap."""
     tokens = _tokens_with(token_id)
     if dry_run:
         old = run_async(tokens.look_up_good(token_id))

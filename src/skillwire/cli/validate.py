@@ -36,10 +36,10 @@ _SHOWN: Final = 300  # columns of a value
 def command(
     *, output: Output, sources: tuple[str, ...], kind: str | None, token: str | None, offline: bool | None
 ) -> None:
-    """Report every error in documents of Skill Sharing: descriptors, indexes, invocation requests and responses.
+    """Report every error in Skill Sharing documents: descriptors, indexes, invocation requests and responses.
 
-    Each error has its place as a JSON Pointer, and as a line where the text is at hand. A document of a newer major
-    version of the protocol is not judged further. Exits with 1 when a document is not valid.
+    Each error has a JSON Pointer, and a line if the text is available. A document of a newer major version of the
+    protocol is not validated further. Exits with 1 when a document is invalid.
     """
     from skillwire.protocols.skill_sharing.judge import validate_document  # noqa: PLC0415  # --help does without
 

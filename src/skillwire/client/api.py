@@ -104,12 +104,12 @@ class AsyncClient:
 
     async def index(self, origin: str) -> list[AsyncRemoteSkill]:
         """As :meth:`Client.index`."""
-        found = await self._runner.run(self._session.locate(origin))
+        found = await self._runner.run(self._session.resolve(origin))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def skill(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
         """As :meth:`Client.skill`."""
-        ref = await self._runner.run(self._session.locate_one(reference, both=both))
+        ref = await self._runner.run(self._session.resolve_one(reference, both=both))
         return AsyncRemoteSkill(ref, self._session, self._runner)
 
     async def which(self, reference: str, *, explain: bool = False) -> Resolution:
@@ -213,7 +213,7 @@ class AsyncClient:
 
     async def execution(self, execution: str) -> RemoteExecution:
         """As :meth:`Client.execution`."""
-        return await self._runner.run(self._session.calls.look(execution))
+        return await self._runner.run(self._session.calls.status(execution))
 
     async def result(
         self,
@@ -223,11 +223,11 @@ class AsyncClient:
         on_change: Callable[[RemoteExecution], object] = lambda _: None,
     ) -> RemoteExecution:
         """As :meth:`Client.result`."""
-        return await self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
+        return await self._runner.run(self._session.calls.wait(execution, timeout, on_change))
 
     async def cancel(self, execution: str) -> RemoteExecution:
         """As :meth:`Client.cancel`."""
-        return await self._runner.run(self._session.calls.take_back(execution))
+        return await self._runner.run(self._session.calls.cancel(execution))
 
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
         """As :meth:`Client.rpc`."""

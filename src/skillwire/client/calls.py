@@ -247,8 +247,8 @@ class Calls:
         plan = yield from self._begin(plan, may_take_up=options.idempotency_key is None)
         release = partial(self._book.release, plan.record)
         try:
-            follower = yield from self._hand_in(plan, options, started)
-        except GeneratorExit:  # nobody takes the steps any more
+            follower = yield from self._submit(plan, options, started)
+        except GeneratorExit:  # the run was abandoned
             release()
             raise
         except BaseException:
@@ -258,25 +258,25 @@ class Calls:
         options.on_change(follower.execution)
         if options.wait or follower.execution.is_final:
             patience = limits.CALL_WAIT_SECONDS if options.timeout is None else options.timeout
-            yield from follower.until(started + patience)
+            yield from follower.follow_until(started + patience)
         self._judge_output(follower.execution, descriptor)
         return follower.execution
 
-    def look(self, text: str) -> Flow[RemoteExecution]:
+    def status(self, text: str) -> Flow[RemoteExecution]:
         """Ask how far an execution is, by its id or the URL of its status."""
         follower = yield from self._resume(text)
-        return (yield from follower.look())
+        return (yield from follower.look_once())
 
-    def wait_for(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
+    def wait(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
         """Follow an execution until it ends, or for ``timeout`` seconds."""
         end = self._clock() + (limits.CALL_WAIT_SECONDS if timeout is None else timeout)
         follower = yield from self._resume(text, on_change)
-        return (yield from follower.until(end))
+        return (yield from follower.follow_until(end))
 
-    def take_back(self, text: str) -> Flow[RemoteExecution]:
+    def cancel(self, text: str) -> Flow[RemoteExecution]:
         """Cancel an execution."""
         follower = yield from self._resume(text)
-        return (yield from follower.take_back())
+        return (yield from follower.cancel())
 
     def _plan(
         self, skill: SkillRef, descriptor: SkillDescriptor, inputs: Mapping[str, Any], options: CallOptions
@@ -288,7 +288,7 @@ class Calls:
             raise
         checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
         url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)
-        is_lent = yield from work(partial(self._lend, url, index, consent=options.consent))
+        is_lent = yield from work(partial(self._allow_endpoint, url, index, consent=options.consent))
         caller_id = options.caller_id or (yield from work(partial(self._caller_id, url.origin)))
         about = InvocationOptions(
             caller_id, options.caller_type, options.trace_id, priority_of(options.priority), seconds_of(options.timeout)
@@ -308,9 +308,9 @@ class Calls:
         self._request(plan, None)  # what cannot be sent is refused before it is written down
         return plan
 
-    def _lend(self, url: Url, index: Url, *, consent: bool) -> bool:
+    def _allow_endpoint(self, url: Url, index: Url, *, consent: bool) -> bool:
         """Let the credential of the endpoint go there, if it has one of its own; return whether that was needed."""
-        if url.origin in self._context.credentials or self._access.look_up(url) is None:
+        if url.origin in self._context.credentials or self._access.find_credential(url) is None:
             return False
         is_named = (
             url.origin == index.origin and url.origin in self._access.addresses.named
@@ -319,7 +319,7 @@ class Calls:
             message = f"{index.origin} names an endpoint at {url.origin}, where you would be known"
             details = {"endpoint": str(url), "named_by": index.origin}
             raise TrustError("ENDPOINT_FOREIGN", message, place=SourceLocation(str(url)), details=details)
-        self._access.lend(url)
+        self._access.attach_credential(url)
         return True
 
     def _caller_id(self, origin: str) -> str:
@@ -351,7 +351,7 @@ class Calls:
         )
         return plan._replace(record=begun, about=about, is_taken_up=True)
 
-    def _hand_in(self, plan: _Plan, options: CallOptions, started: float) -> Flow[ExecutionFollower]:
+    def _submit(self, plan: _Plan, options: CallOptions, started: float) -> Flow[ExecutionFollower]:
         seconds = float(limits.CALL_WAIT_SECONDS) if options.timeout is None else options.timeout
         wait = min(float(limits.CALL_SUBMIT_WAIT_SECONDS), seconds / 2) if options.wait else None
         patience = patience_of(plan.descriptor.endpoint)
@@ -434,11 +434,11 @@ class Calls:
         return begun
 
     def _name(self, record: CallRecord) -> None:
-        """Take leave to ask for an execution, as there was when the skill was called."""
+        """Allow to ask for an execution, as when the skill was called."""
         for origin in record.origins:
-            self._access.name_url(origin)
+            self._access.allow_url(origin)
         if record.is_lent:
-            self._access.lend(parse_url(record.url))
+            self._access.attach_credential(parse_url(record.url))
 
     def _judge_output(self, execution: RemoteExecution, descriptor: SkillDescriptor) -> None:
         if not execution.is_completed or isinstance(execution.output, bytes):

@@ -142,7 +142,7 @@ class StoredCredentials:
         unlock = partial(self._store.unlock_renewal, used.origin, handle)
         try:
             yield from self._renew_alone(used)
-        except GeneratorExit:  # nobody takes the steps any more
+        except GeneratorExit:  # the run was abandoned
             unlock()
             raise
         except BaseException:
@@ -153,7 +153,7 @@ class StoredCredentials:
     def _renew_alone(self, used: Credential) -> Flow[None]:
         stored = yield from work(partial(self._store.find, used.origin))
         if stored is None or stored.grant is None:
-            raise _ended(used, "somebody has logged out there a moment ago")
+            raise _ended(used, "the login there ended a moment ago")
         if stored.secret == used.secret:
             from skillwire.protocols.oauth.client import renew  # noqa: PLC0415  # one run in many renews
 
@@ -199,10 +199,10 @@ _REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENI
 
 
 class OriginAccess:
-    """Grows with each name.
+    """The origins that the user allows; each reference adds its own.
 
-    ``credentials`` are values of ``Authorization`` by origin, or marks of ``stored`` ones, which put themselves in
-    their place when a request goes out.
+    ``credentials`` are values of ``Authorization`` by origin, or marks of ``stored`` ones, which are replaced
+    when a request goes out.
     """
 
     def __init__(self, addresses: AddressPolicy) -> None:
@@ -216,34 +216,34 @@ class OriginAccess:
         """Prefer ``token`` for ``origin`` to what the environment and ``~/.netrc`` hold."""
         self._tokens[str(parse_url(origin).origin)] = bearer(token)
 
-    def name(self, reference: Reference) -> None:
-        """Take what the user typed as leave to connect there, and find the credential for it."""
+    def allow(self, reference: Reference) -> None:
+        """Allow to connect to what the user typed, and find the credential for it."""
         for lookup in reference.lookups:
-            self.name_url(lookup.url)
+            self.allow_url(lookup.url)
 
-    def name_url(self, text: str) -> None:
-        """Take a URL that the user means as leave, as :meth:`name` does."""
+    def allow_url(self, text: str) -> None:
+        """Allow to connect to a URL of the user, as :meth:`allow` does."""
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
         self._unknown.discard(str(url.origin))
-        if credential := self.look_up(url):
+        if credential := self.find_credential(url):
             self.credentials[str(url.origin)] = credential
 
-    def open(self, text: str, *, with_credential: bool) -> None:
+    def allow_lan_server(self, text: str, *, with_credential: bool) -> None:
         """Let connections lead to the origin of a URL that was found on the local network, and to no other port.
 
-        Without ``with_credential`` nothing that is kept for that origin goes there: whoever answers at an address now
-        need not be who was there when the user logged in.
+        Without ``with_credential`` no stored credential goes there: the host at an address may have changed since the
+        login.
         """
         if with_credential:
-            self.name_url(text)
+            self.allow_url(text)
             return
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
         if url.origin not in self.credentials:
             self._unknown.add(str(url.origin))
 
-    def look_up(self, url: Url) -> str | None:
+    def find_credential(self, url: Url) -> str | None:
         """Return the credential of the origin of ``url``, whether or not the user has named it; nothing sends it."""
         origin = str(url.origin)
         if origin in self._unknown:
@@ -251,13 +251,13 @@ class OriginAccess:
         credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
         return credential or find_password(url, os.environ)
 
-    def lend(self, url: Url) -> None:
+    def attach_credential(self, url: Url) -> None:
         """Send the credential of an origin that the user has agreed to, and open no address by that."""
-        if credential := self.look_up(url):
+        if credential := self.find_credential(url):
             self.credentials[str(url.origin)] = credential
 
     def explain(self, error: BaseException) -> None:
-        """Say in an error of an origin that refuses us which credential it was sent, if any, and what mends that."""
+        """Complete an error of an origin that refuses access with the credential that it was sent, and with a fix."""
         if not isinstance(error, SkillwireError) or error.code not in _REFUSALS or error.place is None:
             return
         try:
@@ -286,6 +286,6 @@ class OriginAccess:
         credential = self.stored.take(origin)
         if credential is None:
             return None
-        if credential.grant is not None:  # who has logged in there has named the server that renews the token, too
+        if credential.grant is not None:  # the login has named the server that renews the token, too
             self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
         return credential.mark

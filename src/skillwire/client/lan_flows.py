@@ -332,7 +332,7 @@ class LanFlows(Generic[ThreadT]):
         if not skill.is_verified and not self.uses_unverified(wanted=use_unverified):
             raise unverified(skill)
         url = http_url(skill)
-        yield from work(partial(self._session.access.open, url, with_credential=skill.is_verified))
+        yield from work(partial(self._session.access.allow_lan_server, url, with_credential=skill.is_verified))
         found = yield from read_origin(parse_source(url), self._context._replace(refresh=True))
         return matching(skill, found)
 

@@ -61,7 +61,7 @@ class RelayClient(AsyncClient):
 
     async def _relay_one(self, relay: Relay, message: Message, write: Callable[[bytes], object]) -> None:
         def ask() -> Flow[HttpResponse]:
-            yield from work(partial(self._session.access.name_url, relay.endpoint))
+            yield from work(partial(self._session.access.allow_url, relay.endpoint))
             request = relay.request(message, self._session.context.credential_for(relay.endpoint))
             return (yield from fetch(request))
 

@@ -80,7 +80,7 @@ class _RpcFlows:
         return self._endpoint
 
     def _allow(self) -> Flow[None]:
-        yield from work(lambda: self._session.access.name_url(self._endpoint))
+        yield from work(lambda: self._session.access.allow_url(self._endpoint))
 
     def _ask(
         self, params: Params, decode: Callable[[object, str], T], *, timeout: float = limits.HTTP_REQUEST_SECONDS

@@ -24,8 +24,9 @@ from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
 from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_origins, plan_install, plan_locked
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
-from skillwire.resolver.resolve import find_skills, resolve
-from skillwire.resolver.sources.folder import load_local, locate_folders
+from skillwire.resolver.resolve import find_skills
+from skillwire.resolver.resolve import resolve as resolve_reference
+from skillwire.resolver.sources.folder import load_folders, load_local
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import work
 
@@ -94,7 +95,7 @@ class ClientSession:
             explain=self.access.explain,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
-            self.access.name(parse_reference(source))
+            self.access.allow(parse_reference(source))
         self._calls: Calls | None = None
 
     @property
@@ -110,24 +111,26 @@ class ClientSession:
     def calls(self, calls: Calls) -> None:
         self._calls = calls
 
-    def locate(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
+    def resolve(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
         """Find what a reference means: one skill, or all of an index or of a folder of folders.
 
         With ``refresh`` the origin is asked even where the cache is fresh.
         """
         reference = parse_reference(text)
         if reference.path is not None:
-            return (yield from locate_folders(Path(reference.path).expanduser(), self.root))
-        yield from work(partial(self.access.name, reference))
-        return (yield from resolve(reference, self.context._replace(refresh=True) if refresh else self.context))
+            return (yield from load_folders(Path(reference.path).expanduser(), self.root))
+        yield from work(partial(self.access.allow, reference))
+        return (
+            yield from resolve_reference(reference, self.context._replace(refresh=True) if refresh else self.context)
+        )
 
-    def locate_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
+    def resolve_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
         """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
 
         Raises:
             UsageError: ``REFERENCE`` when it means several.
         """
-        found = yield from self.locate(text)
+        found = yield from self.resolve(text)
         if len(found) != 1:
             example = reference_to(found[0]) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
@@ -142,7 +145,7 @@ class ClientSession:
         from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
 
         reference = parse_reference(text)
-        yield from work(partial(self.access.name, reference))
+        yield from work(partial(self.access.allow, reference))
         addresses = self.access.addresses
         return (
             yield from which(
@@ -194,7 +197,7 @@ class ClientSession:
         """Return the bytes of a document of Skill Sharing, whatever they are."""
         from skillwire.resolver.sources.skill_sharing import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
 
-        yield from work(partial(self.access.name_url, text))
+        yield from work(partial(self.access.allow_url, text))
         return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[InstallPlan]:
@@ -203,7 +206,7 @@ class ClientSession:
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
         for reference in references:
-            for skill in (yield from self.locate(reference, refresh=True)):
+            for skill in (yield from self.resolve(reference, refresh=True)):
                 known = skills.get(skill.name, skill)
                 if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
@@ -234,7 +237,7 @@ class ClientSession:
         """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
         lock = yield from work(self.folder.read_lock)
         skills = select(lock, names)
-        yield from work(partial(self._trust_locked, skills))
+        yield from work(partial(self._allow_locked, skills))
         return (
             yield from compare_with_origins(
                 skills, self.context._replace(refresh=True), lambda locked: load_local(locked, self.root)
@@ -325,8 +328,8 @@ class ClientSession:
         failures: list[SkillwireError] = []
         for place in places:
             try:
-                locate_all = self._locate_named if origins else self._locate_source
-                skills += yield from locate_all(place, capability_type)
+                find_all = self._find_at_reference if origins else self._find_at_source
+                skills += yield from find_all(place, capability_type)
             except SkillwireError as error:
                 self.access.explain(error)
                 failures.append(error)
@@ -336,20 +339,20 @@ class ClientSession:
             self.context.report(as_finding(failure)._replace(level="warning"))
         return rank(query, skills, lambda skill: (skill.name, skill.description))
 
-    def _locate_named(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:
+    def _find_at_reference(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:
         """Find the skills of a place that was typed: an origin's by both protocols, or what else a reference means."""
         reference = parse_reference(text)
         location = reference.registry if capability_type is not None else None
         if len(reference.lookups) == 1 and reference.lookups[0].name is None:
             location = reference.lookups[0]
         if location is not None:
-            yield from work(partial(self.access.name, reference))
+            yield from work(partial(self.access.allow, reference))
             return (yield from find_skills(location, self.context, capability_type))
-        found = yield from self.locate(text)
+        found = yield from self.resolve(text)
         return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
 
-    def _locate_source(self, source: str, capability_type: str | None) -> Flow[list[SkillRef]]:
-        """Find the skills of a source. A project may have set it, which is no leave to connect or to send secrets."""
+    def _find_at_source(self, source: str, capability_type: str | None) -> Flow[list[SkillRef]]:
+        """Find the skills of a source. One that a project sets allows neither connecting nor sending secrets."""
         return find_skills(parse_source(source), self.context, capability_type)
 
     def agents_in_use(self) -> tuple[str, ...]:
@@ -366,20 +369,20 @@ class ClientSession:
         """
         if plan.unknown_origins and not consent:
             raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
-        yield from work(partial(self._name_planned, plan))
+        yield from work(partial(self._allow_planned, plan))
         return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
 
-    def _name_planned(self, plan: InstallPlan) -> None:
-        """Take the consent to a plan, just given or of long ago, as leave to connect to its origins."""
+    def _allow_planned(self, plan: InstallPlan) -> None:
+        """Take the consent to a plan, just given or of long ago, as permission to connect to its origins."""
         for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
-            self.access.name_url(origin)
+            self.access.allow_url(origin)
 
-    def _trust_locked(self, skills: Sequence[LockedSkill]) -> None:
-        """Name the origins of installed skills that the user has agreed to; a lock alone names nothing."""
+    def _allow_locked(self, skills: Sequence[LockedSkill]) -> None:
+        """Allow the origins of installed skills that the user has agreed to; a lock alone allows nothing."""
         for origin in {skill.origin for skill in skills if skill.index}:
             record = self.context.origins.look_up(origin)
             if self.policy.decide(origin, record) == "allow":
-                self.access.name_url(origin)
+                self.access.allow_url(origin)
 
 
 def _is_of(skill: SkillRef, capability_type: str) -> bool:

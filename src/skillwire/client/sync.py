@@ -132,7 +132,7 @@ class Client:
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
         return [
-            RemoteSkill(skill, self._session, self._runner) for skill in self._runner.run(self._session.locate(origin))
+            RemoteSkill(skill, self._session, self._runner) for skill in self._runner.run(self._session.resolve(origin))
         ]
 
     def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
@@ -145,7 +145,7 @@ class Client:
             UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
         """
-        ref = self._runner.run(self._session.locate_one(reference, both=both))
+        ref = self._runner.run(self._session.resolve_one(reference, both=both))
         return RemoteSkill(ref, self._session, self._runner)
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
@@ -358,7 +358,7 @@ class Client:
             with.
             FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
         """
-        return self._runner.run(self._session.calls.look(execution))
+        return self._runner.run(self._session.calls.status(execution))
 
     def result(
         self,
@@ -371,14 +371,14 @@ class Client:
 
         Arguments and errors are those of :meth:`execution` and :meth:`call`.
         """
-        return self._runner.run(self._session.calls.wait_for(execution, timeout, on_change))
+        return self._runner.run(self._session.calls.wait(execution, timeout, on_change))
 
     def cancel(self, execution: str) -> RemoteExecution:
         """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
 
         Raises what :meth:`execution` does.
         """
-        return self._runner.run(self._session.calls.take_back(execution))
+        return self._runner.run(self._session.calls.cancel(execution))
 
     def rpc(self, endpoint: str) -> RpcSkills:
         """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.

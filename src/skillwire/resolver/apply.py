@@ -265,9 +265,9 @@ class _Staged:
         self._installed: list[LockedSkill] = []
         self._failed: dict[str, SkillwireError] = {}
         if not overwrite:
-            self._check_still_so(folder)
+            self._check_unchanged(folder)
 
-    def _check_still_so(self, folder: SkillsFolder) -> None:
+    def _check_unchanged(self, folder: SkillsFolder) -> None:
         """Compare once more under the lock: the plan may be minutes old."""
         for planned in self._plan.pending:
             if planned.locked is None:
@@ -289,14 +289,14 @@ class _Staged:
         name = planned.skill.name
         files = open_content(planned.skill, content, self._context)
         check_loadable(name, files, self._context.report)
-        _tell_code(planned.skill, files, self._context.report)
+        _report_code(planned.skill, files, self._context.report)
         if planned.locked is not None and hash_files(files) != planned.locked.files:
             place = SourceLocation(planned.skill.url)
             raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
         self._change.stage(name, files, planned.location)
         before = self._lock.skills.get(name)
         self._installed.append(_locked(planned, files, before, self._context))
-        _take_away_old(before, planned.location, self._change.take_away)
+        _remove_old(before, planned.location, self._change.take_away)
 
     def commit(self) -> None:
         """Put everything in place and write the lock; raise the first failure when there is nothing to put."""
@@ -333,7 +333,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
     )
 
 
-def _take_away_old(
+def _remove_old(
     before: LockedSkill | None, placement: InstallLocation, take_away: Callable[[str, InstallLocation], object]
 ) -> None:
     """Remove the skill from folders that its new placement does not name."""
@@ -366,7 +366,7 @@ def check_loadable(name: str, files: Files, report: Callable[[Finding], object])
         report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 
 
-def _tell_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
+def _report_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
     """Say of an action that it brings code which would run, and what it asks for."""
     name = ref.name
     content = next((file.content for file in files if file.path == _SKILL_TOML), None)

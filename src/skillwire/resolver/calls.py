@@ -145,7 +145,7 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
             attempt = submit(request._replace(timeout=min(request.timeout, left)))
             outcome = yield from request_through_circuit(attempt, request.url, line)
         except FetchError as error:
-            raise _told_of(error, is_unseen=is_unseen) from None
+            raise _with_outcome(error, is_unseen=is_unseen) from None
         made += 1
         is_unseen = _is_unseen(outcome, before=is_unseen)
         most, hint = patience.attempts, None
@@ -163,9 +163,9 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
             if not may_repeat:
                 break
     if outcome is None:
-        raise _left_alone(request.url, rest)
+        raise _circuit_open(request.url, rest)
     if isinstance(outcome, FetchError):
-        raise _told_of(outcome, is_unseen=is_unseen)
+        raise _with_outcome(outcome, is_unseen=is_unseen)
     return outcome
 
 
@@ -189,7 +189,7 @@ def _is_unseen(outcome: Answer | FetchError, *, before: bool) -> bool:
     return before or _may_have_arrived(outcome)
 
 
-def _told_of(error: FetchError, *, is_unseen: bool) -> FetchError:
+def _with_outcome(error: FetchError, *, is_unseen: bool) -> FetchError:
     """Return ``error`` with what it means for the call: of several attempts, the last says nothing of those before."""
     error.may_be_accepted = is_unseen or error.code in _UNSEEN
     if error.may_be_accepted:
@@ -214,7 +214,7 @@ def request_through_circuit(exchange: Flow[Answer], url: str, line: SubmitContex
     return answer
 
 
-def _left_alone(url: str, seconds: float) -> FetchError:
+def _circuit_open(url: str, seconds: float) -> FetchError:
     origin = parse_url(url).origin
     message = f"{origin} has failed {int(limits.CIRCUIT_FAILURES)} times in a row and is left alone for {seconds:.0f} s"
     error = FetchError("CIRCUIT_OPEN", message, place=SourceLocation(url))
@@ -317,7 +317,7 @@ class ExecutionFollower:
         self._same = 0  # answers without news, one after the other
         self._failure: SkillwireError | None = None  # of the last question, while there is no answer
 
-    def until(self, end: float) -> Flow[RemoteExecution]:
+    def follow_until(self, end: float) -> Flow[RemoteExecution]:
         """Follow it until nothing follows, or until ``end``; return it as it is then.
 
         Raises:
@@ -329,7 +329,7 @@ class ExecutionFollower:
         while not self.execution.is_final:
             left = end - self._line.now()
             if left <= 0:
-                return (yield from self._look_once())
+                return (yield from self._look_last())
             if (seconds := min(self._pause(), left)) > 0:
                 yield Sleep(seconds)
                 left = max(end - self._line.now(), 0.0)
@@ -337,8 +337,8 @@ class ExecutionFollower:
             yield from self._ask_for_news(min(left, float(limits.CALL_LONG_POLL_SECONDS)), end)
         return (yield from self._complete())
 
-    def look(self) -> Flow[RemoteExecution]:
-        """Ask once how far it is; with its output, when it has one. Raises what :meth:`until` does.
+    def look_once(self) -> Flow[RemoteExecution]:
+        """Ask once how far it is; with its output, when it has one. Raises what :meth:`follow_until` does.
 
         A failure is not waited out for long, and is raised as it is.
         """
@@ -349,8 +349,8 @@ class ExecutionFollower:
                 raise self._resumable(self._failure) from None
             raise
 
-    def take_back(self) -> Flow[RemoteExecution]:
-        """Cancel it; return it as it ended, which may be otherwise. Raises what :meth:`until` does."""
+    def cancel(self) -> Flow[RemoteExecution]:
+        """Cancel it; return it as it ended, which may be otherwise. Raises what :meth:`follow_until` does."""
         return (yield from self._finish(cancel, _ONE_QUESTION))
 
     def _finish(self, ask: Callable[..., Flow[Answer]], seconds: float) -> Flow[RemoteExecution]:
@@ -433,7 +433,7 @@ class ExecutionFollower:
         credential = self._line.credential(url, self._record.header)
         return ask(url, credential, execution_id=self._record.execution_id)
 
-    def _look_once(self) -> Flow[RemoteExecution]:
+    def _look_last(self) -> Flow[RemoteExecution]:
         """Ask once more, now that the time is over: a provider with the same limit may just have ended it.
 
         Raises:

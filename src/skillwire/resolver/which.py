@@ -17,7 +17,7 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source
-from skillwire.resolver.sources.folder import locate_folders
+from skillwire.resolver.sources.folder import load_folders
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def which(
     traced = context._replace(trace=attempts.append)
     path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
-        found = yield from (resolve(reference, traced) if path is None else locate_folders(path, folder.root))
+        found = yield from (resolve(reference, traced) if path is None else load_folders(path, folder.root))
         if explain:
             found = yield from _ask_both(found, traced)
     except SkillwireError as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 
-def locate_folders(path: Path, root: Path) -> Flow[list[SkillRef]]:
+def load_folders(path: Path, root: Path) -> Flow[list[SkillRef]]:
     """Return the skill that ``path`` is, or the skills below it. ``root`` is what a lock's paths are relative to.
 
     Raises:

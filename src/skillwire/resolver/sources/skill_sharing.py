@@ -158,7 +158,7 @@ def _read(document: CachedResponse, url: str, capability_type: str | None, conte
     try:
         index = decode_index(document.body, source, addresses=context.addresses())
     except SkillwireError as error:
-        raise _telling_versions(error) from None
+        raise _with_versions(error) from None
     for finding in index.findings:
         context.report(finding)
     provider = index.provider.name if index.provider else None
@@ -214,10 +214,10 @@ def _decode_descriptor(
             document.body, document.base_url, addresses=context.addresses(), expected_id=expected_id
         )
     except SkillwireError as error:
-        raise _telling_versions(error) from None
+        raise _with_versions(error) from None
 
 
-def _telling_versions(error: SkillwireError) -> SkillwireError:
+def _with_versions(error: SkillwireError) -> SkillwireError:
     """Return ``error``; one about the version of the protocol with what is read here. Spec: SSP §6.4."""
     if error.code == "VERSION_INCOMPATIBLE":
         ours, theirs = error.details["supported_range"], error.details["descriptor_version"]

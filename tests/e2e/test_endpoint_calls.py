@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from tests.support.command import run_command
 from tests.support.live_server import serving
 from tests.support.publishing import write_skill
 
@@ -60,11 +58,11 @@ def place(tmp_path_factory):
     write_skill(folder / "skills", "secret", {"skill.toml": 'access = "restricted"\n'})
     (folder / "server.toml").write_text("[rpc]\nexecute_skill = true\n")
     (folder / "sheet.csv").write_bytes(DATA)
-    environment = {**os.environ, "SKILLWIRE_HOME": str(folder / "server")}
-    command = [sys.executable, "-m", "skillwire", "token", "create", "ann", "--skill", "secret", "-q"]
-    made = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    made = run_command(
+        "token", "create", "ann", "--skill", "secret", "-q", env={"SKILLWIRE_HOME": str(folder / "server")}
+    )
     with serving(folder / "skills", folder / "server", "--config", folder / "server.toml", "--grant-all") as origin:
-        yield f"{origin}/rpc", made.stdout.strip(), folder
+        yield f"{origin}/rpc", made.out.strip(), folder
 
 
 @pytest.fixture
@@ -73,10 +71,9 @@ def told(place, tmp_path):
     endpoint, _, folder = place
 
     def run(*words):
-        environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path)}
-        command = [sys.executable, "-m", "skillwire", *(word.replace("ENDPOINT", endpoint) for word in words)]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=PATIENCE, check=False)
-        return done.returncode, done.stdout, done.stderr.decode()
+        words = [word.replace("ENDPOINT", endpoint) for word in words]
+        done = run_command(*words, cwd=folder, env={"SKILLWIRE_HOME": str(tmp_path)})
+        return done.code, done.raw, done.err
 
     return run
 

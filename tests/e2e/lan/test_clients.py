@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
@@ -78,21 +79,12 @@ class Place:
         return process, said(r"at http://([\d.]+:\d+)")[1]
 
     def run(self, *words, home="client", code=0):
-        done = subprocess.run(
-            [sys.executable, "-m", "skillwire", *words],
-            env=self.environment(home),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
+        done = run_command(*words, env=self.environment(home), cwd=self.folder)
+        assert done.code == code, done.out + done.err
         return done
 
     def ask(self, *words, **options):
-        return json.loads(self.run(*words, "--json", **options).stdout)
+        return self.run(*words, "--json", **options).document()
 
     def wait_for(self, *skills):
         """Wait until skills are found."""
@@ -162,14 +154,14 @@ def test_a_call_goes_to_the_next_when_the_first_is_killed(two):
     ((passed),) = called["lan"]["passed_over"]
     assert passed["skill"]["skill_id"] == "directory-a"
     done = two.run("call", "lan:org-data-read", "--unverified", "-o", "got")
-    assert "skipped directory-a" in done.stderr
-    assert "answered by directory-b" in done.stderr
+    assert "skipped directory-a" in done.err
+    assert "answered by directory-b" in done.err
 
 
 def test_what_nobody_certified_is_not_used_unless_the_user_says_so(two):
-    assert "error[DISC_004]" in two.run("call", "lan:org-data-read", code=4).stderr
-    assert "error[DISC_004]" in two.run("scene", "join", "auth", code=4).stderr
-    assert "error[DISC_004]" in two.run("scene", "request", "auth", code=4).stderr
+    assert "error[DISC_004]" in two.run("call", "lan:org-data-read", code=4).err
+    assert "error[DISC_004]" in two.run("scene", "join", "auth", code=4).err
+    assert "error[DISC_004]" in two.run("scene", "request", "auth", code=4).err
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
         for name, value in two.environment("client").items():
             patch.setenv(name, value)
@@ -205,7 +197,7 @@ def test_who_stays_in_a_scene_is_told_when_its_first_provider_leaves(two):
     members = two.ask("scene", "list")["scenes"][0]["members"]
     primary = next(member["skill_id"] for member in members if member["role"] == "PRIMARY")
     process, said = two.start("client", "scene", "join", "auth", "--follow", "--unverified")
-    said("following what changes")
+    said("following changes")
     leaving, other = (two.first, "directory-b") if primary == "directory-a" else (two.second, "directory-a")
     said(f"PRIMARY +{primary}")
     leaving[0].send_signal(signal.SIGTERM)
@@ -218,18 +210,18 @@ def test_a_skill_that_was_found_is_shown_and_added_by_its_address(two):
     hits = {hit["name"]: hit for hit in two.ask("find", "directory-a", "--lan")["hits"]}
     reference = hits["directory-a"]["reference"]
     assert reference == f"{two.first[1]}/directory-a"
-    assert "Says who works here" in two.run("show", reference).stdout
+    assert "Says who works here" in two.run("show", reference).out
     two.run("add", reference, "--yes")
     assert (two.folder / ".agents/skills/directory-a/SKILL.md").is_file()
 
 
 def test_nobody_is_told_from_nobody_with_the_capability(lan, tmp_path):
-    assert "error[DISC_001]" in lan.run("call", "lan:org-data-read", code=5).stderr
-    assert "error[DISC_001]" in lan.run("scene", "join", "auth", code=5).stderr
+    assert "error[DISC_001]" in lan.run("call", "lan:org-data-read", code=5).err
+    assert "error[DISC_001]" in lan.run("scene", "join", "auth", code=5).err
     lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
     lan.wait_for("directory-a")
-    assert "error[DISC_002]" in lan.run("call", "lan:print-page", code=3).stderr
-    assert "error[DISC_007]" in lan.run("scene", "join", "paper", code=3).stderr
+    assert "error[DISC_002]" in lan.run("call", "lan:print-page", code=3).err
+    assert "error[DISC_007]" in lan.run("scene", "join", "paper", code=3).err
 
 
 def test_what_was_found_is_remembered_when_all_are_gone(lan, tmp_path):
@@ -253,16 +245,16 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     source = said(r"at http://([\d.]+:\d+)")[1]
 
     done = lan.run("scene", "request", "printer", "--from", source, home="maker", code=2)
-    assert "--skill with one of office-desk, page-printer" in done.stderr  # one says that it does it, one has the word
+    assert "--skill with one of office-desk, page-printer" in done.err  # one says that it does it, one has the word
     chosen = lan.run("scene", "request", "printer", "print-page", "--from", source, "--yes", "--json", home="desk")
-    assert json.loads(chosen.stdout)["found_by"] == "scene"
-    assert "takes part in printer, without print-page" in chosen.stderr or not chosen.stderr
+    assert json.loads(chosen.out)["found_by"] == "scene"
+    assert "takes part in printer, without print-page" in chosen.err or not chosen.err
     words = ("scene", "request", "printer", "print-page", "--from", source, "--skill", "page-printer", "--yes")
     process, said = lan.start("maker", *words, "--provide")
     for step in (
         "not available: ",
         "searching the sources for printer print-page",
-        "installing .*/page-printer: by its words alone",
+        "installing .*/page-printer: matches the words, but does not declare the scene",
         "on the LAN",
     ):
         said(step)
@@ -271,7 +263,7 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     assert (joined["skill_id"], joined["members"][0]["role"]) == ("page-printer", "PRIMARY")
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
-    assert "error[DISC_007]" in lan.run("scene", "join", "printer", code=3).stderr
+    assert "error[DISC_007]" in lan.run("scene", "join", "printer", code=3).err
 
 
 def test_on_a_terminal_the_user_chooses_agrees_and_provides(lan, tmp_path):
@@ -282,7 +274,7 @@ def test_on_a_terminal_the_user_chooses_agrees_and_provides(lan, tmp_path):
     source = said(r"at http://([\d.]+:\d+)")[1]
     command = [sys.executable, "-m", "skillwire", "scene", "request", "page", "--from", source]
     with Terminal(command, cwd=tmp_path, environment=lan.environment("maker")) as terminal:
-        screen = terminal.until("Which one shall be installed?")
+        screen = terminal.until("Number of the skill to install")
         wanted = 1 + [f"{source}/page-reader" in line for line in screen.splitlines() if f" {source}/" in line].index(
             True
         )
@@ -294,7 +286,7 @@ def test_on_a_terminal_the_user_chooses_agrees_and_provides(lan, tmp_path):
         terminal.type("\x03")
         assert terminal.wait() == 0
     with Terminal(command, cwd=tmp_path, environment=lan.environment("other")) as terminal:
-        terminal.until("Which one shall be installed?")
+        terminal.until("Number of the skill to install")
         terminal.type("\r")
         assert terminal.wait() == 2
 
@@ -318,6 +310,6 @@ def test_a_certified_client_uses_certified_skills_without_a_word_and_is_given_a_
     assert joined["connection_info"]["endpoint"] == address
     key = joined["connection_info"]["apiKey"]
     shown = lan.run("scene", "join", "auth")
-    assert key not in shown.stdout
-    assert "apiKey" in shown.stdout
-    assert re.search(r"apiKey +\S{20}", lan.run("scene", "join", "auth", "--show-secrets").stdout)
+    assert key not in shown.out
+    assert "apiKey" in shown.out
+    assert re.search(r"apiKey +\S{20}", lan.run("scene", "join", "auth", "--show-secrets").out)

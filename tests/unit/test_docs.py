@@ -13,10 +13,11 @@ import click
 import pytest
 import yaml
 
-from skillwire import errors
+from skillwire import Client, errors
 from skillwire.cli.main import GROUPS, cli
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
+from skillwire.lan import Lan
 from skillwire.resolver.settings import SETTINGS
 
 PROJECT = Path(__file__).parents[2]
@@ -216,3 +217,9 @@ def test_what_the_page_says_to_change_exists():
     named = re.findall(r"`([\w/]+\.py)` `(\w+)`", places)
     assert len(named) > 7
     assert not [(file, name) for file, name in named if name not in _defined(file)]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_verb_of_a_client_that_a_page_shows_exists(page):
+    shown = re.findall(r"\bclient\.(lan\.)?([a-z_]+)\(", page.read_text())
+    assert not [name for on_lan, name in shown if not hasattr(Lan if on_lan else Client, name)]

@@ -112,7 +112,7 @@ def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -
             routes.append(route)
     routes.sort(key=lambda route: route.path.endswith("{rest:path}"))  # what takes every path comes behind the others
     services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
-    executions = ExecutionRoutes(services)
+    executions = ExecutionRoutes(services.executions, services.console, services.pages)
     return [
         *routes,
         *services.console.routes(),  # before those of executions, which would take ``/executions/live``

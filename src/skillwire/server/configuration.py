@@ -21,6 +21,7 @@ import base64
 import os
 import secrets
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -448,8 +449,6 @@ def _limits_anonymous(document: Mapping[str, Any]) -> bool:
 
 
 def _known(name: str, names: Mapping[str, object]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  # only an error needs it
-
     close = get_close_matches(name, names, n=1)
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
 

@@ -7,7 +7,7 @@ from one revision to its end, however many follow meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillwire import limits
 from skillwire.model.access import ANONYMOUS
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from skillwire.model.access import Principal
     from skillwire.server.access import AccessView
-    from skillwire.server.components import Services
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.catalog_service import CatalogService
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessViews, Revision
 
 #: Where the scope of a request holds its context.
 CONTEXT: Final = "skillwire.context"
@@ -70,6 +71,19 @@ class ResponseRecorder:
         return [*kept, *(_PRIVATE if is_stored else _UNSTORED), *own]
 
 
+class RequestServices(Protocol):
+    """What a context needs of :class:`skillwire.server.components.Services`."""
+
+    catalog: CatalogService
+    authentication: Authentication
+    views: AccessViews
+    base_url: str
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds that never run backwards."""
+
+
 class RequestContext:
     """A request, its caller, what that caller may see and use, and the revision that answers it.
 
@@ -86,7 +100,7 @@ class RequestContext:
     view: AccessView
     revision: Revision
 
-    def __init__(self, scope: Scope, receive: Receive, send: ResponseRecorder, services: Services) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: ResponseRecorder, services: RequestServices) -> None:
         self.path = path_of(scope)
         self.scope = scope
         self.receive = receive

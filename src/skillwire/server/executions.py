@@ -62,13 +62,14 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
     from skillwire.server.access import AccessView
     from skillwire.server.auth.authentication import Authentication, AuthResult
-    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import Sleep
     from skillwire.server.problems import ProblemError
     from skillwire.server.request_bodies import Body
     from skillwire.server.revision import Revision
+    from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.executions import EndpointMatch
+    from skillwire.server.routes.pages import SkillPages
     from skillwire.server.routing import Handler
     from skillwire.trust.address import AddressPolicy
 
@@ -319,10 +320,10 @@ _RESULT: Final = Operation(
 class ExecutionRoutes:
     """The rows of calls and executions, and the last row: paths that publishers' own descriptors name."""
 
-    def __init__(self, services: Services) -> None:
-        self._executions = services.executions
-        self._console = services.console
-        self._pages = services.pages
+    def __init__(self, executions: Executions, console: ExecutionsConsole, pages: SkillPages) -> None:
+        self._executions = executions
+        self._console = console
+        self._pages = pages
 
     def routes(self) -> Sequence[Route]:
         """Return the rows at paths of ours. Methods are looked at behind them: a descriptor may name others."""

@@ -42,6 +42,7 @@ from skillwire.server.http import (
     matching_tag,
     read_fields,
 )
+from skillwire.web.assets import CONSOLE_FIELDS, PAGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -316,8 +317,6 @@ class Page:
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         """Answer a request."""
-        from skillwire.web.assets import CONSOLE_FIELDS, PAGE_FIELDS  # noqa: PLC0415  # with the first page
-
         asked = read_fields(scope["headers"], b"accept-encoding", b"if-none-match")
         body = self.html.encode("utf-8", "replace")
         coding = choose_coding(asked.get(b"accept-encoding", "")) if len(body) >= _WORTH_CODING else "identity"

@@ -24,7 +24,8 @@ from skillwire.server.openapi import CONDITION, HTML, JSON, KEPT, TEXT
 from skillwire.server.problems import READ
 from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
 from skillwire.server.routing import Answer, Operation, Route
-from skillwire.web.address import way_up
+from skillwire.web.address import read_query, way_up
+from skillwire.web.assets import ASSET_FIELDS, assets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,8 +113,7 @@ class SkillPages:
         """Answer with the list of skills, or the part of it that a search changes."""
 
         def make(revision: Revision, frame: Frame) -> Page:
-            from skillwire.web.address import read_query  # noqa: PLC0415  # with the first page, see above
-            from skillwire.web.list_page import list_page  # noqa: PLC0415  # same
+            from skillwire.web.list_page import list_page  # noqa: PLC0415  # with the first page, see above
 
             query = read_query(context.scope["query_string"])
             skills, search = revision.catalog.skills, revision.search
@@ -170,8 +170,6 @@ class SkillPages:
         return await self._page(context, lambda *_: None)
 
     async def _asset(self, context: RequestContext) -> ASGIApp:
-        from skillwire.web.assets import ASSET_FIELDS, assets  # noqa: PLC0415  # with the first page, see above
-
         asset = (await asyncio.to_thread(assets)).get(context.parameters["asset"])
         if asset is None:
             return await self._notice("absent", context)

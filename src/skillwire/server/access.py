@@ -11,6 +11,13 @@ Everybody's audience belongs to the revision and is prepared with it. Those of p
 ask, in a thread, and kept for as long as their revision is the current one; principals with the same grants share one.
 So access is decided in one place, :class:`skillwire.model.catalog.Catalog`, and nothing that is made for one audience
 can be sent to another.
+
+Documents that carry full URLs: each depends on the address under which the client reached us.
+
+One is made when it is first asked for and kept with its audience's other lists.
+
+Trust: without a base URL the address is what a stranger writes into ``Host``, and a list of 10,000 skills takes half
+a second to make. So lists for addresses that were not seen yet are made only so often.
 """
 
 from __future__ import annotations

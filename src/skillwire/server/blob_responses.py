@@ -1,25 +1,31 @@
-"""Sending the bytes of skills: files and artifacts, from the blob store.
+"""The bytes of skills from the blob store, and documents that carry the address of the site.
 
-Small ones are read whole, off the event loop, and kept for a while; large ones are sent in pieces, so that a
-slow client costs the memory of a piece and not of the file. A part may be asked for, so that a download can go
-on where it broke off; ``If-Range`` makes sure that it goes on in the same bytes.
+Small blobs are read whole, off the event loop, and kept for a while; large ones are sent in pieces, so that a slow
+client costs the memory of a piece and not of the file. A part may be asked for, so that a download can go on where it
+broke off; ``If-Range`` makes sure that it goes on in the same bytes.
+
+A document with full URLs depends on the address under which the client reached us. It is made with the first request
+for it and kept with the view's other lists. Trust: without a base URL the address is what the client writes into
+``Host``, and a list of 10,000 skills takes half a second to make, so lists for new addresses are made only so often.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import StorageError
-from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_FIELDS, OPEN_FIELDS
+from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_FIELDS, JSON, OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
 from skillwire.server.http import Part, encode_fields, matching_tag, read_fields, requested_part
-from skillwire.server.problems import INTERNAL, unsatisfiable
+from skillwire.server.problems import INTERNAL, ProblemError, too_many, unsatisfiable
 from skillwire.server.responses import ByteCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from io import FileIO
 
     from starlette.types import Message, Scope, Send
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.ports import BlobStore
     from skillwire.protocols.agent_skills.server import BlobResponse
+    from skillwire.server.context import RequestContext
+    from skillwire.server.responses import CachedResponse
 
 
 _FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_FIELDS)
@@ -118,3 +126,40 @@ async def _send_pieces(file: FileIO, left: int, start: Message, send: Send) -> N
                 raise StorageError("STORAGE", "a blob ended early")  # the server cuts the connection
             left -= len(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+
+
+#: So many skills make a list that takes a while.
+_MANY_SKILLS: Final = 200
+_NEW_ADDRESSES: Final = RateLimit(30, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteUrlBody:
+    """An answer that is made of ``skills`` when it is wanted, and kept as the indexes of sites are."""
+
+    skills: Collection[str]
+    encode: Callable[[], bytes]
+    cache: CachePolicy
+    media_type: str = JSON
+
+
+class SiteUrlCache:
+    """Makes documents that carry the address of the site; ``base_url`` is empty when each request says the address."""
+
+    def __init__(self, base_url: str) -> None:
+        self._base_url = base_url
+        self._new_addresses = RateLimiter(_NEW_ADDRESSES)
+
+    async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
+        """Return the response with a document; ``path`` tells it from others of the same address.
+
+        Raises:
+            ProblemError: too many addresses are asked for (429).
+        """
+        key, view = f"{path} {context.site}", context.view
+        if not self._base_url and len(made.skills) >= _MANY_SKILLS and not view.indexes.has(key):
+            allowance = self._new_addresses.take("", context.clock())
+            if not allowance.allowed:
+                message = "too many addresses are asked for; --base-url names the right one"
+                raise ProblemError(too_many(message, allowance))
+        return await view.indexes.prepare(key, made)

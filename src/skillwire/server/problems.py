@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
-from skillwire.errors import DecodeError, SkillwireError, UsageError, ValidationError
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, OPEN_FIELDS
 from skillwire.server.http import encode_fields
 
@@ -144,3 +152,18 @@ def problem_for(error: SkillwireError) -> Problem:
     if isinstance(error, UsageError | DecodeError | ValidationError):
         return Problem(400, error.code, error.message, {"fix": error.diagnostics().fix})
     raise error
+
+
+def refused(message: str, reason: str) -> TrustError:
+    """Return the refusal of credentials.
+
+    Args:
+        message: for people; nothing of the credentials in it.
+        reason: for machines, such as ``expired``.
+    """
+    return TrustError("AUTH_REQUIRED", message, details={"reason": reason})
+
+
+def unavailable(message: str, url: str) -> FetchError:
+    """Return the error that says that the authorization server at ``url`` fails us."""
+    return FetchError("ISSUER_UNAVAILABLE", message, place=SourceLocation(url))

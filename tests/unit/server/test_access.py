@@ -16,7 +16,7 @@ from tests.support.publishing import Asgi, write_skill
 from skillwire import limits
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import addressed, create_app, revision
+from skillwire.server import blob_responses, create_app, revision
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -98,7 +98,7 @@ async def test_descriptor_is_at_the_url_that_the_index_gives(client):
 
 
 async def test_large_lists_for_ever_other_addresses_are_made_only_so_often(client, monkeypatch):
-    monkeypatch.setattr(addressed, "_MANY", 2)
+    monkeypatch.setattr(blob_responses, "_MANY_SKILLS", 2)
     answers = [await client.get(SHARING, {"Host": f"h{number}.example.com"}) for number in range(40)]
     assert [answer.status for answer in answers].count(200) == 30
     assert answers[-1].status == 429

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import DecodeError
 from skillwire.server.auth.issuer import ALGORITHMS
-from skillwire.server.auth.refusals import refused
+from skillwire.server.problems import refused
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:

@@ -1,4 +1,15 @@
-"""What callers are told about how to authenticate here: in descriptors, and with a 401. Spec: SSP §3.5.5, §8.3.2.
+"""How credentials are refused, in one place, so that no refusal tells more than it should.
+
+A caller whose credentials are wrong is told with ``AUTH_REQUIRED``, which is 401; when it is the authorization server
+that fails, with ``ISSUER_UNAVAILABLE``, which is 503: the caller's token may be good. Neither carries anything of a
+token or a secret. Spec: SSP §8.3.2; RFC 6750 §3.1.
+
+The metadata of this server as a protected resource: which authorization server issues the tokens that open it.
+
+A client that knows nothing but our address reads here where to log in. A 401 names the place too. The document is
+there when the configuration has a table ``[oauth2]``. Spec: RFC 9728 §3, §5.1.
+
+What callers are told about how to authenticate here: in descriptors, and with a 401. Spec: SSP §3.5.5, §8.3.2.
 
 What a 401 and a 403 say: how to authenticate here, and which scopes open what was asked for.
 
@@ -8,12 +19,14 @@ callers are to authenticate here. Spec: SSP §8.3.2, §8.3.3; RFC 6750 §3; RFC 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import TrustError
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth
+from skillwire.server.http import site_of
 from skillwire.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -23,8 +36,40 @@ if TYPE_CHECKING:
 
     from skillwire.errors import SkillwireError
     from skillwire.model.access import Principal
-    from skillwire.server.auth.resource import ProtectedResource
-    from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.configuration import OAuth2Settings, ServerConfiguration
+
+
+RESOURCE_PATH: Final = "/.well-known/oauth-protected-resource"
+
+
+class ProtectedResource:
+    """The document at :data:`RESOURCE_PATH`.
+
+    Args:
+        settings: the table ``[oauth2]``; None without it.
+        base_url: of the site; as requests say it when empty.
+    """
+
+    def __init__(self, settings: OAuth2Settings | None, base_url: str) -> None:
+        self._settings = settings
+        self._base_url = base_url
+
+    def url(self, scope: Scope) -> str:
+        """Return the absolute URL of the document, as the client reaches it."""
+        return site_of(scope, self._base_url) + RESOURCE_PATH
+
+    def document(self, site: str) -> bytes | None:
+        """Return the document of a server at ``site``, or None."""
+        if self._settings is None:
+            return None
+        document = {
+            "resource": site,
+            "authorization_servers": [self._settings.issuer],
+            "bearer_methods_supported": ["header"],
+        }
+        if self._settings.scopes:  # a list without members is to be left out, RFC 9728 §3.2
+            document["scopes_supported"] = sorted(self._settings.scopes)
+        return json.dumps(document, ensure_ascii=False).encode()
 
 
 #: The header field that carries an API key; ``Authorization: Bearer`` is good too.

@@ -32,7 +32,7 @@ from joserfc.jws import JWSRegistry
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import parse_url
-from skillwire.server.auth.refusals import refused, unavailable
+from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch

@@ -30,7 +30,7 @@ from skillwire.model.access import Principal
 from skillwire.model.url import parse_url
 from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
 from skillwire.server.auth.issuer import IssuerKeys, ask, fetch_metadata
-from skillwire.server.auth.refusals import refused, unavailable
+from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 

@@ -27,7 +27,7 @@ from skillwire.bridges.ai_catalog import (
 )
 from skillwire.errors import DecodeError, UsageError
 from skillwire.server.access import has_failed
-from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
+from skillwire.server.blob_responses import SiteUrlBody, SiteUrlCache
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem

@@ -1,7 +1,7 @@
 """Skill Sharing over HTTP: the index, the registry's list, the descriptors.
 
 Indexes and descriptors carry full URLs, so a response depends on the address under which the client reached us; each
-is made with the first request for it and kept with the view's other lists (:mod:`skillwire.server.addressed`). A
+is made with the first request for it and kept with the view's other lists (:mod:`skillwire.server.access`). A
 hidden skill is answered as one that is not there. Browsers get a page at ``/skills``. Spec: SSP §4.
 """
 
@@ -18,8 +18,7 @@ from skillwire.protocols.agent_skills.server import BlobResponse
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode_descriptor
-from skillwire.server.addressed import SiteUrlBody, SiteUrlCache
-from skillwire.server.blob_responses import BlobSender
+from skillwire.server.blob_responses import BlobSender, SiteUrlBody, SiteUrlCache
 from skillwire.server.components import Interface, Protocol
 from skillwire.server.http import read_pairs
 from skillwire.server.openapi import CONDITION, kept, listed, reference

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from skillwire.model.access import Access
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.registry.search import FACETS
-from skillwire.server.auth.resource import RESOURCE_PATH
+from skillwire.server.auth.challenges import RESOURCE_PATH
 from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept
 from skillwire.server.problems import NOT_FOUND, NOT_READY
 from skillwire.server.responses import CachedResponse, json_response

@@ -14,7 +14,7 @@ from skillwire.adapters.sqlite.stores import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens
-from skillwire.server.auth.signed_requests import SignedRequests
+from skillwire.server.auth.authentication import SignedRequests
 
 REQUEST = ("POST", "/skills/a/executions", b"{}")
 START = 1_700_000_000.5

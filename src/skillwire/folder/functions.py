@@ -161,7 +161,7 @@ def read_function(function: Callable[..., Any]) -> TypedFunction:
         inputs=tuple(inputs),
         arguments=msgspec.defstruct("Inputs", fields, kw_only=True, forbid_unknown_fields=True),
         context=context,
-        output=_output(function, hints.get("return", Any)),
+        output=_schema(function, "what it returns", hints.get("return", Any) or type(None)) or None,
         returns=written.returns,
     )
 
@@ -214,11 +214,6 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any, Any] | tu
     if parameter.default is not _EMPTY:
         return parameter.name, hint, msgspec.field(default_factory=lambda: parameter.default)
     return (parameter.name, hint, None) if _is_optional(hint) else (parameter.name, hint)
-
-
-def _output(function: Callable[..., Any], hint: Any) -> Mapping[str, Any] | None:
-    schema = _schema(function, "what it returns", type(None) if hint is None else hint)
-    return schema or None
 
 
 def _default(function: Callable[..., Any], name: str, value: Any) -> Any:

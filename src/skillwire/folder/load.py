@@ -141,7 +141,9 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
     for family in (*_FAMILIES, *judges):
         family(content, findings)
     _lint_size(content, findings)
-    _lint_nested(content, findings)
+    for file in content.files:  # find_folders looks into no skill
+        if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
+            findings.add("SKILL_WITHIN_SKILL", "this is not a skill of its own here", content.place(file.path))
     findings.redact()
     return CheckedFolder(path, _loaded(path, content, findings), tuple(findings))
 
@@ -157,13 +159,6 @@ def _lint_size(content: FolderContent, findings: Findings) -> None:
         if _ODD_PATH.search(file.path):
             message = f"clients of 0.1.0 do not take {neutralise(file.path)!r}"
             findings.add("PATH_ODD", message, content.place(file.path))
-
-
-def _lint_nested(content: FolderContent, findings: Findings) -> None:
-    """Judge whether another skill is hidden here; :func:`skillwire.folder.files.find_folders` looks into no skill."""
-    for file in content.files:
-        if file.path.lower().endswith(f"/{SKILL_MD.lower()}"):
-            findings.add("SKILL_WITHIN_SKILL", "this is no skill of its own here", content.place(file.path))
 
 
 def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findings) -> tuple[FileContent, ...]:

@@ -129,7 +129,8 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
     """Return the manifest, without fields that break a rule, and every broken rule. Raises DecodeError."""
     document = load_toml(data, source=source)
     fields = Fields(document, data.decode("utf-8"), source)
-    permissions = fields.table("permissions")
+    permissions, auth = fields.table("permissions"), fields.table("auth")
+    auth.choice("type", AUTH_TYPES)
     manifest = Manifest(
         name=fields.dotted("name"),
         version=fields.version("version"),
@@ -150,7 +151,7 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         scenes=fields.identifiers("scenes"),
         idempotent=fields.flag("idempotent"),
         executor=_executor(fields.table("executor")),
-        auth=_auth(fields.table("auth")),
+        auth=auth.keep(),
         output=fields.table("output").keep(),
         endpoint=_endpoint(fields.table("endpoint")),
         health=read_health(fields),
@@ -215,11 +216,6 @@ def _check_upstream(manifest: Manifest, fields: Fields) -> None:
         for secret in secret_names(value) if isinstance(value, str) else ():
             if secret not in manifest.secrets:
                 headers.refuse("FIELD", f"{secret} is not among the secrets of [permissions]", header)
-
-
-def _auth(table: Fields) -> Mapping[str, Any] | None:
-    table.choice("type", AUTH_TYPES)
-    return table.keep()
 
 
 def _endpoint(table: Fields) -> Mapping[str, Any] | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import locked, storage_errors, write_atomically
@@ -156,7 +156,8 @@ class IssuedBook(NamedTuple):
     def decode(cls, data: bytes) -> IssuedBook:
         """Return the book in a file's bytes. Raises ValueError, KeyError or TypeError when it is damaged."""
         document = json.loads(data)
-        rows = tuple(_row(one) for one in document["rows"])
+        lists = ("agents", "skills", "hosts")
+        rows = tuple(IssuedRow(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in document["rows"])
         return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
 
 
@@ -174,11 +175,6 @@ def read_book(path: Path) -> IssuedBook:
 
 def _is_kept(row: IssuedRow, now: float) -> bool:
     return row.ends > now - _KEPT or (row.revoked is not None and row.revoked > now - _REVOKED_KEPT)
-
-
-def _row(one: dict[str, Any]) -> IssuedRow:
-    lists = {name: tuple(one[name]) for name in ("agents", "skills", "hosts")}
-    return IssuedRow(**{**one, **lists})
 
 
 PASSPHRASE: Final = "SKILLWIRE_CA_PASSPHRASE"  # noqa: S105 - the name of the variable

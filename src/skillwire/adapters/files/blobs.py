@@ -52,7 +52,9 @@ class FileDownload:
         self._closed = False
         self._handle = self._open(0)
         if self._handle is not None:
-            self._take_up(self._handle)
+            while piece := os.read(self._handle, limits.DOWNLOAD_PIECE_BYTES):
+                self._hash.update(piece)
+                self.size += len(piece)
 
     def begin(self, position: int) -> bool:
         """Go on at ``position``, which is 0 or the size; False when the disk or another process does not let us."""
@@ -121,11 +123,6 @@ class FileDownload:
                 self._path.unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = None
-
-    def _take_up(self, handle: int) -> None:
-        while piece := os.read(handle, limits.DOWNLOAD_PIECE_BYTES):
-            self._hash.update(piece)
-            self.size += len(piece)
 
     def _open(self, flags: int) -> int | None:
         """Open and lock the file; None when it is not there, or another process has it."""

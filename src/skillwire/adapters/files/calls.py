@@ -126,20 +126,15 @@ class FileCalls:
                 self._write(key, records)
 
     def _write(self, key: bytes, records: list[CallRecord]) -> None:
-        kept = self._bounded(records)
+        now, lasts = self._clock(), {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
+        kept = [one for one in records if now - one.created <= lasts[one.execution_id is not None]]
+        kept = kept[-limits.CALLS_KEPT :]
         while len(content := _encode(key, kept)) > limits.STATE_FILE_BYTES:
             kept = kept[len(kept) // 2 :]
         write_atomically(self._path, content, mode=0o600)
         for dropped in records:
             if dropped not in kept and dropped.key not in self._held:
                 self._lock_path(dropped.key).unlink(missing_ok=True)
-
-    def _bounded(self, records: list[CallRecord]) -> list[CallRecord]:
-        """Return the calls that may still be asked for, or taken up."""
-        now = self._clock()
-        lasts = {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
-        kept = [one for one in records if now - one.created <= lasts[one.execution_id is not None]]
-        return kept[-limits.CALLS_KEPT :]
 
     def _read(self) -> tuple[bytes, list[CallRecord]]:
         try:

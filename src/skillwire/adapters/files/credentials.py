@@ -114,7 +114,10 @@ class CredentialStore:
         fields = self._read().get(origin)
         if fields is None:
             return None
-        secrets = self._load_from_keyring(origin) if fields.get("in_keyring") else fields.get("secrets")
+        secrets = fields.get("secrets")
+        if fields.get("in_keyring"):
+            text = self._keyring().load(origin)
+            secrets = load_json(text.encode(), max_bytes=STATE_FILE_BYTES, source="the keyring") if text else None
         return self._decode(origin, fields, secrets)
 
     def logins(self) -> list[StoredLogin]:
@@ -197,10 +200,6 @@ class CredentialStore:
         return DecodeError(
             "STATE_FORM", "the file of stored credentials is damaged", place=SourceLocation(str(self.path)), fix=fix
         )
-
-    def _load_from_keyring(self, origin: str) -> object:
-        text = self._keyring().load(origin)
-        return load_json(text.encode(), max_bytes=STATE_FILE_BYTES, source="the keyring") if text else None
 
     @staticmethod
     def _keyring() -> KeyringSecrets:

@@ -391,7 +391,8 @@ class FileSkillsFolder:
             found = files
         for folder in placement.links:
             path = self.inside(folder) / name
-            if os.path.lexists(path) and not self._is_our_link(path, placement, name):
+            is_ours = path.is_symlink() and real_path(path) == real_path(self.inside(placement.folders[0]) / name)
+            if os.path.lexists(path) and not is_ours:
                 return {f"{folder}/{name}": "is not our link"}
         return found
 
@@ -429,9 +430,6 @@ class FileSkillsFolder:
             if real not in seen:
                 seen.add(real)
                 yield folder
-
-    def _is_our_link(self, path: Path, placement: InstallLocation, name: str) -> bool:
-        return path.is_symlink() and real_path(path) == real_path(self.inside(placement.folders[0]) / name)
 
 
 def real_path(path: Path) -> Path:

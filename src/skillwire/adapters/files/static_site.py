@@ -231,7 +231,8 @@ class SiteBuild:
             return report
         for folder in collisions:
             del self._records[folder]
-            _unstage(site.stage, skills.pop(folder))
+            for path in line_paths([skill_line(skills.pop(folder), described=True)]):
+                (site.stage / path).unlink(missing_ok=True)
         changes = site.commit(self._complete(site, skills.values()))
         self._record.write({folder: record for folder, record in self._records.items() if record.signature})
         return report._replace(changes=changes)
@@ -356,11 +357,6 @@ def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
 
 def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:
     return {str(Path(finding.place.source).parent): finding for finding in collisions}
-
-
-def _unstage(stage: Path, skill: Skill) -> None:
-    for path in line_paths([skill_line(skill, described=True)]):
-        (stage / path).unlink(missing_ok=True)
 
 
 def _place(finding: Finding) -> tuple[str, int]:

@@ -91,7 +91,8 @@ _MOST_SCRIPT_FINDINGS: Final = 20
 
 def lint_scripts(content: FolderContent, findings: Findings) -> None:
     """Judge the scripts of a folder, and the commands in its documents."""
-    declared = _declares_network(content)
+    compatibility = content.skill_md.compatibility if content.skill_md else None
+    declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
     for file in content.texts:
         _lint_pipes(file, findings)
         if file.text.startswith("#!"):
@@ -129,13 +130,6 @@ def _language(file: TextFile) -> re.Pattern[str] | None:
         return by_name
     first = file.text.split("\n", 1)[0]
     return next((patterns for interpreter, patterns in _INTERPRETERS if interpreter in first), None)
-
-
-def _declares_network(content: FolderContent) -> bool:
-    if content.manifest.network:
-        return True
-    compatibility = content.skill_md.compatibility if content.skill_md else None
-    return compatibility is not None and _SAYS_NETWORK.search(compatibility) is not None
 
 
 class _Form(NamedTuple):

@@ -120,18 +120,11 @@ def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
     code = told.get("code")
     code = SPELLINGS.get(code, code) if isinstance(code, str) else None
     if code not in ERRORS:
-        code = _code_of(status)
+        code = next((code for code, row in ERRORS.items() if status in row.statuses), "ENDPOINT_UNREACHABLE")
     message = told.get("message")
     text = neutralise(message[:_SHOWN]) if isinstance(message, str) and message else ERRORS[code].meaning
     details = {"status": status, "details": _details(told), "retry": _retry(told.get("retry"))}
     return _CLASSES[code](code, text, place=SourceLocation(source), details=details)
-
-
-def _code_of(status: int) -> str:
-    for code, row in ERRORS.items():
-        if status in row.statuses:
-            return code
-    return "ENDPOINT_UNREACHABLE"
 
 
 def _details(told: Mapping[str, Any]) -> object:

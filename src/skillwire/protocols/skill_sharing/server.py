@@ -109,6 +109,9 @@ class Sharing:
             )
 
     def _describe(self, skill: Skill, facts: SharingFacts) -> SkillDescriptor:
+        auth = _NOBODY if skill.access is Access.PUBLIC else self._auth
+        if facts.auth is not None:
+            auth = msgspec.convert(dict(facts.auth), AuthConfig)
         made = self._action(skill, facts) if skill.kind == "action" else self._instruction(skill, facts)
         return SkillDescriptor(
             protocol=_PROTOCOL,
@@ -121,7 +124,7 @@ class Sharing:
             endpoint=made,
             inputs=[] if skill.kind != "action" else [_parameter(one) for one in facts.inputs],
             output=self._output(skill, facts),
-            auth=self._auth_of(skill, facts),
+            auth=auth,
             access=skill.access,
             tags=list(facts.tags) or UNSET,
         )
@@ -154,11 +157,6 @@ class Sharing:
             else "The skill's files, packed."
         )
         return OutputDefinition(content_type=skill.artifact.media_type, description=what)
-
-    def _auth_of(self, skill: Skill, facts: SharingFacts) -> AuthConfig:
-        if facts.auth is not None:
-            return msgspec.convert(dict(facts.auth), AuthConfig)
-        return _NOBODY if skill.access is Access.PUBLIC else self._auth
 
 
 def encode_descriptor(message: SkillDescriptor) -> bytes:

@@ -23,7 +23,6 @@ from skillwire.executions.view import encode_execution
 from skillwire.model.execution import ExecutionStatus, Failure, Moment, Reason
 from skillwire.protocols.skill_sharing.errors import ERRORS
 from skillwire.protocols.skill_sharing.rules import check_version
-from skillwire.server import executions
 from skillwire.server.configuration import read_configuration
 from skillwire.server.execution_responses import ROWS, problem_for
 
@@ -182,7 +181,7 @@ class TestFailures:
         """'Returned when skill execution exceeds the configured timeout. The retry field provides guidance for retry
         attempts.'"""
         now = [1_751_371_200.0]
-        monkeypatch.setattr(executions, "moment", lambda: Moment(now[0], 5.0, "boot"))
+        monkeypatch.setattr("skillwire.server.app.moment", lambda: Moment(now[0], 5.0, "boot"))
         monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-a1b2c3d4")
         executor.script = lambda _: asyncio.sleep(60)
         caller = await serving(base_url=weather(**NO_AUTH))

@@ -16,7 +16,6 @@ from skillwire.executions.accept import ExecutionSettings
 from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Priority
 from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import validate
-from skillwire.server import executions
 
 FORECAST = "/v2/forecast"
 CALL = json.loads(example.INVOCATION)
@@ -514,7 +513,7 @@ async def test_the_workflow_of_the_appendix(tmp_path, serving, executor, gate, m
     )
     noon = datetime.fromisoformat("2025-07-01T12:00:00Z").timestamp()
     now = [noon]
-    monkeypatch.setattr(executions, "moment", lambda: Moment(now[0], now[0], "boot"))
+    monkeypatch.setattr("skillwire.server.app.moment", lambda: Moment(now[0], now[0], "boot"))
     monkeypatch.setattr("skillwire.executions.accept.new_execution_id", lambda *_, **__: "exec-f5e4d3c2")
     summary = json.loads(example.COMPLETED)["output"]
 

@@ -110,7 +110,7 @@ def test_an_entry_of_an_unknown_type_is_skipped_with_a_warning():
 @pytest.mark.spec("ASD-client-verify")
 def test_unverified_content_is_not_used(client, publisher):
     publisher.answer(f"{ORIGIN}/one.md", SKILL_MD + b"tampered")
-    skill = client.skill("example.com/one")
+    skill = client.show("example.com/one")
     for use in (skill.body, lambda: skill.open("SKILL.md"), lambda: client.add("example.com/one", consent=True)):
         with pytest.raises(SkillwireError) as caught:
             use()
@@ -120,9 +120,9 @@ def test_unverified_content_is_not_used(client, publisher):
 
 @pytest.mark.spec("ASD-client-digest-cache")
 def test_a_skill_whose_digest_is_unchanged_is_not_downloaded_again(client, publisher):
-    client.skill("example.com/one").body()
+    client.show("example.com/one").body()
     publisher.forget(f"{ORIGIN}/one.md")
-    assert client.skill("example.com/one").body() == "Do it.\n"
+    assert client.show("example.com/one").body() == "Do it.\n"
 
 
 @pytest.mark.spec("ASD-client-formats")
@@ -131,7 +131,7 @@ def test_zip_is_supported_and_told_by_content_type_or_bytes(client, publisher, m
     content = zipped(**{"SKILL.md": SKILL_MD, "a/b.md": b"B"})
     publisher.answer(INDEX, index(entry(type="archive", url="/one", digest=Digest.of(content))))
     publisher.answer(f"{ORIGIN}/one", content, content_type=media_type)
-    assert client.skill("example.com/one").open("a/b.md") == b"B"
+    assert client.show("example.com/one").open("a/b.md") == b"B"
 
 
 @pytest.mark.spec("ASD-client-formats")
@@ -140,7 +140,7 @@ def test_an_archive_that_is_not_what_its_content_type_says_is_refused(client, pu
     publisher.answer(INDEX, index(entry(type="archive", url="/one.zip", digest=Digest.of(content))))
     publisher.answer(f"{ORIGIN}/one.zip", content, content_type="application/gzip")
     with pytest.raises(SkillwireError) as caught:
-        client.skill("example.com/one").body()
+        client.show("example.com/one").body()
     assert caught.value.code == "CONTENT_TYPE"
 
 
@@ -163,7 +163,7 @@ def test_redirects_are_followed(client, publisher):
     publisher.answer(f"{ORIGIN}/elsewhere/one.md", SKILL_MD)
     assert [skill.name for skill in client.index("example.com")] == ["one"]
     assert [request.url for request in publisher.requests] == [INDEX, moved]
-    assert client.skill("example.com/one").body() == "Do it.\n", "relative to the URL that answered, from the cache too"
+    assert client.show("example.com/one").body() == "Do it.\n", "relative to the URL that answered, from the cache too"
 
 
 @pytest.mark.spec("ASD-client-cache")

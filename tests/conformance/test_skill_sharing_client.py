@@ -87,7 +87,7 @@ def test_the_example_index_of_the_blueprint_is_read_whole(client, publisher, fin
         "com.example.translate-v1",
         "com.example.sentiment-v1",
     ]
-    assert client.skill("example.com/com.example.translate-v1").shared.title == "Universal Translator"
+    assert client.show("example.com/com.example.translate-v1").shared.title == "Universal Translator"
     assert not findings
 
 
@@ -97,7 +97,7 @@ def test_a_descriptor_may_leave_fields_of_retry_out_as_in_the_blueprint(client, 
     document = json.loads(example.DESCRIPTOR)
     document["endpoint"]["retry"] = retry
     publisher.answer("https://example.com/weather.json", json.dumps(document).encode())
-    found = client.skill("https://example.com/weather.json").descriptor().endpoint.retry
+    found = client.show("https://example.com/weather.json").descriptor().endpoint.retry
     assert (found.max_attempts, found.backoff_ms) == (retry.get("max_attempts", 0), retry.get("backoff_ms", 0))
 
 
@@ -141,7 +141,7 @@ def test_entries_of_another_type_than_was_asked_for_are_left_out_and_told(client
 def test_nothing_of_an_invalid_or_incompatible_descriptor_is_used(client, publisher, change, code):
     publisher.answer("https://example.com/weather.json", json.dumps(json.loads(example.DESCRIPTOR) | change).encode())
     with pytest.raises(ValidationError) as caught:
-        client.skill("https://example.com/weather.json")
+        client.show("https://example.com/weather.json")
     assert caught.value.code == code
 
 
@@ -150,7 +150,7 @@ def test_the_versions_and_the_range_are_told(client, publisher):
     document = json.loads(example.DESCRIPTOR) | {"protocol": {"version": "2.0.0"}}
     publisher.answer("https://example.com/weather.json", json.dumps(document).encode())
     with pytest.raises(ValidationError) as caught:
-        client.skill("https://example.com/weather.json")
+        client.show("https://example.com/weather.json")
     told = caught.value
     assert told.message == "Protocol version 2.0.0 is not compatible with consumer version 1.0.0"
     assert told.fix is not None

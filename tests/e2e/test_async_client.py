@@ -28,7 +28,7 @@ async def test_levels_and_adding(origin, tmp_path):
         with blockbuster_ctx("skillwire"):
             skills = await client.index(origin)
             assert len(skills) == len(list(EXAMPLES.glob("*/SKILL.md")))
-            skill = await client.skill(f"{origin}/csv-profile")
+            skill = await client.show(f"{origin}/csv-profile")
             assert (await skill.body()).strip()
             assert await skill.open("SKILL.md") == (EXAMPLES / "csv-profile/SKILL.md").read_bytes()
             report = await client.add(
@@ -61,7 +61,7 @@ async def test_both_clients_tell_of_what_comes(origin, tmp_path):
     one: list[tuple[str, int]] = []
     two: list[tuple[str, int]] = []
     async with AsyncClient(tmp_path, on_traffic=keep(one), refresh=True) as client:
-        body = await (await client.skill(f"{origin}/csv-profile")).open("SKILL.md")
+        body = await (await client.show(f"{origin}/csv-profile")).open("SKILL.md")
     with Client(tmp_path, on_traffic=keep(two), refresh=True) as other:
         await asyncio.to_thread(other.index, origin)
     assert [size for _, size in one].count(0) == 2, "one for each request"
@@ -74,7 +74,7 @@ async def test_both_clients_tell_of_what_comes(origin, tmp_path):
 async def test_errors_are_the_same(origin, tmp_path):
     async with AsyncClient(tmp_path) as client:
         with pytest.raises(SkillwireError) as caught:
-            await client.skill(f"{origin}/csv-profil")
+            await client.show(f"{origin}/csv-profil")
     assert caught.value.code == "SKILL_NOT_FOUND"
 
 
@@ -85,4 +85,4 @@ async def test_one_client_serves_many_at_once(origin, tmp_path):
 
 
 async def body_of(client, reference):
-    return await (await client.skill(reference)).body()
+    return await (await client.show(reference)).body()

@@ -143,7 +143,7 @@ async def test_the_asynchronous_client_follows_many_at_once_and_blocks_nothing(p
     open_store().keep(Credential(f"http://{provider.address}", "api_key", "key-1", "login", header="X-API-Key"))
     async with AsyncClient(home) as client, asyncio.timeout(PATIENCE):
         with blockbuster_ctx("skillwire"):
-            skill = await client.skill(f"{provider.address}/secret")
+            skill = await client.show(f"{provider.address}/secret")
             done = await asyncio.gather(*(skill.call({"city": str(number)}) for number in range(8)))
             broken = await client.call(f"{provider.address}/broken", {"city": "x"})
             slow = await client.call(f"{provider.address}/slow", {"city": "x"}, wait=False)

@@ -82,7 +82,7 @@ def test_the_folders_have_no_findings():
 def test_the_service_gives_what_the_placeholder_describes(weather):
     described = json.loads((EXAMPLES / "skills" / "weather-forecast" / "descriptor.json").read_text())
     with Client() as client:
-        skill = client.skill(f"{weather}/weather-forecast")
+        skill = client.show(f"{weather}/weather-forecast")
         assert [one.name for one in skill.descriptor().inputs] == [one["name"] for one in described["inputs"]]
         output = skill.call({"location": "Tokyo, Japan", "days": 14, "units": "imperial"}).check().output
     jsonschema_rs.validate(described["output"]["schema"], output)

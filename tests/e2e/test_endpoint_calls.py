@@ -113,7 +113,7 @@ def test_the_methods_from_python(place, tmp_path, monkeypatch):
         large = bytes(range(256)) * 20_000  # more than a request may have
         created = rpc.create_blob(large)
         assert created.size_bytes == len(large)
-        assert client.skill(f"{endpoint}#sheet.rows").open(created.blob_id) == large
+        assert client.show(f"{endpoint}#sheet.rows").open(created.blob_id) == large
         run = rpc.execute_skill("sheet.rows", {"sheet": created.blob_id}, input_blobs=[created.blob_id], timeout=20)
         assert (run.status, run.output) == ("completed", {"rows": 20_000})
         with pytest.raises(FetchError, match="PERMISSION_DENIED"):

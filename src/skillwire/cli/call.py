@@ -229,7 +229,7 @@ def command(
     else:
         with open_client(output, references=[reference], token=token, progress=progress) as client:
             with progress.during("reading"):
-                skill = client.skill(reference)
+                skill = client.show(reference)
                 parameters, media_type = accepted_inputs(skill)
             execution = Call(output, progress, skill, wanted).make(parameters, media_type)
     if execution is None:

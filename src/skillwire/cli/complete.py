@@ -95,7 +95,7 @@ def _files(context: click.Context, _: str) -> Iterator[Word]:
         yield from (Word("SKILL.md", "its description"), Word("skill.toml", "its inputs"))
         return
     with Client(offline=True) as client:
-        for file in client.skill(context.params["reference"]).files():
+        for file in client.show(context.params["reference"]).files():
             yield Word(file.path, f"{len(file.content):,} bytes")
 
 

@@ -170,7 +170,7 @@ def command(
         output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
     ) as client:
         with progress.during("reading"):
-            skill = client.skill(reference, both=not (body or files))
+            skill = client.show(reference, both=not (body or files))
             if files or (body and skill.rpc is None):
                 skill.files()
             is_described = skill.rpc is None and (descriptor or skill.ref.is_only_described)
@@ -368,7 +368,7 @@ def cat_command(
         ) as client,
         progress.during("reading"),
     ):
-        content = client.skill(reference).open(path)
+        content = client.show(reference).open(path)
     if output.as_json:
         _print_document(output, reference, path, content)
     elif sys.stdout.isatty():

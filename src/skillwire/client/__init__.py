@@ -8,7 +8,7 @@ once, when the first of its files is asked for::
     with Client() as client:
         for skill in client.index("example.com"):
             print(skill.name, skill.description)
-        print(client.skill("example.com/code-review").body())
+        print(client.show("example.com/code-review").body())
         client.add("example.com/code-review", consent=True)
 
 The command line imports :mod:`skillwire.client.sync` alone.

@@ -107,8 +107,8 @@ class AsyncClient:
         found = await self._runner.run(self._session.resolve(origin))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
-    async def skill(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
-        """As :meth:`Client.skill`."""
+    async def show(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
+        """As :meth:`Client.show`."""
         ref = await self._runner.run(self._session.resolve_one(reference, both=both))
         return AsyncRemoteSkill(ref, self._session, self._runner)
 
@@ -209,7 +209,7 @@ class AsyncClient:
 
             if (capability := lan_capability(reference)) is not None:
                 return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return await (await self.skill(reference)).call(inputs, **options)
+        return await (await self.show(reference)).call(inputs, **options)
 
     async def execution(self, execution: str) -> RemoteExecution:
         """As :meth:`Client.execution`."""

@@ -135,7 +135,7 @@ class Client:
             RemoteSkill(skill, self._session, self._runner) for skill in self._runner.run(self._session.resolve(origin))
         ]
 
-    def skill(self, reference: str, *, both: bool = False) -> RemoteSkill:
+    def show(self, reference: str, *, both: bool = False) -> RemoteSkill:
         """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
         Where Agent Skills Discovery lists it, Skill Sharing is asked only with ``both``; its facts are then in
@@ -338,14 +338,14 @@ class Client:
             ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,
             ``DESCRIPTOR``. TrustError: ``ENDPOINT_FOREIGN`` when consent is needed and not given.
             FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and what the network and the
-            provider say. As :meth:`skill` otherwise.
+            provider say. As :meth:`show` otherwise.
         """
         if reference.startswith("lan:"):
             from skillwire.resolver.sources.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
 
             if (capability := lan_capability(reference)) is not None:
                 return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return (self.skill(reference)).call(inputs, **options)
+        return (self.show(reference)).call(inputs, **options)
 
     def execution(self, execution: str) -> RemoteExecution:
         """Ask how far an execution is, and what it gave: by its id, when it was called here, or its status URL.

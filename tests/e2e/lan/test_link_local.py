@@ -18,7 +18,7 @@ ASYNC = """
 import asyncio, sys, skillwire
 async def main():
     async with skillwire.AsyncClient() as client:
-        print((await client.skill(sys.argv[1])).name)
+        print((await client.show(sys.argv[1])).name)
 asyncio.run(main())
 """
 FACTS = 'version = "1.0.0"\ncapabilities = ["org-data-read"]\nscenes = ["auth"]\n'

@@ -124,7 +124,7 @@ async def test_the_asynchronous_client_renews_without_holding_up_its_loop(origin
     store_token(origin, auth, left=3000)
     async with AsyncClient(tmp_path) as client:
         with blockbuster_ctx("skillwire"):
-            skill = await client.skill(f"{origin.url}/secret-plan")
+            skill = await client.show(f"{origin.url}/secret-plan")
             assert await skill.open("SKILL.md") == SKILL
     assert auth.asked == 1
 
@@ -208,7 +208,7 @@ def test_an_artifact_on_another_origin_is_fetched_without_the_credential(origin,
         open_store().keep(Credential(origin.url, "api_key", "key-1", "login"))
         with Client(tmp_path) as client:
             client.index(other.url)  # the user means this one, too
-            client.skill(f"{origin.url}/secret-plan").body()
+            client.show(f"{origin.url}/secret-plan").body()
         assert "Bearer key-1" in origin.sent("authorization")
         assert other.sent("authorization") == []
 
@@ -394,7 +394,7 @@ def client_of(folder, driver):
 
 def test_a_stored_key_that_was_revoked_is_told_at_an_endpoint(logged_in):
     client = client_of(logged_in, Endpoint(describe_skill=lambda _: refused()))
-    error = failing(client.skill, REFERENCE)
+    error = failing(client.show, REFERENCE)
     assert (error.code, error.message, error.fix) == ("AUTH_REQUIRED", WHY, STORED)
     assert client.driver.requests[0].headers["X-API-Key"] == "old"
 
@@ -407,7 +407,7 @@ def test_it_is_told_by_an_index_too(logged_in):
 def test_a_credential_from_elsewhere_is_not_said_to_be_stored(home):
     client = client_of(home, Endpoint(describe_skill=lambda _: refused()))
     client.set_token(ENDPOINT_ORIGIN, "old")
-    error = failing(client.skill, REFERENCE)
+    error = failing(client.show, REFERENCE)
     assert error.message == WHY
     assert error.fix == (
         f"The credential of {ENDPOINT_ORIGIN} from --token, SKILLWIRE_TOKENS or ~/.netrc was sent. Give another one, "
@@ -443,14 +443,14 @@ def test_the_relay_of_mcp_tells_it(logged_in):
 def test_what_is_closed_is_said_to_be_asked_for_by_nobody(home, fix):
     closed = refusal(-32004, "Permission denied: it is not open to you", code="PERMISSION_DENIED", fix=fix)
     client = client_of(home, Endpoint(execute_skill=lambda _: closed))
-    error = failing(client.skill(REFERENCE).call, {"sheet_blob": f"blob:{'0' * 64}", "days": 1})
+    error = failing(client.show(REFERENCE).call, {"sheet_blob": f"blob:{'0' * 64}", "days": 1})
     assert error.fix == f"No credential was sent. Run skillwire auth login {ENDPOINT_ORIGIN}, with one that opens it."
 
 
 def test_an_own_fix_of_the_endpoint_is_kept(home):
     closed = refusal(-32004, "not granted", code="PERMISSION_DENIED", fix="skillwire grant add FOLDER")
     client = client_of(home, Endpoint(describe_skill=lambda _: closed))
-    assert failing(client.skill, REFERENCE).fix == "skillwire grant add FOLDER"
+    assert failing(client.show, REFERENCE).fix == "skillwire grant add FOLDER"
 
 
 @pytest.mark.parametrize(

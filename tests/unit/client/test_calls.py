@@ -264,12 +264,12 @@ class TestSending:
         assert place.book == []
 
     def test_nothing_is_called_offline(self, place):
-        place.client.skill(NAME).descriptor()
+        place.client.show(NAME).descriptor()
         assert failing(place.call, place.open(offline=True)).code == "OFFLINE"
 
     def test_a_prepared_call_sends_nothing_and_shows_no_secret(self, place):
         place.client.set_token(ORIGIN, "secret-1")
-        prepared = place.client.skill(NAME).prepare({"city": "Bern"})
+        prepared = place.client.show(NAME).prepare({"city": "Bern"})
         assert (prepared.method, prepared.url, prepared.inputs["days"]) == ("POST", f"{API}/call", 3)
         assert prepared.headers["Authorization"] == "..."
         assert "secret-1" not in repr(prepared)
@@ -310,7 +310,7 @@ class TestCredentials:
 
     def test_a_login_after_the_skill_was_looked_at_counts(self, place):
         client = place.open()
-        skill = client.skill(NAME)
+        skill = client.show(NAME)
         skill.descriptor()
         open_store().keep(Credential(ORIGIN, "api_key", "key-1", "login", header="X-Key"))
         place.post(ACCEPTED)

@@ -117,7 +117,7 @@ def failing(call, *arguments, **options):
 class TestLooking:
     def test_a_reference_asks_for_one_description(self, opened):
         client = opened()
-        skill = client.skill(REFERENCE)
+        skill = client.show(REFERENCE)
         assert client.driver.calls == [("describe_skill", {"name": "salesforce.leads.sync"})]
         assert (skill.name, skill.version, skill.digest) == ("salesforce.leads.sync", "0.1.0", None)
         assert (skill.artifact_type, skill.url, skill.ref.found_via) == ("files", ENDPOINT, "skills-rpc")
@@ -141,7 +141,7 @@ class TestLooking:
         assert client.find("", [f"{ENDPOINT}#"], capability_type="api") == []
 
     def test_a_name_that_is_none_is_told_with_those_alike(self, opened):
-        error = failing(opened().skill, "skills.example.com/rpc#salesforce.lead.sync")
+        error = failing(opened().show, "skills.example.com/rpc#salesforce.lead.sync")
         assert (error.code, error.fix) == ("SKILL_NOT_FOUND", "Did you mean salesforce.leads.sync?")
         assert isinstance(error, NotFoundError)
 
@@ -155,13 +155,13 @@ class TestLooking:
     def test_it_is_not_installed(self, opened):
         error = failing(opened().add, REFERENCE)
         assert (type(error), error.code) == (TrustError, "NO_DIGEST")
-        assert failing(opened().skill(REFERENCE).files).code == "USAGE"
-        assert failing(opened().skill(REFERENCE).descriptor).code == "SKILL_NOT_FOUND"
+        assert failing(opened().show(REFERENCE).files).code == "USAGE"
+        assert failing(opened().show(REFERENCE).descriptor).code == "SKILL_NOT_FOUND"
 
     def test_offline_nothing_is_asked(self, tmp_path):
         client = Client(tmp_path, offline=True)
         client.driver = Endpoint()
-        for call in (client.skill, client.index):
+        for call in (client.show, client.index):
             assert failing(call, REFERENCE).code == "OFFLINE"
         assert failing(client.rpc(ENDPOINT).create_blob, b"a").code == "OFFLINE"
         assert client.driver.requests == []
@@ -182,7 +182,7 @@ class TestLooking:
         }
         index = {"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json", "skills": [entry]}
         client.driver.answer(f"{ORIGIN}/.well-known/agent-skills/index.json", json.dumps(index).encode())
-        assert client.skill("skills.example.com/rpc").ref.found_via == "agent-skills 0.2.0"
+        assert client.show("skills.example.com/rpc").ref.found_via == "agent-skills 0.2.0"
         assert client.driver.calls == []
 
 
@@ -190,7 +190,7 @@ class TestCredentials:
     def test_a_token_goes_to_the_origin_of_the_endpoint_alone(self, opened):
         client = opened(describe_skill=lambda _: http(b"", 307, location="https://other.example/rpc"))
         client.set_token(ORIGIN, "secret")
-        error = failing(client.skill, REFERENCE)
+        error = failing(client.show, REFERENCE)
         assert (type(error), error.code) == (TrustError, "REDIRECT_REFUSED")
         assert [request.url for request in client.driver.requests] == [ENDPOINT]
         assert client.driver.requests[0].headers["Authorization"] == "Bearer secret"
@@ -198,12 +198,12 @@ class TestCredentials:
     def test_a_token_of_another_origin_is_not_sent(self, opened):
         client = opened()
         client.set_token("https://other.example", "secret")
-        client.skill(REFERENCE)
+        client.show(REFERENCE)
         assert "Authorization" not in client.driver.requests[0].headers
 
     @pytest.mark.parametrize(("status", "code"), [(401, "AUTH_REQUIRED"), (403, "PERMISSION_DENIED")])
     def test_who_has_to_be_known_is_told_how(self, opened, status, code):
-        error = failing(opened(describe_skill=lambda _: http(b"", status)).skill, REFERENCE)
+        error = failing(opened(describe_skill=lambda _: http(b"", status)).show, REFERENCE)
         assert error.code == code
         if status == 401:
             assert error.fix == f"Run skillwire auth login {ORIGIN}."
@@ -231,13 +231,13 @@ class TestHostile:
         ],
     )
     def test_an_answer_that_is_none_is_an_error_of_ours(self, opened, answer, code):
-        error = failing(opened(describe_skill=lambda _: answer).skill, REFERENCE)
+        error = failing(opened(describe_skill=lambda _: answer).show, REFERENCE)
         assert error.code == code
         assert isinstance(error, DecodeError | ValidationError | FetchError)
 
     def test_another_skill_than_the_one_that_was_asked_for_is_refused(self, opened):
         client = opened(describe_skill=lambda _: {"skill": {"manifest": {**SYNC, "name": "evil\u202e.skill"}}})
-        error = failing(client.skill, REFERENCE)
+        error = failing(client.show, REFERENCE)
         assert error.code == "ID_DIFFERS"
         assert "\u202e" not in error.message
 
@@ -260,7 +260,7 @@ class TestHostile:
             list_skills=lambda _: {"skills": [{**SYNC, "description": told, "version": "1" * 500, "kind": "evil"}]},
             describe_skill=lambda _: {"skill": {"manifest": {**SYNC, "description": told, "version": {"a": 1}}}},
         )
-        for skill in (client.index(f"{ENDPOINT}#")[0], client.skill(REFERENCE)):
+        for skill in (client.index(f"{ENDPOINT}#")[0], client.show(REFERENCE)):
             assert len(skill.description) <= limits.DESCRIPTION_LENGTH
             assert skill.description.isprintable()
             assert len(skill.version or "") <= 64
@@ -298,18 +298,18 @@ class TestHostile:
     @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a\x00b", "a\\b", "C:x", "a/../../b", ".git/config"])
     def test_a_path_that_leads_out_is_not_asked_for(self, opened, path):
         client = opened()
-        skill = client.skill(REFERENCE)
+        skill = client.show(REFERENCE)
         assert isinstance(failing(skill.open, path), TrustError)
         assert client.driver.asked == ["describe_skill"]
 
     @pytest.mark.parametrize("content", ["not base64!", "QUJD=", "\u00e9", "QQ=="[:-1]])
     def test_base64_that_lies_is_refused(self, opened, content):
-        skill = opened(read_skill_file=lambda _: {"content": content, "encoding": "base64"}).skill(REFERENCE)
+        skill = opened(read_skill_file=lambda _: {"content": content, "encoding": "base64"}).show(REFERENCE)
         assert failing(skill.open, "data.bin").code == "RPC_ANSWER"
 
     def test_an_error_that_is_told_is_harmless_and_has_a_place_and_a_fix(self, opened):
         told = refusal(-32004, "No\x1b[31m way\u202e", code="PERMISSION_DENIED", fix="Ask\x07 us.", place=["x"])
-        error = failing(opened(describe_skill=lambda _: told).skill, REFERENCE)
+        error = failing(opened(describe_skill=lambda _: told).show, REFERENCE)
         assert (error.code, error.place.source) == ("PERMISSION_DENIED", ENDPOINT)
         assert error.message.isprintable()
         assert error.fix.isprintable()
@@ -317,7 +317,7 @@ class TestHostile:
 
     def test_an_unknown_error_is_one_all_the_same(self, opened):
         for number in (-1, 7, "x", None, True, 10**30):
-            error = failing(opened(describe_skill=lambda _, n=number: refusal(n, ["odd"])).skill, REFERENCE)
+            error = failing(opened(describe_skill=lambda _, n=number: refusal(n, ["odd"])).show, REFERENCE)
             assert isinstance(error, SkillwireError)
 
     def test_a_dangerous_schema_of_an_input_is_not_used(self, opened):
@@ -332,7 +332,7 @@ class TestHostile:
 class TestFiles:
     def test_one_file_is_fetched_alone(self, opened):
         client = opened(read_skill_file=lambda _: {"content": "caf\u00e9\r\n"})
-        assert client.skill(REFERENCE).open("resources/a.md") == "caf\u00e9\r\n".encode()
+        assert client.show(REFERENCE).open("resources/a.md") == "caf\u00e9\r\n".encode()
         asked = {"name": SYNC["name"], "path": "resources/a.md", "version": "0.1.0"}
         assert client.driver.calls[-1] == ("read_skill_file", asked)
 
@@ -342,31 +342,31 @@ class TestFiles:
                 return refusal(-32602, "no text")
             return {"content": base64.b64encode(b"\xff\x00").decode(), "encoding": "base64"}
 
-        assert opened(read_skill_file=read).skill(REFERENCE).open("a.bin") == b"\xff\x00"
+        assert opened(read_skill_file=read).show(REFERENCE).open("a.bin") == b"\xff\x00"
 
     def test_a_refusal_of_both_is_told_as_the_first(self, opened):
         def read(params):
             return refusal(-32602, "unknown parameter" if "encoding" in params else "too large")
 
-        assert failing(opened(read_skill_file=read).skill(REFERENCE).open, "a.bin").message == "too large"
+        assert failing(opened(read_skill_file=read).show(REFERENCE).open, "a.bin").message == "too large"
 
     def test_instructions_are_what_stands_below_any_frontmatter(self, opened):
         texts = {"---\nname: Salesforce Lead Sync\n---\n\n# Sync\n": "\n# Sync\n", "# Bare\n": "# Bare\n"}
         for text, body in texts.items():
-            assert opened(read_skill_file=lambda _, t=text: {"content": t}).skill(REFERENCE).body() == body
+            assert opened(read_skill_file=lambda _, t=text: {"content": t}).show(REFERENCE).body() == body
 
     def test_a_blob_is_read_whole(self, opened):
         client = opened(read_blob=lambda _: {"content": "a,b\n", "size_bytes": 4, "truncated": False})
-        assert client.skill(REFERENCE).open(BLOB) == b"a,b\n"
+        assert client.show(REFERENCE).open(BLOB) == b"a,b\n"
         assert client.driver.calls[-1][1] == {"blob_id": BLOB, "mode": "full"}
 
     def test_a_blob_that_is_larger_than_an_answer_is_fetched_as_it_is(self, opened):
         client = opened(read_blob=lambda _: {"content": "a", "size_bytes": 5_000_000, "truncated": True})
         client.set_token(ORIGIN, "secret")
-        assert failing(client.skill(REFERENCE).open, BLOB).code == "LIMIT_SIZE"
+        assert failing(client.show(REFERENCE).open, BLOB).code == "LIMIT_SIZE"
         url = f"{ORIGIN}/blobs/blob%3A{'0' * 64}"
         client.driver.answer(url, b"all of it")
-        assert client.skill(REFERENCE).open(BLOB) == b"all of it"
+        assert client.show(REFERENCE).open(BLOB) == b"all of it"
         assert client.driver.requests[-1].headers["Authorization"] == "Bearer secret"
 
 
@@ -501,7 +501,7 @@ class TestCalling:
     def test_a_call_is_prepared_without_being_sent(self, opened):
         client = opened()
         client.set_token(ORIGIN, "secret")
-        prepared = client.skill(REFERENCE).prepare({"sheet_blob": b"a"}, timeout=5)
+        prepared = client.show(REFERENCE).prepare({"sheet_blob": b"a"}, timeout=5)
         assert client.driver.asked == ["describe_skill"]
         assert (prepared.method, prepared.url, prepared.headers["Authorization"]) == ("POST", ENDPOINT, "...")
         document = json.loads(prepared.body)
@@ -574,4 +574,4 @@ class TestMethods:
             client.driver = driver
             names = [skill.name async for skill in client.rpc(ENDPOINT).iterate()]
             assert names == [SYNC["name"], EXPORT["name"]]
-            assert (await (await client.skill(REFERENCE)).described()).manifest == SYNC
+            assert (await (await client.show(REFERENCE)).described()).manifest == SYNC

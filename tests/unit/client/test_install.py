@@ -113,33 +113,33 @@ class TestLooking:
     def test_level_two_and_three_fetch_the_artifact_once(self, client, site):
         site.put("one", tar_gz({"SKILL.md": (skill_md("one"), 0o644), "references/a.md": (b"A", 0o644)}))
         site.put("two", skill_md("two"))
-        skill = client.skill("example.com/one")
+        skill = client.show("example.com/one")
         assert skill.body() == "Do it.\n"
         assert skill.open("references/a.md") == b"A"
         assert site.asked == ["agent-skills/index.json", "agent-skills/one.tar.gz"]
 
     def test_an_artifact_seen_once_is_never_fetched_again(self, client, site):
         site.put("one", skill_md("one"))
-        client.skill("example.com/one").body()
-        client.skill("example.com/one").body()
+        client.show("example.com/one").body()
+        client.show("example.com/one").body()
         assert site.asked.count("agent-skills/one/SKILL.md") == 1
 
     @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a\\b", ""])
     def test_a_path_that_leads_out_is_refused(self, client, site, path):
         site.put("one", skill_md("one"))
         with pytest.raises(TrustError):
-            client.skill("example.com/one").open(path)
+            client.show("example.com/one").open(path)
 
     def test_an_absent_file_is_said_to_be_absent(self, client, site):
         site.put("one", skill_md("one"))
         with pytest.raises(NotFoundError) as caught:
-            client.skill("example.com/one").open("references/none.md")
+            client.show("example.com/one").open("references/none.md")
         assert caught.value.code == "FILE_NOT_FOUND"
 
     def test_an_unknown_name_is_answered_with_those_that_look_alike(self, client, site):
         site.put("code-review", skill_md("code-review"))
         with pytest.raises(NotFoundError) as caught:
-            client.skill("example.com/code-reviews")
+            client.show("example.com/code-reviews")
         assert "code-review" in caught.value.diagnostics().fix
 
     def test_a_scope_is_looked_at_when_the_origin_has_no_such_skill(self, client, site):
@@ -156,7 +156,7 @@ class TestLooking:
         with pytest.raises(NotFoundError, match="publishes no skills yet"):
             client.index("example.com")
         with pytest.raises(NotFoundError) as caught:
-            client.skill("example.com/one")
+            client.show("example.com/one")
         assert caught.value.code == "SKILL_NOT_FOUND", "the index is there; the name is not"
 
     def test_no_index_at_all(self, client):
@@ -195,12 +195,12 @@ class TestCache:
     def test_offline_uses_what_is_there_and_says_what_is_not(self, client, site):
         site.put("one", skill_md("one"))
         site.put("two", skill_md("two"))
-        client.skill("example.com/one").body()
+        client.show("example.com/one").body()
         offline = Client(client.root, offline=True)
         offline.driver = SimulatedPublisher()
-        assert offline.skill("example.com/one").body() == "Do it.\n"
+        assert offline.show("example.com/one").body() == "Do it.\n"
         with pytest.raises(FetchError) as caught:
-            offline.skill("example.com/two").body()
+            offline.show("example.com/two").body()
         assert caught.value.code == "OFFLINE"
         with pytest.raises(FetchError):
             offline.index("example.net")
@@ -216,25 +216,25 @@ class TestCache:
 
     def test_a_damaged_cache_is_as_good_as_none(self, client, site, tmp_path):
         site.put("one", skill_md("one"))
-        client.skill("example.com/one").body()
+        client.show("example.com/one").body()
         cached = [path for path in (tmp_path / "skillwire/cache").rglob("*") if path.is_file()]
         assert cached
         for path in cached:
             path.write_bytes(path.read_bytes()[:3])
-        assert client.skill("example.com/one").body() == "Do it.\n"
+        assert client.show("example.com/one").body() == "Do it.\n"
 
     def test_what_a_fresh_cache_lacks_is_asked_for_before_it_is_denied(self, client, site):
         site.put("one", skill_md("one"))
         site.index(cache_control="max-age=600")
         client.index("example.com")
         site.put("two", skill_md("two"))
-        assert client.skill("example.com/two").body() == "Do it.\n"
+        assert client.show("example.com/two").body() == "Do it.\n"
 
 
 class TestGenerations:
     def test_an_origin_without_digests_is_read_from_the_old_path_with_a_warning(self, client, site, findings):
         site.old_index(["one"])
-        skill = client.skill("example.com/one")
+        skill = client.show("example.com/one")
         assert skill.digest is None
         assert [finding.code for finding in findings] == ["UNVERIFIED"]
         assert skill.body() == "Do it.\n"
@@ -692,11 +692,11 @@ class TestSources:
         site.put("one", skill_md("one"))
         sourced = Client(client.root, settings=Settings(sources=("example.net", "example.com")))
         sourced.driver = site.publisher
-        assert sourced.skill("one").ref.origin == ORIGIN
+        assert sourced.show("one").ref.origin == ORIGIN
 
     def test_without_sources_it_is_an_error_with_the_fix(self, client):
         with pytest.raises(UsageError) as caught:
-            client.skill("one")
+            client.show("one")
         assert caught.value.code == "NO_SOURCES"
 
     def test_search_goes_on_without_an_origin_that_fails(self, client, site, findings):
@@ -717,7 +717,7 @@ class TestCredentials:
         site.publisher.answer(cdn, skill_md("one"))
         private = Client(client.root, tokens={ORIGIN: "secret"})
         private.driver = site.publisher
-        private.skill("example.com/one").body()
+        private.show("example.com/one").body()
         sent = {request.url: request.headers.get("Authorization") for request in site.publisher.requests}
         assert sent == {INDEX: "Bearer secret", cdn: None}
 

@@ -183,36 +183,36 @@ class TestReference:
     def test_what_agent_skills_has_costs_nothing_more(self, place):
         place.list("forecast")
         place.share(ENTRY)
-        assert place.client.skill("skills.example.com/forecast").digest is not None
+        assert place.client.show("skills.example.com/forecast").digest is not None
         assert place.asked == [LISTED]
 
     @pytest.mark.parametrize("name", ["forecast", "example-corp/forecast"])
     def test_a_name_or_an_id_is_found_where_only_skill_sharing_has_it(self, place, name):
         place.list("other")
         place.share(ENTRY, OTHER)
-        assert place.client.skill(f"skills.example.com/{name}").name == "example-corp/forecast"
+        assert place.client.show(f"skills.example.com/{name}").name == "example-corp/forecast"
 
     def test_a_blueprint_id_is_a_reference(self, place):
         place.share(ENTRY | {"id": "com.example.forecast-v1"})
-        assert place.client.skill("skills.example.com/com.example.forecast-v1").name == "com.example.forecast-v1"
+        assert place.client.show("skills.example.com/com.example.forecast-v1").name == "com.example.forecast-v1"
 
     def test_a_part_of_two_ids_means_neither(self, place):
         place.share(ENTRY, ENTRY | {"id": "other-corp/forecast"})
         with pytest.raises(UsageError) as caught:
-            place.client.skill("skills.example.com/forecast")
+            place.client.show("skills.example.com/forecast")
         assert "example-corp/forecast, other-corp/forecast" in caught.value.message
 
     def test_an_unknown_name_is_told_as_before(self, place):
         place.list("forecast")
         with pytest.raises(NotFoundError) as caught:
-            place.client.skill("skills.example.com/forecats")
+            place.client.show("skills.example.com/forecats")
         assert caught.value.fix == "Did you mean forecast?"
         assert place.asked[-1] == SHARED
 
     def test_a_bare_name_is_looked_up_in_the_sources_by_both(self, place, tmp_path):
         place.share(ENTRY)
         client = place.open(tmp_path, settings=Settings(sources=("skills.example.com",)))
-        assert client.skill("forecast").name == "example-corp/forecast"
+        assert client.show("forecast").name == "example-corp/forecast"
 
     @pytest.mark.parametrize("text", [SHARED, f"{SHARED}/", "skills.example.com/.well-known/skill-sharing"])
     def test_a_pasted_index_means_all_it_lists(self, place, text):
@@ -222,13 +222,13 @@ class TestReference:
 
     def test_a_pasted_descriptor_means_its_skill(self, place):
         place.describe()
-        skill = place.client.skill(ENTRY["descriptor_url"])
+        skill = place.client.show(ENTRY["descriptor_url"])
         assert (skill.name, skill.ref.origin, skill.url) == ("example-corp/forecast", ORIGIN, ENTRY["descriptor_url"])
 
     def test_a_pasted_descriptor_of_any_address_is_tried_last(self, place):
         url = f"{ORIGIN}/v1/forecast"
         place.describe(url)
-        assert place.client.skill(url).name == "example-corp/forecast"
+        assert place.client.show(url).name == "example-corp/forecast"
         assert place.asked[-1] == url
 
     def test_a_registry_tells_of_other_origins(self, place):
@@ -250,7 +250,7 @@ class TestDescriptor:
     def test_it_is_fetched_when_asked_for_and_kept(self, place):
         place.share(ENTRY)
         place.describe()
-        skill = place.client.skill("skills.example.com/forecast")
+        skill = place.client.show("skills.example.com/forecast")
         assert ENTRY["descriptor_url"] not in place.asked
         assert skill.descriptor().endpoint.url == "https://example.com/invoke"
         assert skill.descriptor().id == "example-corp/forecast"
@@ -261,7 +261,7 @@ class TestDescriptor:
         place.list("forecast")
         place.share(ENTRY)
         place.describe()
-        assert place.client.skill("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
+        assert place.client.show("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
 
     def test_one_that_was_published_a_moment_ago_has_it_whatever_the_cache_holds(self, place):
         place.list("forecast")
@@ -269,19 +269,19 @@ class TestDescriptor:
         place.client.find("", ["skills.example.com"])
         place.share(OTHER, ENTRY, cache_control="max-age=60")
         place.describe()
-        assert place.client.skill("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
+        assert place.client.show("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
         assert place.asked.count(SHARED) == 2
 
     def test_one_that_is_not_shared_has_none(self, place):
         place.list("other")
         place.share(ENTRY)
         with pytest.raises(NotFoundError):
-            place.client.skill("skills.example.com/other").descriptor()
+            place.client.show("skills.example.com/other").descriptor()
 
     def test_what_the_index_says_otherwise_is_told(self, place):
         place.share(ENTRY)
         place.describe(version="2.2.0", access="restricted")
-        assert place.client.skill("skills.example.com/forecast").descriptor().version == "2.2.0"
+        assert place.client.show("skills.example.com/forecast").descriptor().version == "2.2.0"
         assert place.codes == ["INDEX_DIFFERS", "INDEX_DIFFERS"]
 
     @pytest.mark.parametrize(
@@ -297,13 +297,13 @@ class TestDescriptor:
         place.share(ENTRY)
         place.describe(**fields)
         with pytest.raises(ValidationError) as caught:
-            place.client.skill("skills.example.com/forecast").descriptor()
+            place.client.show("skills.example.com/forecast").descriptor()
         assert caught.value.code == code
 
     def test_a_missing_one_is_told(self, place):
         place.share(ENTRY)
         with pytest.raises(NotFoundError) as caught:
-            place.client.skill("skills.example.com/forecast").descriptor()
+            place.client.show("skills.example.com/forecast").descriptor()
         assert caught.value.code == "SKILL_NOT_FOUND"
 
 
@@ -329,7 +329,7 @@ class TestAdd:
             assert caught.value.fix is not None
             assert advice in caught.value.fix
         with pytest.raises(TrustError):
-            place.client.skill("skills.example.com/advice").body()
+            place.client.show("skills.example.com/advice").body()
         assert not list(tmp_path.glob("project/.agents/**/SKILL.md"))
 
     @pytest.mark.parametrize("reference", [SHARED, ENTRY["descriptor_url"]])
@@ -355,7 +355,7 @@ class TestCredential:
         client = place.open(tmp_path, tokens={ORIGIN: "hush"})
         place.share(ENTRY | {"descriptor_url": "https://other.example/forecast.json"})
         place.describe("https://other.example/forecast.json")
-        client.skill("skills.example.com/forecast").descriptor()
+        client.show("skills.example.com/forecast").descriptor()
         sent = {request.url: request.headers.get("Authorization") for request in place.publisher.requests}
         assert sent[SHARED] == "Bearer hush"
         assert sent["https://other.example/forecast.json"] is None

@@ -74,12 +74,12 @@ def test_it_is_found_beside_the_others(client):
 
 
 def test_its_skills_have_references(client):
-    skill = client.skill(f"toy:{PLACE}#hello")
+    skill = client.show(f"toy:{PLACE}#hello")
     assert (skill.description, skill.body()) == ("Says hello.", "Say hello.\n")
     assert reference_to(skill.ref) == f"toy:{PLACE}#hello"
     assert len(client.index(f"toy:{PLACE}")) == 2
     with pytest.raises(NotFoundError, match="is not published there"):
-        client.skill(f"toy:{PLACE}#hullo")
+        client.show(f"toy:{PLACE}#hullo")
 
 
 def test_it_is_installed_and_verified(client, tmp_path):

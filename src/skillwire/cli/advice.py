@@ -23,6 +23,27 @@ if TYPE_CHECKING:
 _NETWORK: Final = {"HOST_NOT_FOUND", "CONNECT_FAILED", "CONNECTION_LOST", "TIMEOUT", "TLS_FAILED"}
 _ADDRESS: Final = {"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"}
 _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+#: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
+SUGGESTIONS: Final = {
+    "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
+    "uninstall": "remove", "delete": "remove", "un": "remove", "installed": "list", "query": "find",
+    "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
+    "up": "update", "pull": "update",
+    "publish": "build", "pack": "build", "export": "build", "push": "build",
+    "lint": "check", "test": "check", "audit": "verify",
+    "new": "init", "create": "init", "scaffold": "init",
+    "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",
+    "abort": "executions cancel", "stop": "executions cancel", "cancel": "executions cancel",
+    "wait": "executions result", "result": "executions result", "status": "executions show",
+    "login": "auth login", "logout": "auth logout", "logins": "auth status", "whoami": "auth status",
+    "origins": "trust list", "grants": "grant list", "approve": "grant add", "work": "worker", "tokens": "token list",
+    "diagnose": "doctor", "health": "doctor", "where": "which", "resolve": "which",
+    "settings": "config show", "configure": "config show", "error": "explain", "rule": "explain",
+    "version": "--version",
+}  # fmt: skip
+#: A word that is less alike than the likeliest by this much was not meant.
+_ALIKE: Final = 0.1
+_CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
 def advised(error: SkillwireError, arguments: Sequence[str]) -> Diagnostics:
@@ -73,30 +94,6 @@ def _installed(arguments: Sequence[str]) -> str | None:
         if locked.name in arguments and locked.index:
             return f"{locked.name} is installed here from {locked.origin}; write {locked.origin}/{locked.name}."
     return None
-
-
-#: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
-SUGGESTIONS: Final = {
-    "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
-    "uninstall": "remove", "delete": "remove", "un": "remove", "installed": "list", "query": "find",
-    "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
-    "up": "update", "pull": "update",
-    "publish": "build", "pack": "build", "export": "build", "push": "build",
-    "lint": "check", "test": "check", "audit": "verify",
-    "new": "init", "create": "init", "scaffold": "init",
-    "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",
-    "abort": "executions cancel", "stop": "executions cancel", "cancel": "executions cancel",
-    "wait": "executions result", "result": "executions result", "status": "executions show",
-    "login": "auth login", "logout": "auth logout", "logins": "auth status", "whoami": "auth status",
-    "origins": "trust list", "grants": "grant list", "approve": "grant add", "work": "worker", "tokens": "token list",
-    "diagnose": "doctor", "health": "doctor", "where": "which", "resolve": "which",
-    "settings": "config show", "configure": "config show", "error": "explain", "rule": "explain",
-    "version": "--version",
-}  # fmt: skip
-
-#: A word that is less alike than the likeliest by this much was not meant.
-_ALIKE: Final = 0.1
-_CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
 def closest(text: str, known: Iterable[str]) -> list[str]:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.model.install import CachedResponse
+#: What every shell reads as a part of one plain word.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./@%+][A-Za-z0-9_.,:/@%+=#-]*", re.ASCII)
+_MOST: Final = 1_000  # more than anybody reads, few enough for a shell to lay out at once
+_HELP_WIDTH: Final = 60
 
 
 class Word(NamedTuple):
@@ -224,12 +228,6 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
 
 
 # click says by these, which it keeps to itself, where the cursor is; its own completion can do no live names by table.
-
-
-#: What every shell reads as a part of one plain word.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_./@%+][A-Za-z0-9_.,:/@%+=#-]*", re.ASCII)
-_MOST: Final = 1_000  # more than anybody reads, few enough for a shell to lay out at once
-_HELP_WIDTH: Final = 60
 
 
 def answer(cli: click.Command, shell: str, arguments: Sequence[str]) -> int:

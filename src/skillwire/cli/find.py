@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
 
 
-_NAME_COLUMN: Final = 24  # columns that a description needs to say anything
+_DESCRIPTION_ROOM: Final = 24  # columns that a description needs to say anything
+_CAPABILITIES_ROOM = 24  # columns that a list of capabilities needs to say anything
 
 
 @click.command()
@@ -106,10 +107,10 @@ def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
     facts = [[ref.version or "-"] for ref in refs]
     if any(ref.shared or ref.rpc for ref in refs):
-        facts = [[version, _hit_object(ref)] for (version,), ref in zip(facts, refs, strict=True)]
+        facts = [[version, _type_and_access(ref)] for (version,), ref in zip(facts, refs, strict=True)]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    if room >= _NAME_COLUMN:
+    if room >= _DESCRIPTION_ROOM:
         output.table(
             [bold(name), *map(dim, cells), shortened(ref.description, room)]
             for ref, (name, *cells) in zip(refs, rows, strict=True)
@@ -120,7 +121,7 @@ def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
         output.line("  ", shortened(ref.description, terminal_width() - 2))
 
 
-def _hit_object(ref: SkillRef) -> str:
+def _type_and_access(ref: SkillRef) -> str:
     """Return a skill's type and access, as published by Skill Sharing or an endpoint."""
     if ref.rpc is not None:
         return ref.rpc.kind or "-"
@@ -128,9 +129,6 @@ def _hit_object(ref: SkillRef) -> str:
         return "-"
     access = "" if ref.shared.access == "public" else f" {ref.shared.access}"
     return ref.shared.capability_type + access
-
-
-_LAN_ROOM = 24  # columns that a list of capabilities needs to say anything
 
 
 def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, refresh: bool) -> None:
@@ -188,7 +186,7 @@ def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
         for skill in skills
     ]
     widths = [max(len(cell.text) for cell in column) + 2 for column in zip(*rows, strict=True)]
-    room = max(terminal_width() - sum(widths), _LAN_ROOM)
+    room = max(terminal_width() - sum(widths), _CAPABILITIES_ROOM)
     output.table([*row, shortened(describe_lan_skill(skill), room)] for row, skill in zip(rows, skills, strict=True))
 
 

@@ -33,6 +33,7 @@ _SHORT: Final = len("exec-") + 8
 _TITLE: Final = 60  # columns
 #: With less than this part of its time left a task is urgent.
 _URGENT: Final = 0.1
+_EXIT_DECLINED: Final = 1
 
 
 def short_id(task: Execution) -> str:
@@ -183,9 +184,6 @@ def _due(task: Execution, now: float) -> Part:
 
 def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_EXIT_DECLINED: Final = 1
 
 
 def read_arguments(task: Execution, arguments: Sequence[str]) -> Any:

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 
 _SCHEMA: Final = "skillwire/lan/1"
+_TICK: Final = 1.0
+#: Seconds between two drawings, however much happens.
+_PAUSE: Final = 0.2
+_SHOWN_CHANGES: Final = 4
+_SIGNAL: Final = 128
+#: Skills that are heard of while answers are collected; of more, more may come.
+_FEW: Final = 50
+#: Seconds that very many may take, and in which some of them come.
+_MANY_TAKE: Final = 8.0
+_MANY_PAUSE: Final = 0.7
 
 
 def snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
@@ -58,18 +68,6 @@ def change_document(change: LanChange) -> dict[str, Any]:
 def print_event(document: dict[str, Any]) -> None:
     """Print a document as one line."""
     click.echo(encode_document(document, indent=None))
-
-
-_TICK: Final = 1.0
-#: Seconds between two drawings, however much happens.
-_PAUSE: Final = 0.2
-_SHOWN_CHANGES: Final = 4
-_SIGNAL: Final = 128
-#: Skills that are heard of while answers are collected; of more, more may come.
-_FEW: Final = 50
-#: Seconds that very many may take, and in which some of them come.
-_MANY_TAKE: Final = 8.0
-_MANY_PAUSE: Final = 0.7
 
 
 class Agent(Protocol):

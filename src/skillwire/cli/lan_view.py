@@ -25,6 +25,33 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Part, Styled
     from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.resolver.sources.lan import SkippedProvider
+Line = list["Part"]
+_WIDE: Final = 72
+_NAME: Final = 30
+_LEAST_NAME: Final = 8
+_STATUS: Final = 13
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+_SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
+_WORDS: Final = {
+    "registered": "is there",
+    "updated": "was updated",
+    "suspected": "is silent",
+    "stale": "is silent, like many others",
+    "left": "said goodbye",
+    "evicted": "was silent for too long",
+    "revoked": "was removed: its certificate was revoked",
+    "crowded": "was replaced by a certified one",
+    "error": "said goodbye after an error",
+    "maintenance": "said goodbye for maintenance",
+    "upgrade": "said goodbye for an upgrade",
+}
+_ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[J"
+_LEAVE: Final = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
+_HOME: Final = "\x1b[H"
+_REST_OF_LINE: Final = "\x1b[K"
+_REST: Final = "\x1b[J"
+_COLUMNS: Final = 80
+_LINES: Final = 24
 
 
 def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -112,9 +139,6 @@ def source_text(skill: LanSkill) -> Styled:
     return dim(str(skill.found_via))
 
 
-Line = list["Part"]
-
-
 def flowing(words: Sequence[str], columns: int) -> list[str]:
     """Return words in lines, with commas between them."""
     lines: list[str] = []
@@ -159,27 +183,6 @@ def cell(text: str, width: int) -> str:
 def padded(part: Styled, width: int) -> Styled:
     """Return a word with spaces behind it, that has its look."""
     return part._replace(text=f"{part.text:<{width}}")
-
-
-_WIDE: Final = 72
-_NAME: Final = 30
-_LEAST_NAME: Final = 8
-_STATUS: Final = 13
-_UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-_SIGNS: Final = {"registered": "+", "left": "-", "evicted": "-"}
-_WORDS: Final = {
-    "registered": "is there",
-    "updated": "was updated",
-    "suspected": "is silent",
-    "stale": "is silent, like many others",
-    "left": "said goodbye",
-    "evicted": "was silent for too long",
-    "revoked": "was removed: its certificate was revoked",
-    "crowded": "was replaced by a certified one",
-    "error": "said goodbye after an error",
-    "maintenance": "said goodbye for maintenance",
-    "upgrade": "said goodbye for an upgrade",
-}
 
 
 class Block(NamedTuple):
@@ -428,15 +431,6 @@ def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
 
 def _number(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-_ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[J"
-_LEAVE: Final = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
-_HOME: Final = "\x1b[H"
-_REST_OF_LINE: Final = "\x1b[K"
-_REST: Final = "\x1b[J"
-_COLUMNS: Final = 80
-_LINES: Final = 24
 
 
 class Screen:

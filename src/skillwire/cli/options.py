@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from skillwire.model.ref import SharedFacts, SkillRef
 
 T = TypeVar("T")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_FORM: Final = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
+_MOST: Final = 36_525 * _SECONDS["d"]  # a hundred years, so that every moment has a date
+_WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds"))
+_LENGTH: Final = 64
 
 
 def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,12 +199,6 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
 
 
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_FORM: Final = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
-_MOST: Final = 36_525 * _SECONDS["d"]  # a hundred years, so that every moment has a date
-_WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds"))
-
-
 class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none
     """A whole number and its unit; the value is in seconds, at most a hundred years."""
 
@@ -249,9 +248,6 @@ class GroupWithDefaultList(CommandGroup):
         """Insert ``list`` if there is no subcommand."""
         is_list = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
         return super().parse_args(ctx, ["list", *args] if is_list and not ctx.resilient_parsing else args)
-
-
-_LENGTH: Final = 64
 
 
 def run_async(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -36,6 +36,11 @@ _LEAST_OF_CLICK: Final = 52  # columns
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\t]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _NOT_PLAIN: Final = re.compile(r"[^\n -~]")
+_WORD: Final = re.compile(" *[^ ]+")
+_KEPT: Final = "\0"  # stands for a space at which no line is broken; what is printed holds none
+_ROOM: Final = 20  # columns that a broken line needs beside its indent
+_ROOM_OF_CELL: Final = 24  # columns that the last cell of a table needs to say anything
+_STEP: Final = 2  # columns
 
 
 class Styled(NamedTuple):
@@ -354,13 +359,6 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     # Options added below this decorator are kept by click on the function; hand them on.
     with_output.__click_params__ += getattr(command, "__click_params__", [])  # type: ignore[attr-defined]  # click's own
     return with_output
-
-
-_WORD: Final = re.compile(" *[^ ]+")
-_KEPT: Final = "\0"  # stands for a space at which no line is broken; what is printed holds none
-_ROOM: Final = 20  # columns that a broken line needs beside its indent
-_ROOM_OF_CELL: Final = 24  # columns that the last cell of a table needs to say anything
-_STEP: Final = 2  # columns
 
 
 def _width(text: str) -> int:

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 #: Reasons for a missing key that are printed even without --show-secrets: the provider does not work as declared.
 _FAULTS: Final = frozenset({"DISC_005"})
+_OFFERED: Final = 9  # skills to choose from
+_MARGIN: Final = 4
 
 
 def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
@@ -191,10 +193,6 @@ def _notice_text(notice: LanNotice) -> tuple[Part, ...]:
 def _print_event(fields: dict[str, Any]) -> None:
     """Print one JSON object as a line, at once."""
     click.echo(encode_document({"schema": "skillwire/scene-event/1", **fields}, indent=None))
-
-
-_OFFERED: Final = 9  # skills to choose from
-_MARGIN: Final = 4
 
 
 class Elsewhere:

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     )
 
 
-_MAX_FIELDS: Final = 40  # inputs or scopes; a descriptor may hold thousands
+_MAX_FIELDS: Final = 40  # inputs, scopes, hosts or tags; an untrusted document may have thousands
 _LONG: Final = 100  # columns for a value
 _WIDTH: Final = 500
+_MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
+_UNVERIFIED: Final = "none: the download cannot be verified"
 
 
 def descriptor_object(descriptor: SkillDescriptor) -> dict[str, Any]:
@@ -131,10 +133,6 @@ def _default(value: object) -> str:
     from msgspec import UNSET  # noqa: PLC0415  # a descriptor was read, so it is loaded
 
     return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
-
-
-_MAX_FILES: Final = 8  # inputs in a command; more are read from a file
-_UNVERIFIED: Final = "none: the download cannot be verified"
 
 
 @click.command()
@@ -263,11 +261,7 @@ def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescri
 def _inputs_of(described: SkillDescriptor) -> str:
     """Return the required inputs as arguments for ``call``, with quoted names."""
     required = (one.name for one in described.inputs if one.required)
-    return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _MAX_FILES))
-
-
-_MAX_PARAMETERS: Final = 40  # inputs, hosts or tags; a manifest may hold thousands
-_TYPED: Final = 8  # inputs in a command; more are read from a file
+    return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _MAX_ARGUMENTS))
 
 
 def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> None:
@@ -287,10 +281,10 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
             dim("required" if one.required else _default(one.default)),
             shortened(one.description, _WIDTH),
         ]
-        for one in parameters[:_MAX_PARAMETERS]
+        for one in parameters[:_MAX_FIELDS]
     )
-    if len(parameters) > _MAX_PARAMETERS:
-        output.line(dim(f"  and {len(parameters) - _MAX_PARAMETERS} more; --json has them all"))
+    if len(parameters) > _MAX_FIELDS:
+        output.line(dim(f"  and {len(parameters) - _MAX_FIELDS} more; --json has them all"))
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
@@ -302,7 +296,9 @@ def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
 
     parameters = _parameters(manifest, source) or []
     required = [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
-    return "".join(f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_TYPED])
+    return "".join(
+        f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_MAX_ARGUMENTS]
+    )
 
 
 def _parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition] | None:
@@ -340,7 +336,7 @@ def _short_text(value: object) -> str:
 
 
 def _listed(value: object) -> str:
-    values = [text for one in value[:_MAX_PARAMETERS] if (text := _short_text(one))] if isinstance(value, list) else []
+    values = [text for one in value[:_MAX_FIELDS] if (text := _short_text(one))] if isinstance(value, list) else []
     return ", ".join(values)
 
 

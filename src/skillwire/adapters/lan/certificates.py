@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 3600.0
 _LOOK: Final = 600.0
-#: Seconds between two looks whether somebody has installed a certificate.
+#: Seconds between two checks for an installed certificate.
 INSTALLED: Final = 5.0
 _OK: Final = 200
 
@@ -78,7 +78,7 @@ class Renewal:
         tell: takes what a person should know, once for each failure.
         first_pause: seconds until what failed is tried again.
         look: seconds at most until the clock is looked at again.
-        installed: seconds until a certificate is seen that somebody has installed.
+        installed: seconds until an installed certificate is seen.
     """
 
     def __init__(
@@ -106,18 +106,18 @@ class Renewal:
 
     async def run(self) -> None:
         """Renew whenever it is time, until this is cancelled."""
-        pause, told = self._first_pause, ""
+        pause, reported = self._first_pause, ""
         while isinstance(self._trust.identity, EcdsaIdentity):
             try:
                 await self.renew()
             except (SkillwireError, TimeoutError) as error:
-                if one_line(error) != told:
-                    told = one_line(error)
-                    self._tell(f"our certificate is not renewed: {told}")
+                if one_line(error) != reported:
+                    reported = one_line(error)
+                    self._tell(f"our certificate is not renewed: {reported}")
                 await self._wait(pause * self._random.uniform(0.8, 1.2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                pause, told = self._first_pause, ""
+                pause, reported = self._first_pause, ""
                 await self._wait(self._look * self._random.uniform(0.8, 1.0))
 
     def wake(self) -> None:
@@ -154,7 +154,7 @@ class Renewal:
         if kept is not None and kept != current and not is_own(kept):
             self._take_key(kept, now)
         if kept is not None and kept != current and belongs(kept, identity.key) and not is_own(kept):
-            if not is_due(kept, now, revoked):  # somebody has installed it
+            if not is_due(kept, now, revoked):  # it was installed meanwhile
                 identity.certificate = self._good(kept, now)
                 return True
             current = kept
@@ -232,7 +232,7 @@ class Renewal:
 
 
 async def post(url: str, body: bytes) -> bytes:
-    """Return what a server answers, of which nothing is proven.
+    """Return the unproven answer of a server.
 
     Raises:
         FetchError: it does not answer, or refuses. TrustError: ``CERTIFICATE_REFUSED`` when it refuses for good.
@@ -433,7 +433,7 @@ class CertificateTasks:
         self.renewal.wake()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Say it where a part of this has broken, which nobody waits for."""
+        """Log the failure of a task."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the care for certificates has ended", exc_info=error)
 
@@ -474,7 +474,7 @@ class RenewalService:
         self._clock = clock
 
     def renew(self, body: bytes) -> RenewalResponse:
-        """Answer a question for a new certificate. It reads and writes files. Trust: the question is a stranger's."""
+        """Answer a request for a new certificate; reads and writes files. Trust: the request is untrusted."""
         now = self._clock()
         try:
             asked = judge_renewal(body, self._folder.judge, now)
@@ -506,7 +506,7 @@ def _may_be_renewed(certificate: bytes, now: float) -> bool:
 
 
 def _problem(status: int, error: SkillwireError) -> RenewalResponse:
-    """Return an error as an answer; of what is wrong with our own files a stranger learns that there is something."""
+    """Return an error as an answer; details about our own files are left out."""
     is_ours = status == 503  # noqa: PLR2004 - as above
     message = "the authority cannot sign at the moment" if is_ours else error.message
     code = "NOT_READY" if is_ours else error.code

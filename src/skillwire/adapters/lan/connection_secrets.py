@@ -60,7 +60,7 @@ def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl
 
     Args:
         identity: of the provider.
-        authorities: certificates of roots and of those below them, DER, to one of which a client's leads.
+        authorities: certificates of roots and intermediates, DER, for the clients.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0
@@ -109,7 +109,7 @@ def _ours(context: ssl.SSLContext, identity: EcdsaIdentity) -> ssl.SSLContext:
 _OK: Final = 200
 _LAST_PORT: Final = 65_535
 _WELL_KNOWN_SECONDS: Final = 5.0
-#: What says that nobody is there, rather than somebody who speaks otherwise.
+#: The errors that mean that no server is there.
 _UNREACHED: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "HOST_NOT_FOUND", "TIMEOUT"})
 
 
@@ -120,7 +120,7 @@ class SecretsClient:
         agent_id: that asks.
         identity: of it.
         authority: judges providers.
-        use_unverified: whether a provider will do that nobody certified.
+        use_unverified: whether an uncertified provider is accepted.
         clock: seconds since the epoch.
     """
 
@@ -149,7 +149,7 @@ class SecretsClient:
 
         Raises:
             TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
-            FetchError: ``DISC_005`` when it cannot be reached, breaks off, or answers what nobody can read.
+            FetchError: ``DISC_005`` when it cannot be reached, breaks off, or sends an unreadable answer.
         """
         if not isinstance(self._identity, EcdsaIdentity):
             return None
@@ -181,7 +181,7 @@ class SecretsClient:
         is_certified = not is_own(identity.certificate)
         async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
             line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
-            if is_certified and not line:  # by an authority of which TLS there knows nothing: the proof may do
+            if is_certified and not line:  # TLS there does not know the authority: the proof may suffice
                 line = await self._talk(skill, port, asked, key, shows_certificate=False)
         if not line:
             raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
@@ -192,7 +192,7 @@ class SecretsClient:
     ) -> bytes:
         """Return the line that is answered to who TLS has shown to be the provider; nothing when it breaks off."""
         identity = self._identity
-        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker; without one nobody asks
+        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker
         context = client_context(identity, shows_certificate=shows_certificate)
         reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
         try:
@@ -263,7 +263,7 @@ class SecretsServer:
         authorities: certificates that a client's leads to, roots and those below them, DER; more may be added.
         give: returns the key for a request whose sender is proven and that comes from a host, None for a skill that is
             not here; it is called in several threads, and raises TrustError to refuse.
-        use_unverified: whether agents are given keys that nobody certified.
+        use_unverified: whether uncertified agents get keys.
         clock: seconds since the epoch.
     """
 
@@ -287,7 +287,7 @@ class SecretsServer:
         self._clock = clock
         self._context: ssl.SSLContext | None = None
         self._shown = b""
-        self._asked_for = 0  # how many of the authorities clients are told of
+        self._asked_for = 0  # how many of the authorities are sent to clients
         self._listeners: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
@@ -297,7 +297,7 @@ class SecretsServer:
         """Listen, and return the port; on all addresses unless one is given.
 
         Raises:
-            OSError: the port is taken, or the address is none of ours.
+            OSError: the port is in use, or the address is not ours.
         """
         self._context = server_context(self._identity, self._authorities)
         self._asked_for = len(self._authorities)
@@ -419,7 +419,7 @@ class SecretsServer:
         return write_answer(secret)
 
     def _refusal(self, asked: SecretRequest, shown: bytes | None) -> str:
-        """Return why somebody is given nothing; empty when it is."""
+        """Return why an agent gets no key; empty when it gets one."""
         now = self._clock()
         found = self._authority.judge(asked.agent_id, shown or asked.certificate, now)
         if found is None:
@@ -483,7 +483,7 @@ class TokenIssuer:
         self._counted_since = float("-inf")
 
     def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
-        """Return a key; the one that was given before while most of its time is to come, and nobody took it back.
+        """Return a key: the former one while most of its life is to come, and it is not revoked.
 
         Args:
             asked: whose sender is proven.

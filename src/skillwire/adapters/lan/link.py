@@ -105,7 +105,7 @@ class Driver:
             self._arm(self._clock())
 
     def end(self) -> None:
-        """Stop for good, whatever the node is told yet."""
+        """Stop for good."""
         self._has_ended = True
         self.close()
         if self._timer is not None:

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 _SRV: Final = 33  # the type of such a record in DNS
-#: Seconds in which an instance that is announced again and again is told again once.
+#: Seconds in which repeated announcements of an instance are reported once.
 _AGAIN: Final = 5.0
 
 
 class Resolved(NamedTuple):
-    """An instance and what was told of it: ``addresses`` are IP addresses without zones, IPv4 first."""
+    """A resolved instance; ``addresses`` are IP addresses without zones, IPv4 first."""
 
     name: str
     text: bytes
@@ -59,9 +59,9 @@ class DnsBrowser:
 
     Args:
         zeroconf: the library's sockets and cache.
-        on_resolved: is told what an instance says, and again when it says something else or is announced again;
+        on_resolved: gets an instance, and again when it changes or is announced again;
             returns whether that is of any use.
-        on_removed: is told the name of an instance that has said goodbye, or that nobody has told of for too long.
+        on_removed: gets the name of an instance that ended, or expired.
         counters: counts what cannot be resolved.
     """
 
@@ -77,9 +77,9 @@ class DnsBrowser:
         self._on_removed = on_removed
         self._counters = counters
         self._loop = asyncio.get_running_loop()
-        self._told: dict[str, float] = {}  # when each instance was told; the names are all that we follow
+        self._reported: dict[str, float] = {}  # when each instance was reported; its keys are the followed names
         self._types: dict[str, str] = {}
-        self._useless: dict[str, None] = {}  # of these, what nothing of use was told of, the oldest first
+        self._useless: dict[str, None] = {}  # the useless ones of them, the oldest first
         self._waiting: dict[str, None] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._again = _AnnouncedAgain(self._announced)
@@ -129,7 +129,7 @@ class DnsBrowser:
 
     def _announced(self, name: str) -> None:
         """Take note that a known instance was announced again."""
-        if self._told.get(name, self._loop.time()) + _AGAIN < self._loop.time():
+        if self._reported.get(name, self._loop.time()) + _AGAIN < self._loop.time():
             self._loop.call_soon(self._look, name)  # the cache has the new record then
 
     def _look(self, name: str) -> None:
@@ -174,7 +174,7 @@ class DnsBrowser:
 
     def _tell(self, info: AsyncServiceInfo) -> None:
         self._waiting.pop(info.name, None)
-        self._told[info.name] = self._loop.time()
+        self._reported[info.name] = self._loop.time()
         addresses = tuple(info.parsed_addresses(IPVersion.All))
         found = Resolved(info.name, info.text, info.server or "", info.port or 0, addresses)
         if self._on_resolved(found):
@@ -184,14 +184,14 @@ class DnsBrowser:
 
     def _forget(self, name: str) -> None:
         self._waiting.pop(name, None)
-        self._told.pop(name, None)
+        self._reported.pop(name, None)
         self._useless.pop(name, None)
         if self._types.pop(name, None) is not None:
             self._on_removed(name)
 
 
 class _AnnouncedAgain(RecordUpdateListener):
-    """Tells of each instance whose SRV record comes again."""
+    """Reports each instance whose SRV record comes again."""
 
     def __init__(self, on_announced: Callable[[str], object]) -> None:
         self._on_announced = on_announced
@@ -331,7 +331,7 @@ class DnsResponder:
         )
 
     def _free_name(self, service_type: str, label: str) -> str:
-        """Return a name that nobody else uses. What we hear of ourselves stands in the cache too."""
+        """Return a name that no other agent uses. The cache has our own records, too."""
         cache = self._zeroconf.zeroconf.cache
         name, number = f"{label}.{service_type}", 2
         while cache.current_entry_with_name_and_alias(service_type, name):

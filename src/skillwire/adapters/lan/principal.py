@@ -32,7 +32,7 @@ _MOST: Final = 64
 
 
 class AgentNameLock:
-    """A name of this machine, held from :meth:`hold` to :meth:`let_go`, or until nobody refers to it.
+    """A name of this machine, held from :meth:`hold` to :meth:`let_go`, or until it is garbage.
 
     Args:
         agent_id: the name.
@@ -50,7 +50,7 @@ class AgentNameLock:
 
     @property
     def note(self) -> str:
-        """What a user is told; empty for a name that is nothing special."""
+        """A warning for the user; empty for the usual name."""
         if not self.first:
             return ""
         return f"another process takes part as {self.first}: this one is {self.agent_id}, with a key of its own"
@@ -136,7 +136,7 @@ class AgentIdentity(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user is told of the name."""
+        """Warnings for the user about the name."""
         return (self.name.note,) if self.name is not None and self.name.note else ()
 
 

@@ -203,7 +203,7 @@ class Queries:
                 "https" if info.protocol == "https" else "http"
             )  # never downgrade: the key would be sent in clear
             info = ConnectionInfo(protocol, host, port, *how)
-        told: dict[str, str | int] = {
+        connection: dict[str, str | int] = {
             "protocol": info.protocol,
             "host": host,
             "port": port,
@@ -213,11 +213,11 @@ class Queries:
             "endpoint": host_and_port(host, port),
         }
         if secret is not None:
-            told |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
+            connection |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
         return SceneResult(
             scene,
             answer.group_id,
-            told,
+            connection,
             *((skill.skill_id, skill.version, skill.capabilities) if provider is None else _facts(provider)),
             self._members(scene, answer, provider),
             no_key=no_key,
@@ -258,11 +258,11 @@ class Queries:
 
     def _members(self, scene: str, answer: SceneAnswer, provider: LanSkill | None) -> tuple[LanMember, ...]:
         """Return the members of a group: as we rank them where we list all of the answer's, or chose another one."""
-        told = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
+        answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
         ours = self._view.scene(scene).members
-        is_known = {one[:2] for one in told} <= {one[:2] for one in ours}
+        is_known = {one[:2] for one in answered} <= {one[:2] for one in ours}
         is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
-        return ours if is_known or is_other else told
+        return ours if is_known or is_other else answered
 
     def _unverified(self, scene: str, answer: SceneAnswer) -> TrustError:
         """Return why no provider of a scene is acceptable."""

@@ -140,7 +140,7 @@ def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
 
 
 def _is_able(one: LinkAddress) -> bool:
-    """Whether multicast leads anywhere: there is no route for it by ``::1``, which is used only by that name."""
+    """Return whether an address can send multicast: there is no route for it by ``::1``."""
     return not (one.is_loopback and one.family == 6)  # noqa: PLR2004 - a family
 
 
@@ -196,7 +196,7 @@ class LinkSockets:
         address: of the link.
         settings: group, port, and how far datagrams go.
         counters: what went wrong, by its reason.
-        on_trouble: is told when the interfaces are to be looked at.
+        on_trouble: is called when the interfaces have to be checked.
 
     Raises:
         OSError: the address or the group cannot be used now.
@@ -280,7 +280,7 @@ class LinkSockets:
     def _failed(self, what: str, error: OSError) -> None:
         name = error.strerror or type(error).__name__
         self._counters[f"{what}: {name}"] += 1
-        if isinstance(error, ConnectionRefusedError):  # nobody listens there any more; nothing is wrong here
+        if isinstance(error, ConnectionRefusedError):  # no process listens there any more
             return
         self.is_broken = self.is_broken or error.errno in _FATAL
         self._on_trouble()

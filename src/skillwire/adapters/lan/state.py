@@ -67,7 +67,7 @@ class HeardRecords(NamedTuple):
         host: that it came from.
         message: what it says.
         key: digest of the agent's key; empty where all share one.
-        issuer: name, DER, of who has certified it, and may take that back; empty for nobody.
+        issuer: name, DER, of the authority that certified it; empty for none.
     """
 
     link: str
@@ -255,7 +255,7 @@ class StateWriter:
         if self._kept.is_broken:
             self._counters["state: made anew"] += 1
             _LOG.warning(
-                "what was kept of the local network cannot be read, and is made anew: nobody is known from before"
+                "the kept state of the local network is unreadable and was replaced: earlier skills are unknown"
             )
 
     def guard(self) -> ReplayGuard:
@@ -279,7 +279,7 @@ class StateWriter:
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     def changed(self, link: str, change: Change) -> None:
-        """Take note of a change of a registry; that only the health is otherwise is kept by nobody."""
+        """Note a change of a registry, unless only the health changed."""
         if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint or not _is_to_keep(change):
             return
         self._changed[link, change.listed.key] = change

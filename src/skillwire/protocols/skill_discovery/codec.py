@@ -70,7 +70,7 @@ _TEXT: Final = re.compile(r"[ -$&-:<-~]*(?:%[0-9A-Fa-f]{2}[ -$&-:<-~]*)*", re.AS
 _PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII).fullmatch
 _SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
 _RECORD_PARTS: Final = 5
-#: Where no skill can be, or where none may be asked for on a stranger's word.
+#: Addresses that no skill can have, or that an untrusted peer must not send us to.
 _NO_PLACE: Final = frozenset({AddressScope.NOWHERE, AddressScope.METADATA})
 
 
@@ -174,7 +174,7 @@ def _read_signature(text: str) -> str:
 
 
 def _read_text(text: str) -> str:
-    """Return free text. It may hold hidden characters: whoever shows it neutralises it."""
+    """Return free text. It may hold hidden characters, which are neutralised for display."""
     if _TEXT(text) is None:
         refuse("percent-encoded text", text)
     if "%" not in text:
@@ -200,7 +200,7 @@ def _read_base64(text: str) -> bytes:
         data = base64.b64decode(text, validate=True)
     except binascii.Error:
         refuse("base64", text)
-    if _write_base64(data) != text:  # bits that say nothing, of which two texts could be one value
+    if _write_base64(data) != text:  # unused bits would give one value two texts
         refuse("base64", text)
     return data
 
@@ -253,7 +253,7 @@ def read_record(text: str) -> SkillRecord:
 
 
 def write_record(record: SkillRecord) -> str:
-    """Return one skill as it stands in a response."""
+    """Return the record of a skill in a response."""
     lists = ",".join(record.capabilities), ",".join(record.scenes)
     return "|".join((record.skill_id, record.version, str(record.endpoint), *lists))
 
@@ -380,7 +380,7 @@ _RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;")
 
 
 def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
-    """Return the message that a datagram holds; :class:`Unknown` for a type that is none of ours.
+    """Return the message that a datagram holds; :class:`Unknown` for an unknown type.
 
     Raises:
         DecodeError: ``DATAGRAM`` when it is not a message in this profile; a code of JSON's for what holds JSON.
@@ -459,7 +459,7 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
 
 
 def record_fits(skill: SkillRecord) -> bool:
-    """Whether a skill fits into a response to whoever asks, signed or not."""
+    """Return whether a skill fits into a response to any requester, signed or not."""
     return len(write_record(skill)) < _RECORD_ROOM
 
 
@@ -483,7 +483,7 @@ def encode_responses(
         timestamp: of the messages, in milliseconds since the epoch.
         sign: signs them; None in the profile *open*.
 
-    A skill that is too large to be told at all is passed over, so that it keeps no other from being told.
+    A skill that fits into no response is skipped.
 
     Raises:
         ValidationError: ``DATAGRAM_FIELD``.

@@ -42,12 +42,12 @@ _BASE_PATH: Final = re.compile(
 #: What to do about a provider that refuses us.
 _REFUSED_FIX: Final = (
     "Have the provider name the authority that has certified this agent in its [discovery.trust] roots and "
-    "intermediates; or have it set useUnverified, which gives keys to agents that nobody certified."
+    "intermediates; or have it set useUnverified, which gives keys to uncertified agents."
 )
 
 
 class SecretRequest(NamedTuple):
-    """Who asks for the key of which skill, in which scene.
+    """A request for the key of a skill in a scene.
 
     Args:
         scene: that was joined.
@@ -72,7 +72,7 @@ class SecretRequest(NamedTuple):
         return "\n".join(parts).encode()
 
     def signed(self, identity: Identity, provider_certificate: bytes, now: float) -> SecretRequest:
-        """Return this, with the proof of an agent that nobody certified; ``now`` in seconds since the epoch."""
+        """Return the request with the proof of an uncertified agent; ``now`` in seconds since the epoch."""
         asked = self._replace(certificate=identity.certificate, timestamp=int(now * 1000))
         return asked._replace(signature=identity.sign(asked.proof_text(provider_certificate)))
 
@@ -121,7 +121,7 @@ def write_request(asked: SecretRequest) -> bytes:
 
 
 def read_request(line: bytes) -> SecretRequest:
-    """Return a question. Trust: it is a stranger's.
+    """Return a request. Trust: it is untrusted.
 
     Raises:
         DecodeError: it is no JSON, or a name is no identifier. ValidationError: ``DATAGRAM_FIELD``.

@@ -57,7 +57,7 @@ _STRING_BYTES: Final = 255
 #: A TXT record that no publisher needs; RFC 6763 §6.2 asks for less.
 _READ_BYTES: Final = 1_300
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
-#: Without ``?`` and ``#``: whoever reads a hint asks for it, and shall say nothing there that a stranger has written.
+#: Without ``?`` and ``#``: a reader of the hint requests the path, and must not send data that a peer chose.
 _PATH: Final = re.compile(r"""/[!"$->@-~]{0,199}""", re.ASCII)
 _KEY_ID: Final = re.compile(r"[0-9A-Za-z._-]{1,64}", re.ASCII)
 _DIGEST_DIGITS: Final = 8
@@ -76,7 +76,7 @@ class Advertised(NamedTuple):
         skill_type: None in the instance of an agent.
         capabilities: of the skill; of all its skills for an agent.
         scenes: in the same way.
-        path: where more is told.
+        path: of the details.
         status: when it was published.
         key_id: which key the agent signs with.
         is_cut: whether a list was cut.
@@ -141,7 +141,7 @@ def _strings(facts: Advertised, capabilities: str, scenes: str, *, is_cut: bool)
 
 
 def decode_txt(text: bytes) -> Advertised:
-    """Return what a TXT record says. Keys that are not ours, or that nobody needs, may be anything.
+    """Return the facts of a TXT record. Unknown keys are ignored.
 
     Raises:
         DecodeError: ``DATAGRAM``.
@@ -217,7 +217,7 @@ def _name(identifier: str, most: int) -> str:
 
 
 def host_name(agent_id: str, host: str, process: str) -> str:
-    """Return the mDNS host name under which an agent's addresses stand; nobody else has the same.
+    """Return the unique mDNS host name of an agent's addresses.
 
     Two machines may have one agentId: what no other ``process`` has keeps the addresses of each to itself.
     """
@@ -233,7 +233,7 @@ def key_id_of(public_key: bytes) -> str:
 def instances_of(
     agent_id: str, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus], key_id: str = ""
 ) -> tuple[list[Instance], list[str]]:
-    """Return the services that tell of what an agent offers, its own first, and the skills that are left out.
+    """Return the services of an agent, its own first, and the skills that are left out.
 
     Left out are those beyond the first 200, and those whose identifiers are too long.
     """
@@ -266,17 +266,17 @@ def _scenes(offer: Offer) -> tuple[str, ...]:
 
 
 def is_cut(agent_id: str, offer: Offer) -> bool:
-    """Whether the lists of a skill do not fit into its TXT record, whatever key signs for it, and however it is."""
+    """Return whether the lists of a skill do not fit into its TXT record, with any key and status."""
     facts = (offer.skill_id, offer.version, offer.skill_type, offer.capabilities, offer.scenes)
     longest = Advertised(agent_id, *facts, PATH, HealthStatus.MAINTENANCE, "0" * 2 * _DIGEST_DIGITS)
     try:
         return decode_txt(encode_txt(longest)).is_cut
-    except ValidationError:  # it is not told by mDNS at all
+    except ValidationError:  # mDNS does not publish it at all
         return False
 
 
 def path_of_more(text: bytes) -> str:
-    """Return where the lists of a TXT record are told that were cut in it; empty for nowhere, and when none was.
+    """Return the path of the details of a TXT record with cut lists; empty for none.
 
     Raises:
         DecodeError: ``DATAGRAM``.
@@ -314,7 +314,7 @@ class Lists(NamedTuple):
 
 
 def details_of(agent_id: str, offers: Iterable[Offer]) -> list[dict[str, object]]:
-    """Return the ``skills`` of an agent's document: those of which mDNS has cut a list."""
+    """Return the ``skills`` of the details: those with cut lists."""
     return [
         {"skillId": offer.skill_id, "capabilities": offer.capabilities, "scenes": offer.scenes}
         for offer in islice(offers, limits.LAN_MDNS_SKILLS)
@@ -352,9 +352,9 @@ def read_details(body: bytes, source: str) -> AgentDetails:
 
 
 def completed(hint: Register, details: AgentDetails) -> Register | None:
-    """Return a hint with the lists that were cut; None where nothing is told of it, or something else.
+    """Return a hint with its whole lists; None when the details do not match it.
 
-    What the hint says has to begin what is told: a list that goes on otherwise is another skill's.
+    A whole list has to begin with the list of the hint.
     """
     lists = details.skills.get(hint.skill_id) if details.agent_id == hint.agent_id else None
     if lists is None or not (

@@ -38,7 +38,7 @@ class Standing(StrEnum):
 
     NONE = "none"  # the message is not signed
     UNKNOWN_KEY = "unknown"  # signed by a key that this agent does not have
-    UNVERIFIED = "unverified"  # the key is the signer's own, and nobody certified it
+    UNVERIFIED = "unverified"  # a key that no authority certified
     CERTIFIED = "certified"
 
 
@@ -47,14 +47,14 @@ class Key(Protocol):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of it, by which it is told from others; empty for one that is shared."""
+        """SHA-256 of the key; empty for a shared one."""
 
     def verifies(self, data: bytes, signature: str) -> bool:
-        """Whether ``signature`` is one of ``data`` by this key. Trust: both are a stranger's; it never raises."""
+        """Return whether ``signature`` is one of ``data`` by this key. Trust: both are untrusted; it never raises."""
 
 
 class RememberedKey(NamedTuple):
-    """A key of which only the digest was kept: it is told from others, and verifies nothing."""
+    """A key of which only the digest was stored: it verifies nothing."""
 
     digest: bytes
 
@@ -71,7 +71,7 @@ class Identity(Protocol):
         """The leaf certificate, DER; empty with a group key."""
 
     def sign(self, data: bytes) -> str:
-        """Return the signature of ``data``, as it stands in a message."""
+        """Return the signature of ``data`` for a message."""
 
 
 class Judgement(NamedTuple):
@@ -85,7 +85,7 @@ class Judgement(NamedTuple):
         hosts: that its holder may announce endpoints on, beside the one that it sends from.
         until: seconds since the epoch, after which it has to be judged again.
         is_revoked: whether it was taken back since it was judged.
-        issuer: its name, DER: who may take it back; empty where nobody certified the key, and where all share one.
+        issuer: name, DER, of the authority that may revoke it; empty without one.
     """
 
     key: Key
@@ -114,21 +114,21 @@ class Authority(Protocol):
     def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
         """Whether a certificate of a key, by its digest, was taken back by its issuer, a name in DER.
 
-        Nobody takes back what another has issued. With no issuer, of a key that nobody vouches for, anybody does.
+        Only the issuer revokes a certificate. Any authority may revoke a key without an issuer.
         """
 
     def is_withheld(self, agent_id: str) -> bool:
-        """Whether nobody has an agent's name by his own word, since a certificate with it was taken back."""
+        """Return whether only a certificate proves an agent's name, because one with that name was revoked."""
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
         """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
 
-        Trust: both are a stranger's; it never raises.
+        Trust: both are untrusted; it never raises.
         """
 
 
 class GroupKey:
-    """A secret that all peers share: HMAC-SHA256, in hexadecimal. Whoever has it is certified as anyone.
+    """A secret that all peers share: HMAC-SHA256, in hexadecimal. Each peer that has it is certified as any agent.
 
     Args:
         secret: at least 16 bytes.
@@ -161,7 +161,7 @@ class GroupKey:
         return False
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement:  # noqa: ARG002 - a port's form
-        """Return what everybody with the secret is worth."""
+        """Return the judgement of every peer with the secret."""
         return Judgement(self, Standing.CERTIFIED, agents=frozenset({agent_id}))
 
 
@@ -183,7 +183,7 @@ class KeyRing:
         self._proof = proof
         self._is_listed = is_listed
         self._agents: dict[str, Judgement] = {}
-        self._strangers: dict[str, dict[str, None]] = {}  # agents that nobody certified, by their hosts
+        self._strangers: dict[str, dict[str, None]] = {}  # uncertified agents, by host
         self._hosts: dict[str, str] = {}  # of these agents
         self._proven: BoundedDict[Peer, tuple[float, str]] = BoundedDict(limits.LAN_AGENTS)
         #: Whether all agents share one key.
@@ -237,7 +237,7 @@ class KeyRing:
         return True
 
     def is_withheld(self, agent_id: str) -> bool:
-        """Whether nobody has an agent's name by his own word, nor by that of who signs nothing."""
+        """Return whether only a certificate proves an agent's name."""
         return self._authority.is_withheld(agent_id)
 
     def _is_gone(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
@@ -329,7 +329,7 @@ class ChainAuthority:
         return
 
     def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
-        """Whether a certificate of this key was taken back by its issuer; by anybody, where none has certified it."""
+        """Return whether a certificate of this key was revoked by its issuer; without an issuer, by any authority."""
         return self._chain.revocations.is_key_revoked(digest, issuer or None)
 
     def is_withheld(self, agent_id: str) -> bool:
@@ -337,7 +337,7 @@ class ChainAuthority:
         return self._chain.revocations.is_withheld(agent_id)
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
-        """Return what a certificate is worth at ``now``. Trust: both are a stranger's; it never raises."""
+        """Return the judgement of a certificate at ``now``. Trust: both are untrusted; it never raises."""
         found = self._chain.judge(certificate, now)
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None

@@ -65,7 +65,7 @@ class Reason(StrEnum):
 
 
 class GroupEvent(StrEnum):
-    """What members of a scene group are told **[ours]**."""
+    """The events in notices to the members of a scene group **[ours]**."""
 
     MEMBER_JOINED = "MEMBER_JOINED"
     MEMBER_LEFT = "MEMBER_LEFT"
@@ -132,7 +132,7 @@ class UnregisterAck(Message, frozen=True, gc=False):
 
 
 class Discover(Message, frozen=True, gc=False):
-    """Somebody looks for skills; an empty filter lets every skill pass. Spec: SDP §3.1."""
+    """A search for skills; an empty filter matches every skill. Spec: SDP §3.1."""
 
     requester_id: str
     capabilities: tuple[str, ...]
@@ -183,7 +183,7 @@ class StatusUpdate(Message, frozen=True, gc=False):
 
 
 class Challenge(Message, frozen=True, gc=False):
-    """``agent_id`` asks whoever is at an address to prove itself. Spec: SDP §10.3; specs §3."""
+    """``agent_id`` challenges the agent at an address. Spec: SDP §10.3; specs §3."""
 
     agent_id: str
     nonce: bytes
@@ -250,7 +250,7 @@ class GroupMember(Struct, frozen=True, rename="camel"):
 
 
 class SceneAnswer(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A scene group as somebody is told of it who joined. ``members`` may be cut to what fits. Spec: SDP §2.2, §4.3."""
+    """A scene group in the answer to an agent that joined; ``members`` may be cut. Spec: SDP §2.2, §4.3."""
 
     scene_id: str
     group_id: str
@@ -287,7 +287,7 @@ class SceneNotFound(Message, frozen=True, gc=False):
 
 
 class SceneEvent(Message, frozen=True, gc=False):
-    """Members of a group are told what has changed in it. Spec: SDP §8.3, §9.2; specs §3."""
+    """A notice to the members of a group about a change in it. Spec: SDP §8.3, §9.2; specs §3."""
 
     group_id: str
     event: GroupEvent

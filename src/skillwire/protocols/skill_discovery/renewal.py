@@ -37,7 +37,7 @@ _CLOCKS_MS: Final = 300_000  # that clocks may differ
 
 
 class Renewal(NamedTuple):
-    """What may be issued: for a key, to whom, and in place of which certificate, DER."""
+    """A certificate to issue: for a key, for names, and in place of a certificate, DER."""
 
     key: EllipticCurvePublicKey
     names: RequestedNames
@@ -107,7 +107,7 @@ def write_issued(certificate: bytes) -> bytes:
 
 
 def read_issued(body: bytes) -> bytes:
-    """Return the certificate in an answer, DER, of which nothing is proven yet.
+    """Return the unproven certificate in an answer, DER.
 
     Raises:
         DecodeError: it is no JSON.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 
-#: Members that are told of; more would not fit into a datagram.
+#: Members in an answer; more would not fit into a datagram.
 MEMBERS: Final = 6
 _INSTANCE: Final = "-001"
 _GROUP: Final = "group-"

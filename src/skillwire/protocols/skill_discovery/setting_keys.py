@@ -186,7 +186,7 @@ KEYS: Final[dict[str, SettingKey]] = {
     "agentId": SettingKey(agent, "name of this agent; made once and kept when absent", "agent_id"),
     "goodbye": SettingKey(
         one_of(Reason, without=(Reason.ERROR,)),
-        "why a server that is told to end leaves: `SHUTDOWN`, the default, `MAINTENANCE` or `UPGRADE`",
+        "reason of goodbyes when a server ends: `SHUTDOWN` (default), `MAINTENANCE` or `UPGRADE`",
         "goodbye_reason",
     ),
     "udp.enabled": SettingKey(flag, "speak by multicast; `true` by default", "multicast"),
@@ -220,14 +220,12 @@ KEYS: Final[dict[str, SettingKey]] = {
     ),
     "mdns.enabled": SettingKey(flag, "publish and browse by mDNS; `true` by default", "mdns"),
     "mdns.probeInterval": SettingKey(
-        _SECOND, "ms between probes of a skill that mDNS alone tells of; `30000` by default", "figures.hint_interval"
+        _SECOND, "ms between probes of a skill found by mDNS alone; `30000` by default", "figures.hint_interval"
     ),
     "trust.profile": SettingKey(
         one_of(Profile), "`open`: what the text signs is signed; `signed`: everything is", "profile"
     ),
-    "trust.useUnverified": SettingKey(
-        flag, "use skills whose key nobody certified; `false` by default", "use_unverified"
-    ),
+    "trust.useUnverified": SettingKey(flag, "use skills with uncertified keys; `false` by default", "use_unverified"),
     "trust.roots": SettingKey(texts, "files with certificates that are trusted, PEM or DER", "roots"),
     "trust.intermediates": SettingKey(texts, "files with certificates between roots and leaves", "intermediates"),
     "trust.revocations": SettingKey(texts, "files or https URLs of signed lists of what was revoked", "revocations"),

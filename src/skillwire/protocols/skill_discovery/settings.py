@@ -43,12 +43,12 @@ class DiscoverySettings:
         hold_down: that a flapping skill has to be good before it is HEALTHY again.
         mass_share: of all skills; when more than this share is silent, the network is suspected and nothing evicted.
         mass_least: skills that have to be silent for that.
-        hint_interval: between two probes of a skill that mDNS alone tells of.
+        hint_interval: between two probes of a skill that was found by mDNS alone.
         stale: of silence, after which a skill is forgotten even when the network is suspected.
         announce_interval: between two registrations of a skill that has nothing new to say.
         retries: pauses before what was not acknowledged is sent again; short, since 30 % may be lost.
-        reports: pauses before a change of status is sent again, which nobody acknowledges.
-        goodbye_pauses: before a goodbye is sent again; whoever leaves does not wait.
+        reports: pauses before a change of status is sent again, which has no acknowledgment.
+        goodbye_pauses: before a goodbye is sent again.
         answer_delay: shortest and longest pause before an answer to the group, so that not all answer at once.
         searches: pauses before a question is asked again.
         patience: that answers to a discovery are collected at most.
@@ -56,7 +56,7 @@ class DiscoverySettings:
             pause before an answer.
         quiet_all: the same of a search for all; longer than the first two pauses before a question is asked again, less
             the pause before an answer, so that each is asked twice.
-        unheard: that a skill is waited for of which only others have told.
+        unheard: that a search waits for an agent whose skill only others answered.
         not_found_patience: that others may still know a scene that one agent does not know.
         window: that a message's timestamp may differ from our clock.
         proof: that an address stays proven.
@@ -133,9 +133,9 @@ class LanSettings:
         interfaces: names or addresses; empty for all that are up.
         mdns: whether DNS-SD is spoken too.
         profile: which messages are signed.
-        use_unverified: whether skills are used whose key nobody certified.
+        use_unverified: whether skills with uncertified keys are used.
         agent_id: our name; made once and kept when it is empty.
-        goodbye_reason: why a server leaves that is told to end. Spec: SDP §9.1.
+        goodbye_reason: of goodbyes at a regular end. Spec: SDP §9.1.
         group_key_file: with a secret that all agents share, HMAC instead of ECDSA.
         roots: files with certificates that are trusted.
         intermediates: files with certificates between them and leaves.
@@ -144,7 +144,7 @@ class LanSettings:
         authority: folder of the SkillCenter CA, where this server certifies others.
         cache: the local cache.
         figures: of the protocol.
-        notes: what the file says that nothing uses yet, for whoever wrote it.
+        notes: settings that are not used yet.
         places: where a file says it, by the name of the value here, for errors that are found later.
     """
 
@@ -301,10 +301,10 @@ class _Reading:
         return self._place(self._paths[name])
 
     def check_together(self, made: LanSettings) -> None:
-        """Refuse figures of which each is good and all together are not."""
+        """Refuse settings that contradict each other."""
         figures, cache = made.figures, made.cache
         if not (made.multicast or made.mdns):
-            message = "nothing is left to find anybody by: multicast and mDNS are both turned off"
+            message = "discovery is impossible: multicast and mDNS are both turned off"
             self._refuse_key("mdns.enabled", message, "Set enabled = true in udp or in mdns.")
         if figures.suspect_missed > figures.unhealthy_missed:
             self._refuse_key(
@@ -354,7 +354,7 @@ class _Reading:
 
 
 def _keys_of(prefix: str) -> Iterator[str]:
-    """Yield the names that may stand in a table, each once."""
+    """Yield the keys of a table, each once."""
     names = (name.removeprefix(prefix).partition(".")[0] for name in KEYS if name.startswith(prefix))
     yield from dict.fromkeys(names)
 

@@ -1,4 +1,4 @@
-"""Putting together what a server does on the local network. What it takes is imported by servers that are there."""
+"""Builds the LAN parts of a server. Their modules are imported only by servers on the LAN."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -412,7 +411,7 @@ class Store:
         return self.tokens.get(token_id)
 
     def revoke(self, token_id, at):
-        self.tokens[token_id] = replace(self.tokens[token_id], revoked=at)
+        self.tokens[token_id] = self.tokens[token_id]._replace(revoked=at)
 
     def all(self):
         return list(self.tokens.values())

@@ -201,7 +201,7 @@ async def test_a_fault_ends_mdns_alone_and_is_said(agents, monkeypatch):
     agent = await agents()
     async with asyncio.timeout(SECONDS):
         await asyncio.wait([agent._mdns._running])
-    assert agent.notes == ("mDNS is off, since it failed: RuntimeError('broken')",)
+    assert agent.notes == ("mDNS is off, because it failed: RuntimeError('broken')",)
     assert [str(fault) for fault in faults] == ["broken"]
     assert agent.snapshot().agent_id == agent.agent_id
 

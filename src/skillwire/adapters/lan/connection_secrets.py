@@ -20,7 +20,6 @@ import logging
 import socket
 import ssl
 import tempfile
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -48,7 +47,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
@@ -272,7 +271,7 @@ class SecretsServer:
         identity: EcdsaIdentity,
         authority: Authority,
         authorities: Sequence[bytes],
-        give: Callable[[SecretRequest, str], ConnectionSecret | None],
+        give: Callable[[SecretRequest, str], Awaitable[ConnectionSecret | None]],
         *,
         use_unverified: bool = False,
         clock: Callable[[], float] = time.time,
@@ -406,7 +405,7 @@ class SecretsServer:
             return write_refusal(_REFUSED, refused)
         host = str(writer.get_extra_info("peername")[0])
         try:
-            secret = await asyncio.to_thread(self._give, asked, host)
+            secret = await self._give(asked, host)
         except TrustError as error:
             self.counters["refused"] += 1
             _LOG.info("no connection secret for %s at %s: %s", asked.agent_id, host, error.message)
@@ -463,7 +462,7 @@ class TokenIssuer:
     """Makes the keys that are handed out: tokens of the store, for one skill and one hour.
 
     Of new ones there are so many within an hour, in all and for each host, and they leave the store a day after their
-    end. It may be called in several threads.
+    end.
 
     Args:
         tokens: of the publisher.
@@ -478,11 +477,11 @@ class TokenIssuer:
         self._skill_name = skill_name
         self._clock = clock
         self._given: dict[tuple[str, str], ConnectionSecret] = {}
-        self._alone = threading.Lock()
+        self._lock = asyncio.Lock()
         self._new: Counter[str] = Counter()
         self._counted_since = float("-inf")
 
-    def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+    async def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
         """Return a key: the former one while most of its life is to come, and it is not revoked.
 
         Args:
@@ -492,38 +491,32 @@ class TokenIssuer:
         Raises:
             TrustError: ``DISC_004`` when enough new keys were made within an hour.
         """
-        with self._alone:
-            return self._give(asked, host)
+        async with self._lock:
+            return await self._give(asked, host)
 
-    def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+    async def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
         name = self._skill_name(asked)
         if name is None:
             return None
         now, whose = self._clock(), (asked.agent_id, name)
         known = self._given.pop(whose, None)
-        if (
-            known is not None
-            and known.expires - now > KEY_SECONDS / 2
-            and asyncio.run(self._tokens.recognise(known.api_key))
-        ):
+        if known is not None and known.expires - now > KEY_SECONDS / 2 and await self._tokens.recognise(known.api_key):
             self._given[whose] = known
             return known
-        self._count(host, now)
-        issued = asyncio.run(
-            self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
-        )
+        await self._count(host, now)
+        issued = await self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
         secret = ConnectionSecret(issued.secret, now + KEY_SECONDS)
         self._given[whose] = secret
         if len(self._given) > _KEPT:
             del self._given[next(iter(self._given))]
         return secret
 
-    def _count(self, host: str, now: float) -> None:
+    async def _count(self, host: str, now: float) -> None:
         """Count one more new key."""
         if not 0 <= now - self._counted_since < KEY_SECONDS:
             self._counted_since = now
             self._new.clear()
-            asyncio.run(self._tokens.forget_ended(_NAMED, kept=_LISTED))
+            await self._tokens.forget_ended(_NAMED, kept=_LISTED)
         if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
             raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
         self._new[host] += 1

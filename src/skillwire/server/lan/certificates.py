@@ -7,7 +7,7 @@ a group key have no certificates, so there is no such port. Spec: SDP §4.3.
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
@@ -39,8 +39,8 @@ class SceneSecrets:
         self._settings = settings
         self._tokens = tokens
         self._skill_name = skill_name
-        self._giver: TokenIssuer | None = None
-        self._beginning = threading.Lock()  # keys are asked for in several threads, and one giver makes them all
+        self._issuer: TokenIssuer | None = None
+        self._starting = asyncio.Lock()  # one issuer makes all keys
         self._server: SecretsServer | None = None
         self._log = structlog.get_logger("skillwire.lan")
 
@@ -74,8 +74,9 @@ class SceneSecrets:
         if server is not None:
             await server.stop()
 
-    def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
-        with self._beginning:
-            if self._giver is None:
-                self._giver = TokenIssuer(self._tokens(), lambda one: self._skill_name(one.skill_id, one.scene))
-        return self._giver(asked, host)
+    async def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        async with self._starting:
+            if self._issuer is None:
+                tokens = await asyncio.to_thread(self._tokens)
+                self._issuer = TokenIssuer(tokens, lambda one: self._skill_name(one.skill_id, one.scene))
+        return await self._issuer(asked, host)

@@ -9,10 +9,8 @@ import json
 import logging
 import socket
 import ssl
-import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -55,17 +53,24 @@ def world():
     return World()
 
 
+def _awaited(give):
+    async def given(*asked):
+        return give(*asked)
+
+    return given
+
+
 @pytest.fixture
 async def serve(world):
     """Give what starts a server of keys; all are stopped afterwards."""
     started = []
 
     async def serve(*, identity=None, give=None, **options):
-        def known(asked, _):
+        async def known(asked, _):
             return ConnectionSecret(KEY, time.time() + 3600) if asked.skill_id == "skill-a" else None
 
         own = identity or world.identity("agent-001")
-        server = SecretsServer(own, world.authority(), world.authorities, give or known, **options)
+        server = SecretsServer(own, world.authority(), world.authorities, _awaited(give) if give else known, **options)
         await server.start("127.0.0.1")
         started.append(server)
         return server
@@ -109,7 +114,7 @@ async def test_who_is_certified_under_a_new_authority_is_given_a_key_by_a_server
         world.identity("agent-001"),
         world.authority(),
         world.revocations.authorities,
-        lambda *_: ConnectionSecret(KEY, time.time() + 3600),
+        _awaited(lambda *_: ConnectionSecret(KEY, time.time() + 3600)),
     )
     await server.start("127.0.0.1")
     try:
@@ -128,7 +133,7 @@ async def test_who_is_certified_under_a_new_authority_is_given_a_key_by_a_server
 @pytest.mark.parametrize("flaw", ["another agent", "own certificate", "revoked", "other root", "unknown skill"])
 async def test_who_is_not_is_given_none(flaw):
     world = World()
-    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda *_: None)
+    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, _awaited(lambda *_: None))
     await server.start("127.0.0.1")
     identity = world.identity("agent-002")
     asking = client(world, "agent-002", identity=identity, use_unverified=True)
@@ -262,7 +267,7 @@ async def test_connections_are_bounded_for_each_host_and_time_runs_out(world, se
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_connection_that_has_just_come_is_closed_with_the_server(world, turns):
-    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, lambda *_: None)
+    server = SecretsServer(world.identity("agent-001"), world.authority(), world.authorities, _awaited(lambda *_: None))
     await server.start("127.0.0.1")
     with socket.create_connection(("127.0.0.1", server.port)), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -404,27 +409,27 @@ class Store:
     def __init__(self):
         self.tokens = {}
 
-    def add(self, token):
+    async def add(self, token):
         self.tokens[token.token_id] = token
 
-    def find(self, token_id):
+    async def find(self, token_id):
         return self.tokens.get(token_id)
 
-    def revoke(self, token_id, at):
+    async def revoke(self, token_id, at):
         self.tokens[token_id] = self.tokens[token_id]._replace(revoked=at)
 
-    def all(self):
+    async def all(self):
         return list(self.tokens.values())
 
-    def forget(self, beginning, *, before):
-        ended = [one for one in self.all() if one.name.startswith(beginning) and one.expires < before]
+    async def forget(self, beginning, *, before):
+        ended = [one for one in await self.all() if one.name.startswith(beginning) and one.expires < before]
         for one in ended:
             del self.tokens[one.token_id]
         return len(ended)
 
 
 @pytest.mark.spec("SDP-connection-secret")
-def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
+async def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_question():
     now = [time.time()]
     store: Any = Store()
     tokens: Any = Tokens(store, bytes(32), lambda: now[0])
@@ -432,19 +437,19 @@ def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each_quest
     giver: Any = TokenIssuer(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
     give = functools.partial(giver, host="192.0.2.7")
     asked = SecretRequest("auth", "skill-a", "agent-002")
-    first = give(asked)
-    token = tokens.recognise(first.api_key)
+    first = await give(asked)
+    token = await tokens.recognise(first.api_key)
     assert (token.skills, token.scopes, token.expires) == ({"csv-profile"}, frozenset(), now[0] + KEY_SECONDS)
     assert "agent-002" in token.name
-    assert give(asked) == first
-    assert give(asked._replace(agent_id="agent-003")) != first
-    assert give(asked._replace(skill_id="skill-b")) is None
+    assert await give(asked) == first
+    assert await give(asked._replace(agent_id="agent-003")) != first
+    assert await give(asked._replace(skill_id="skill-b")) is None
     now[0] += KEY_SECONDS / 2 + 1
-    second = give(asked)
+    second = await give(asked)
     assert second != first
-    tokens.revoke(tokens.recognise(second.api_key).token_id)
-    assert give(asked) != second
-    assert len(tokens.all()) == 4
+    await tokens.revoke((await tokens.recognise(second.api_key)).token_id)
+    assert await give(asked) != second
+    assert len(await tokens.all()) == 4
 
 
 class TestTokenGiver:
@@ -466,51 +471,49 @@ class TestTokenGiver:
     def give(self, tokens, now):
         return TokenIssuer(tokens, lambda _: "csv-profile", lambda: now[0])
 
-    def test_what_ended_a_day_ago_is_forgotten_and_nothing_else(self, give, tokens, now):
-        kept = tokens.issue("build robot", expires_in=1).token
+    async def test_what_ended_a_day_ago_is_forgotten_and_nothing_else(self, give, tokens, now):
+        kept = (await tokens.issue("build robot", expires_in=1)).token
         for number in range(3):
-            give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+            await give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
         now[0] += KEY_SECONDS + 1
-        give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
-        assert len(tokens.all()) == 5
+        await give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
+        assert len(await tokens.all()) == 5
         now[0] += 86_400
-        last = give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
+        last = await give(SecretRequest("auth", "skill-a", "agent-001"), "192.0.2.7")
         now[0] += KEY_SECONDS + 1
-        give(SecretRequest("auth", "skill-a", "agent-002"), "192.0.2.7")
-        names = sorted(token.name for token in tokens.all())
+        await give(SecretRequest("auth", "skill-a", "agent-002"), "192.0.2.7")
+        names = sorted(token.name for token in await tokens.all())
         assert names == ["LAN agent agent-001", "LAN agent agent-002", "build robot"]
-        assert kept in tokens.all()
+        assert kept in await tokens.all()
         assert last.expires == now[0] - 1
 
-    def test_new_ones_are_bounded_for_each_host_and_in_all(self, give, tokens, now, monkeypatch):
+    async def test_new_ones_are_bounded_for_each_host_and_in_all(self, give, tokens, now, monkeypatch):
         monkeypatch.setattr(limits, "LAN_SECRET_KEYS", limits.LAN_SECRET_KEYS_PER_HOST + 1)
         first = None
         for number in range(limits.LAN_SECRET_KEYS_PER_HOST):
-            first = first or give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
-            give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+            first = first or await give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
+            await give(SecretRequest("auth", "skill-a", f"agent-{number}"), "192.0.2.7")
         more = SecretRequest("auth", "skill-a", "agent-more")
         for host, is_refused in (("192.0.2.7", True), ("192.0.2.8", False), ("192.0.2.9", True)):
             with pytest.raises(TrustError) if is_refused else nullcontext():
-                give(more._replace(agent_id=host), host)
-        assert len(tokens.all()) == limits.LAN_SECRET_KEYS_PER_HOST + 1
-        assert give(SecretRequest("auth", "skill-a", "agent-0"), "192.0.2.7") == first
+                await give(more._replace(agent_id=host), host)
+        assert len(await tokens.all()) == limits.LAN_SECRET_KEYS_PER_HOST + 1
+        assert await give(SecretRequest("auth", "skill-a", "agent-0"), "192.0.2.7") == first
         now[0] += KEY_SECONDS
-        assert give(more, "192.0.2.7")
+        assert await give(more, "192.0.2.7")
 
-    def test_several_threads_are_given_the_same_key(self, give, tokens, store, monkeypatch):
-        add, both = store.add, threading.Barrier(2)
+    async def test_requests_at_the_same_time_are_given_the_same_key(self, give, tokens, store, monkeypatch):
+        add = store.add
 
-        def slow(token):
-            with suppress(threading.BrokenBarrierError):
-                both.wait(1)  # the other thread comes here too, unless it has to wait for its turn
-            add(token)
+        async def slow(token):
+            await asyncio.sleep(0)  # the other request comes here too, unless it has to wait for its turn
+            await add(token)
 
         monkeypatch.setattr(store, "add", slow)
         asked = SecretRequest("auth", "skill-a", "agent-002")
-        with ThreadPoolExecutor(2) as threads:
-            found = [one.result(SECONDS) for one in [threads.submit(give, asked, "192.0.2.7") for _ in range(2)]]
+        found = await asyncio.gather(give(asked, "192.0.2.7"), give(asked, "192.0.2.7"))
         assert found[0] == found[1]
-        assert len(tokens.all()) == 1
+        assert len(await tokens.all()) == 1
 
 
 async def test_who_has_had_enough_keys_is_told_so(world, serve):

@@ -102,7 +102,7 @@ async def handing_out(tokens, tmp_path):
     async def begin(**options):
         settings = LanSettings(agent_id="agent-001", **options)
         trust = load_trust(settings, folder=tmp_path / "provider")
-        secrets = SceneSecrets(settings, lambda: tokens, lambda *asked: ANNOUNCED.get(asked))
+        secrets = SceneSecrets(settings, lambda: tokens.wrapped, lambda *asked: ANNOUNCED.get(asked))
         running.append(secrets)
         port = await secrets.start(trust, "127.0.0.1")
         other = load_trust(LanSettings(agent_id="agent-002"), folder=tmp_path / "member")
@@ -143,14 +143,14 @@ async def test_with_a_group_key_there_is_no_such_port(tokens, tmp_path):
     (tmp_path / "group.key").write_bytes(b"a secret that all of us share, long enough")
     (tmp_path / "group.key").chmod(0o600)
     settings = LanSettings(agent_id="agent-001", group_key_file=str(tmp_path / "group.key"))
-    secrets = SceneSecrets(settings, lambda: tokens, lambda *_: None)
+    secrets = SceneSecrets(settings, lambda: tokens.wrapped, lambda *_: None)
     assert await secrets.start(load_trust(settings, folder=tmp_path / "keys"), "127.0.0.1") == 0
     await secrets.stop()
 
 
 async def test_an_address_that_is_none_of_ours_is_said_and_nothing_ends(tokens, tmp_path):
     settings = LanSettings(agent_id="agent-001")
-    secrets = SceneSecrets(settings, lambda: tokens, lambda *_: None)
+    secrets = SceneSecrets(settings, lambda: tokens.wrapped, lambda *_: None)
     assert await secrets.start(load_trust(settings, folder=tmp_path / "keys"), "192.0.2.7") == 0
 
 

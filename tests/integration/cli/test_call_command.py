@@ -293,7 +293,7 @@ def test_an_interruption_says_how_to_go_on(call, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skillwire.resolver.calls.ExecutionFollower.until", interrupt)
+    monkeypatch.setattr("skillwire.resolver.calls.ExecutionFollower.follow_until", interrupt)
     code, out, errors = call("call", "PROVIDER/forecast", "city=Bern")
     assert (code, out) == (130, "")
     first, second, third = errors.splitlines()

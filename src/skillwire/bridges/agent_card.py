@@ -34,7 +34,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def executed(skills: Iterable[Skill]) -> list[Skill]:
-    """Return those of ``skills`` that are run by whoever publishes them, by name."""
+    """Return those of ``skills`` that are run by their publisher, by name."""
     return sorted((skill for skill in skills if skill.action is not None), key=lambda skill: skill.name)
 
 

@@ -8,8 +8,8 @@ who answers today, not who publishes. An entry's digest is in the official exten
 ``POST /search`` is that of Agentic Resource Discovery, the protocol beside the catalog: a text, a filter, a page; the
 hits are entries with a ``score`` and a ``source``. The score tells the order and nothing else.
 
-Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a query is a stranger's; it is bounded,
-and searches nothing but what everybody may see.
+Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a query is untrusted; it is bounded,
+and searches nothing but what everyone may see.
 """
 
 from __future__ import annotations

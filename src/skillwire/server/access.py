@@ -1,23 +1,8 @@
-"""Work that several requests wait for, done once in a task that outlives each of them.
+"""What a caller may see and use: :class:`AccessView`, the start of every response, and its cache of indexes.
 
-Indexes that are made when they are asked for: those of scopes, and those at pasted URLs.
-
-There may be one for every skill, so they are not prepared with the revision. One that was made is kept, within
-a bound, as long as its revision is the current one.
-
-An audience: what one who asks may know of and may use, as one value for every protocol.
-
-Everybody's audience belongs to the revision and is prepared with it. Those of principals are made when they first
-ask, in a thread, and kept for as long as their revision is the current one; principals with the same grants share one.
-So access is decided in one place, :class:`skillwire.model.catalog.Catalog`, and nothing that is made for one audience
-can be sent to another.
-
-Documents that carry full URLs: each depends on the address under which the client reached us.
-
-One is made when it is first asked for and kept with its audience's other lists.
-
-Trust: without a base URL the address is what a stranger writes into ``Host``, and a list of 10,000 skills takes half
-a second to make. So lists for addresses that were not seen yet are made only so often.
+Indexes of scopes, and those at pasted URLs, may be as many as there are skills, so they are made when they are asked
+for, and kept, within a bound, as long as their revision is the current one. Work that several requests wait for is done
+once, in a task that outlives each of them.
 """
 
 from __future__ import annotations
@@ -115,7 +100,7 @@ def prepare(listing: Encodable) -> CachedResponse:
 class AccessView:
     """What a principal may know of, what it may use, and the site of that.
 
-    ``forbidden`` is the site of what it may know of and not use. ``is_public`` when it says nothing that anybody may
+    ``forbidden`` is the site of what it may know of and not use. ``is_public`` when it says nothing that anyone may
     not hear: such answers may be kept in shared caches.
     """
 

@@ -215,7 +215,7 @@ def create_app(
         blobs: where the bytes that are served are kept; in the user's state folder unless given.
         access_log: whether each request is logged, with structlog.
         configuration: who may authenticate and how, and what runs: a file, or what one says. Without it there are API
-            keys and signed requests, and nothing runs that nobody granted.
+            keys and signed requests, and nothing runs that are not granted.
         functions: what is published beside the folders; see :class:`skillwire.Publisher`.
         lan: how the server takes part in the local network; without it, it does not. It begins when
             ``application.lan.reached_at((host, port))`` was called, as :func:`skillwire.server.run.run` does.
@@ -396,7 +396,7 @@ def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:
-    """Return what names those of some secrets that nobody has set."""
+    """Return what names those of some secrets that are not set."""
     return lambda names: _secrets(settings).find(names)[1]
 
 

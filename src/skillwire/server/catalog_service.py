@@ -195,7 +195,7 @@ class CatalogService:
         poll: seconds between two looks at the folders, instead of notifications of changes.
         needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
         tell: called with the skills that are new, or others than before, when they are published. In a thread.
-        tells_all: whether the log counts and names every skill, rather than those that are open to everybody.
+        tells_all: whether the log counts and names every skill, rather than those that are open to everyone.
     """
 
     def __init__(
@@ -340,7 +340,7 @@ class CatalogService:
         self.current = revision
         self._skills = skills
         for loop, event in self._waiting:
-            with suppress(RuntimeError):  # a loop that was closed; nobody waits there any more
+            with suppress(RuntimeError):  # a loop that was closed; no task waits there any more
                 loop.call_soon_threadsafe(event.set)
         self._waiting.clear()
         for follow in self.follows:
@@ -361,7 +361,7 @@ class CatalogService:
                 self._log.exception("a revision could not be prepared")
 
     def _count_public(self, known: PackedSkills, broken: Iterable[InvalidFolder]) -> int:
-        """Return the number that strangers may see: it rises with what they may see, and with nothing else."""
+        """Return the number that anonymous clients may see: it rises with what they may see, and with nothing else."""
         told = [one for one in broken if one.access is Access.PUBLIC]
         if self._public_number == 0 or any(known.changes_since(self._known)) or told != self._told:
             self._public_number += 1

@@ -10,7 +10,7 @@ The server's configuration file: who may authenticate, how, what that opens, how
 
 It is TOML and the operator's own. Still an unknown key is an error with its place, never passed over: a misspelt
 ``audience`` would open what should be closed. :data:`TABLES` is the one list of what can be set; the documentation
-and a test walk it. Secrets do not stand in the file; it says where they are.
+and a test walk it. Secrets do not be in the file; it says where they are.
 
 The configuration and the secret that it points to, read from the disk and the environment.
 """
@@ -444,7 +444,7 @@ def _rate(reading: _Reading, who: str, default: RateLimit) -> RateLimit:
 
 
 def _limits_anonymous(document: Mapping[str, Any]) -> bool:
-    """Whether the file says anything of strangers: what everybody may read is not limited otherwise."""
+    """Whether the file says anything of anonymous clients: what everyone may read is not limited otherwise."""
     return any(key.startswith("anonymous") for key in document.get("rate_limit", ()))
 
 

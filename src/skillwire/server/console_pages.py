@@ -2,7 +2,7 @@
 
 The inbox: tasks are listed, claimed, handed in, declined and given back.
 
-Each form carries the attempt for which it was made, so what somebody typed while they had a task counts only as long
+Each form carries the attempt for which it was made, so what a person typed while they had a task counts only as long
 as they have it: when it was given back meanwhile, and taken by another, it does not.
 
 The page of the local network: what the server's agent knows of it, for operators.
@@ -72,7 +72,7 @@ class ExecutionPages:
         desk: where they are.
         callers: names their callers.
         streams: keeps pages live.
-        has_skill: whether everybody may see the skill of this name, so that it has a page.
+        has_skill: whether everyone may see the skill of this name, so that it has a page.
         clock: seconds since the epoch.
     """
 

@@ -11,7 +11,7 @@ A browser sends the cookie along with whatever is sent from our own pages, and f
 A form is believed only when three more things say that it is ours: ``Sec-Fetch-Site``, or ``Origin`` where a browser
 does not send that, names this site; its type is the one of forms; and it holds the token of the session.
 
-Trust: everything in it is a stranger's.
+Trust: everything in it is untrusted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ConsoleExecutions(Protocol):
         """Return how many executions ``query`` finds, by status; its statuses, limit and cursor do not matter."""
 
     async def tasks(self, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
-        """Return the most urgent tasks that nobody has, that ``worker`` has, or that others have."""
+        """Return the most urgent tasks that are free, that ``worker`` has, or that others have."""
 
     async def output_of(self, execution: Execution) -> bytes | None:
         """Return what an execution gave, as JSON; None where there is nothing, or nothing more."""
@@ -80,7 +80,7 @@ class ConsoleExecutions(Protocol):
         """End an execution, unless it has ended; return it as it is then."""
 
     async def take_task(self, execution_id: str, person: str) -> Execution | None:
-        """Give a task to a person; None when somebody has it, or it ended."""
+        """Give a task to a person; None when a person has it, or it ended."""
 
     async def complete_task(self, claim: Claim, output: Any) -> bool:
         """Hand in a task; False when the claim holds no more.
@@ -119,7 +119,7 @@ class CallerNames:
         return {caller: await self._name(caller) for caller in set(callers)}
 
     async def caller_of(self, typed: str) -> str:
-        """Return the caller that is meant by what somebody typed: a caller, an address, the name or ID of a token.
+        """Return the caller that is meant by what a person typed: a caller, an address, the name or ID of a token.
 
         Of several tokens with one name it is the newest.
         """

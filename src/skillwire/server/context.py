@@ -1,7 +1,7 @@
 """What a request handler gets: the caller, what it may see and use, and the revision that answers the request.
 
 A route (:mod:`skillwire.server.routing`) authenticates the caller and loads the view before its handler runs, unless
-the row says otherwise. Where credentials may stand in the body, the handler does both itself. A request is answered
+the row says otherwise. Where credentials may be in the body, the handler does both itself. A request is answered
 from one revision to its end, however many follow meanwhile.
 """
 

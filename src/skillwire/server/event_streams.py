@@ -1,10 +1,10 @@
 """Streams of server-sent events that are open in a server: how many, for how long, and what ends them.
 
-A stream ends when whoever reads it goes, when what writes it returns, and when the server is told to stop.
+A stream ends when its reader goes, when what writes it returns, and when the server stops.
 
 Pages that stay live: a stream of server-sent events that carries a part of the page anew whenever it may differ.
 
-A stream ends when its page is closed, its session ends, the server is told to stop, or after
+A stream ends when its page is closed, its session ends, the server stops, or after
 :data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page begins another where that makes sense. However much happens,
 a page gets a few events a second at most.
 """

@@ -151,7 +151,7 @@ class _State(Enum):
 class Connection(HttpToolsProtocol):
     """The library's connection to an :class:`~skillwire.server.app.Application`, bounded.
 
-    Trust: the bytes are a stranger's.
+    Trust: the bytes are untrusted.
     """
 
     _timer: asyncio.TimerHandle | None = None

@@ -44,7 +44,7 @@ _IN_NO_FOLDER: Final = "(no folder) "
 class InvalidFolder(NamedTuple):
     """A folder that cannot be published as it is; ``serving`` when its last good version still is.
 
-    ``is_public`` when that version is for everybody; of any other folder not even the name is for strangers.
+    ``is_public`` when that version is for everyone; of any other folder not even the name is for anonymous clients.
     ``access`` is who may see the skill, as far as that can be told; ``closed`` when its last good version was for more.
     """
 
@@ -91,7 +91,7 @@ class PublishedFolders:
         roots: folders of skills, or skills; absolute.
         publisher: the provider's part of identifiers.
         blobs: where the bytes go.
-        prepared: skills that stand in no folder; they come before those that do, and do not change.
+        prepared: skills that are in no folder; they come before those that do, and do not change.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class PublishedFolders:
         )
 
     def _load_prepared(self) -> Iterator[LoadResult]:
-        """Yield the skills that stand in no folder and are not held yet, or whose bytes are lost."""
+        """Yield the skills that are in no folder and are not held yet, or whose bytes are lost."""
         for key, one in self._prepared.items():
             if key not in self._states or not self._states[key].signature:
                 BlobWriter(str(self._blobs.directory))(one)

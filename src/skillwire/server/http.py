@@ -1,18 +1,8 @@
-"""Header fields as ASGI carries them, and as they go over the wire.
+"""HTTP as the server reads it: header fields, queries, the address of the site, codings, conditions and ranges.
 
-The query of a URL, as programs send it.
-
-Under which address a request reached this site, in full.
-
-Agents, browsers and authorization servers are all told URLs of ours. They come from one place, so that whoever asks is
-told the same; how a stranger's request is believed, :mod:`skillwire.web.address` says.
-
-What a request asks of a representation: a coding, a condition, a part.
-
-Each function reads one header as RFC 9110 writes it and takes whatever is malformed for absent, as the RFC
-allows for all of them: a strange header costs the client an optimisation, never the answer.
-
-Trust: every argument is a stranger's. The work grows with its length, which the server bounds.
+Agents, browsers and authorization servers get URLs of ours from one place, so that all of them get the same;
+:mod:`skillwire.web.address` bounds how far ``Host`` is believed. Trust: every argument is untrusted. The work grows
+with its length, which the server bounds.
 """
 
 from __future__ import annotations
@@ -65,7 +55,7 @@ def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:
     """Return the parameters of a query with their values, in order; empty values are kept.
 
     Args:
-        query: as it came. Trust: a stranger's.
+        query: as it came. Trust: untrusted.
         most: so many parameters are read.
 
     Raises:
@@ -78,10 +68,10 @@ def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:
 
 
 def site_of(scope: Scope, base_url: str) -> str:
-    """Return the absolute URL of the site's root, without a final slash, as whoever sent the request reaches it.
+    """Return the absolute URL of the site's root, without a final slash, as the client reaches it.
 
     Args:
-        scope: of the request. Trust: a stranger's; its ``Host`` is read as strictly as any URL.
+        scope: of the request. Trust: untrusted; its ``Host`` is read as strictly as any URL.
         base_url: what the publisher set; empty when nothing.
     """
     host = read_fields(scope["headers"], b"host").get(b"host", "")

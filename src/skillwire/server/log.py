@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from skillwire.server.folders import InvalidFolder
 
 _NAMED: Final = 5
-#: What an operator does about skills that nobody granted.
+#: What an operator does about skills that are not granted.
 GRANT: Final = "skillwire grant add FOLDER"
-#: The same about secrets that nobody has set.
+#: The same about secrets that are not set.
 UNSET_FIX: Final = "set them in the environment of the server, or in the secrets_file of its configuration"
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -89,7 +89,7 @@ def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
 
 
 def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
-    """Say which skills are published that nobody granted: their calls are refused."""
+    """Say which skills are published that are not granted: their calls are refused."""
     if names:
         log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT)
 

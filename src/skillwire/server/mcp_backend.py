@@ -1,10 +1,8 @@
-"""The names of pinned skills, read as names of skills; and what the operator is told that clients will miss.
+"""What MCP callers reach: the skills of a view, calls of skills, and blobs.
 
-Calls of skills over MCP: begun and followed as every run, and waited for no longer than a client waits.
-
-Who cancels a call before it was told the id of its run can never ask for it again, so the run is cancelled too.
-
-A caller of MCP as the server knows it: an audience of a revision, and the executions of an owner.
+A call is begun and followed as every run, and waited for no longer than a client waits. A client that disconnects
+before it got the id of its run can never ask for it again, so that run is cancelled. Pinned skills that are not
+published, and skills that MCP hosts do not have to take, are logged.
 """
 
 from __future__ import annotations
@@ -181,7 +179,7 @@ class McpCaller:
 
     @property
     def is_public(self) -> bool:
-        """Whether it is told nothing that anybody may not hear."""
+        """Whether it is told nothing that is not public."""
         return self._audience.is_public
 
     @property
@@ -198,7 +196,7 @@ class McpCaller:
         return await asyncio.to_thread(self._find, words, limit)
 
     def _find(self, words: str, limit: int) -> Sequence[Skill]:
-        """Search what everybody may use by its index, and compare what else the caller may know of word by word."""
+        """Search what everyone may use by its index, and compare what else the caller may know of word by word."""
         skills, public = self.visible.skills, self._revision.catalog.skills
         page = self._revision.search.search(SearchQuery(text=words, limit=limit, counted=False))
         others = [skills[name] for name in skills if name not in public]

@@ -1,8 +1,7 @@
 """What the server counts; :mod:`skillwire.server.prometheus` renders it.
 
 Counting happens once a request on the event loop, so it is a few additions in plain tables. No label ever holds what
-a client sent: a request is counted under the *route* that answered it, one of a fixed set, so strangers cannot make
-the tables grow.
+a client sent: a request is counted under one of a fixed set of labels, so no client can make the tables grow.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: What a page is told that is not let in.
 PAGE_REFUSED: Final = "PAGE_REFUSED"
-#: What ``Sec-Fetch-Site`` says of a page of ours, and of nobody's page: an address that somebody typed.
+#: What ``Sec-Fetch-Site`` says of a page of ours, and of nobody's page: an address that a person typed.
 _NO_STRANGER: Final = frozenset({"", "same-origin", "none"})
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
@@ -54,7 +54,7 @@ class Origins:
     def _knows(self, origin: str, host: str) -> bool:
         """Whether a request with these fields is let in.
 
-        Trust: both are a stranger's.
+        Trust: both are untrusted.
         """
         try:
             page = parse_url(origin)

@@ -48,7 +48,7 @@ class Publisher:
 
         @publisher.skill(access="public")
         def forecast(city: str, days: int = 3) -> list[str]:
-            '''Say what the weather will be. Use when somebody asks about the weather of the next days.'''
+            '''Say what the weather will be. Use when a person asks about the weather of the next days.'''
             ...
 
         publisher.serve(port=8000)
@@ -149,7 +149,7 @@ class Publisher:
             folders: folders of skills, or skills.
             log_format: ``human`` or ``json``.
             on_ready: called once with the address, when everything is published.
-            lan: whether the skills that everybody may see are announced on the local network, as ``serve --lan`` does,
+            lan: whether the skills that everyone may see are announced on the local network, as ``serve --lan`` does,
                 or how; give a ``host`` that others reach, such as ``0.0.0.0``.
             **options: as for :meth:`app`.
 

@@ -1,7 +1,7 @@
 """The bodies of calls: read whole, each bounded, and all that are held at one time bounded together.
 
-Who a caller is may stand in its body, so a body is read before its sender is known: two thousand strangers must not
-make this server hold two thousand of the largest, and those of one address must not take the room of everybody else.
+Credentials may be in a body, so it is read before its sender is known: two thousand anonymous clients must not make
+this server hold two thousand of the largest bodies, and one address must not use up the space of other callers.
 Small bodies are always read: the number of connections bounds them.
 """
 
@@ -73,7 +73,7 @@ class Body:
         self._counted = counted
 
     def release(self) -> None:
-        """Forget it: nobody reads it any more."""
+        """Forget it: the client does not read it any more."""
         self.data = b""
         self._bodies.change(self._address, -self._counted)
         self._counted = 0

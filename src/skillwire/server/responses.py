@@ -1,19 +1,13 @@
-"""A cache that is bounded by the bytes it holds; what was used longest ago goes first.
+"""Responses as ASGI applications: prepared ones, bytes, pages, redirects, and large bodies in pieces.
 
-Answers that are ready before they are asked for: encoded, compressed, hashed, their header fields built.
+Every client of every skill asks for an index, so an index is encoded, compressed and hashed once a revision, and then
+costs a lookup in a table and one comparison or two. Each coding of it is a representation with a strong tag of its own;
+a client that holds any of them gets a 304 with the tag that it sent. A large index is kept compressed alone, which is
+a quarter of it, and inflated for the rare client that takes no coding.
 
-An index is asked for by every client of every skill, so it is prepared once a revision and then costs a lookup
-in a table and one comparison or two. Each coding of it is a representation of its own and has its own strong
-tag; a client that holds any of them is told so (304) with the tag that it sent. A large index is kept compressed
-alone, which is a quarter of it, and inflated for the rare client that takes no coding.
-
-Sending what is large: in pieces, to somebody who reads them.
-
-Who does not read what was asked for holds room and a connection that others need. So a large body has a time to be
-taken in, as long as one of its size has to arrive, and each piece of it has the time of a small one; then the server
-cuts the connection. Trust: strangers read, or do not.
-
-Sending pages: compressed for whoever takes that, with the fields that say what a browser may do with them.
+Large bodies are sent in pieces and at a minimum rate, so a slow client costs the memory of a piece; a client that does
+not read loses its connection. Pages are compressed for each response, with the header fields that bound what a browser
+may do with them.
 """
 
 from __future__ import annotations
@@ -284,7 +278,7 @@ async def send_pieces(pieces: AsyncIterator[bytes], size: int, send: Send, *, is
             async for piece in pieces:
                 timeout.reschedule(min(end, clock() + seconds))
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-                # Writes are joined to the end of a turn, and only then is it seen that nobody reads.
+                # Writes are joined to the end of a turn, and only then is it seen that the client does not read.
                 await asyncio.sleep(0)
             if is_last:
                 await send({"type": "http.response.body", "body": b""})

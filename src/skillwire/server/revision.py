@@ -31,11 +31,11 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the answers that are ready, everybody's audience, and what cannot be published.
+    """A revision: its number, the answers that are ready, the public audience, and what cannot be published.
 
-    ``number`` rises with every change; the one of ``catalog``, with changes of what everybody may know of alone, so
-    that it may be told to everybody.
-    ``guarded`` is what is left of ``everything`` beside what everybody may use.
+    ``number`` rises with every change; the one of ``catalog``, with changes of what everyone may know of alone, so
+    that it may be told to everyone.
+    ``guarded`` is what is left of ``everything`` beside what everyone may use.
     """
 
     number: int
@@ -49,12 +49,12 @@ class Revision:
 
     @property
     def site(self) -> Site:
-        """Everybody's site."""
+        """Everyone's site."""
         return self.public_view.site
 
     @property
     def catalog(self) -> Catalog:
-        """What everybody may use."""
+        """What everyone may use."""
         return self.public_view.usable
 
     @property
@@ -64,7 +64,7 @@ class Revision:
 
 
 class Catalogs(NamedTuple):
-    """What is published, in full, and what everybody may know of and may use."""
+    """What is published, in full, and what everyone may know of and may use."""
 
     everything: Catalog
     known: Catalog
@@ -125,7 +125,7 @@ class AccessViews:
         self._kept: OrderedDict[frozenset[str], asyncio.Task[AccessView]] = OrderedDict()
 
     async def of(self, principal: Principal | None, revision: Revision) -> AccessView:
-        """Return the audience of ``principal`` in ``revision``; everybody's for None."""
+        """Return the audience of ``principal`` in ``revision``; the public for None."""
         if principal is None or not principal.grants:
             return revision.public_view
         if revision.number != self._number:
@@ -150,7 +150,7 @@ class AccessViews:
 def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:
     """Return what ``principal`` may know of and may use in ``revision``.
 
-    What everybody may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
+    What everyone may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
     """
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})

@@ -1,27 +1,14 @@
-"""How much of what is asked, and of what is answered, is held at one time.
+"""The Skills Protocol without HTTP: its methods, batches, the bytes that are held, and the lists of each view.
 
-A request of 4 MiB may be answered with 32, and its reader may be slow. Both are counted together, for all and for each
-address, until the answer is out (:mod:`skillwire.server.request_bodies`). Trust: strangers ask.
+The calls of a batch do not affect each other, and a few run at a time. Requests and responses are counted together, for
+all callers and for each address, until the response is out: a request of 4 MiB may be answered with 32. What does not
+fit is reported as too large in its place, and can be asked for alone. An internal failure is reported as a failure; the
+log has the rest.
 
-The methods of the Skills Protocol, and what each of them calls.
-
-:data:`~skillwire.protocols.skills_rpc.messages.METHODS` says what they take; the table here, what they do. What reads
-files does so in a thread; what is executed is followed to its end. Spec: SKP; specs §4.
-
-Answering what came: one call or a batch, each call on its own, a few of a batch at a time.
-
-What a call does to others of its batch is nothing: one that fails is told so in its own answer. What is asked for
-together is answered together, so the answers of a batch are bounded in all; what does not fit is told as too large
-where it stands, and can be asked for alone.
-
-What failed inside is told as a failure and no more: the log has the rest. Spec: JSON-RPC 2.0 §5, §6. Trust: what came
-is a stranger's.
-
-The skills of each audience as the Skills Protocol tells them, made once in a revision.
-
-The text of all skills is written when somebody first asks by this protocol, in a thread, since many servers are never
-asked; from then on before each revision is served. What an audience may know of is a selection from it, made when the
-first of them asks. Both are kept while their revision is the current one, so no request makes any of it again.
+The text of all skills is written when the first request of this protocol comes, in a thread, since many servers get
+none; from then on before each revision is served. What a view may list is a selection from it, made with the view's
+first request. Both are kept while their revision is the current one. Spec: SKP; JSON-RPC 2.0 §5, §6; specs §4. Trust:
+requests are untrusted.
 """
 
 from __future__ import annotations
@@ -297,7 +284,7 @@ class RpcDispatcher:
             answer = None if item.is_notification else room.take(encode_result(item.request_id, result))
         except SkillwireError as error:
             return None if item.is_notification else encode_error(item.request_id, self._told(error, item))
-        except Exception:  # noqa: BLE001  # whatever it is, the caller is told, and the log has the reason
+        except Exception:  # noqa: BLE001  # whatever it is, the caller gets an error, and the log has the reason
             self._log.exception("a call failed", method=item.method)
             return None if item.is_notification else encode_error(item.request_id, _INTERNAL)
         return answer
@@ -322,7 +309,7 @@ def is_lasting(request: Request) -> bool:
     return any(call.method in LASTING_METHODS for call in calls_of(request))
 
 
-#: Audiences whose skills are kept: everybody, and as many as the server keeps beside.
+#: Audiences whose skills are kept: everyone, and as many as the server keeps beside.
 _CACHED_LISTS: Final = 33
 
 
@@ -348,7 +335,7 @@ class SkillListCache:
         self._kept: OrderedDict[int, _CachedList] = OrderedDict()
 
     def prepare(self, revision: Revision) -> None:
-        """Write the text of a revision that is going to be served, if anybody ever asked for one; in any thread."""
+        """Write the text of a revision that is going to be served, if anyone ever asked for one; in any thread."""
         if self._revision is not None:
             self._prepared = (revision, SkillIndex(revision.everything.skills))
 

@@ -146,7 +146,7 @@ async def _wait_ready(application: Application, on_ready: Callable[[Revision], N
 
 
 class _Server(uvicorn.Server):
-    """The library's server, which ends with 0 when it was told to end, and does not wait for what never ends."""
+    """The library's server, which ends with 0 when it is asked to end, and does not wait for what never ends."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say goodbye to the local network, end the pages that stay live, wait for the other answers under way."""

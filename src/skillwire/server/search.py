@@ -114,7 +114,7 @@ class SearchAnswers:
 
     Args:
         search: over ``skills``.
-        skills: what everybody may see.
+        skills: what everyone may see.
         base_url: the address of this site, when one was given.
     """
 

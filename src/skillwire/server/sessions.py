@@ -50,7 +50,7 @@ class Sessions:
     """The sessions of one server.
 
     Args:
-        tokens: returns the tokens; first called when somebody signs in, or shows a cookie.
+        tokens: returns the tokens; first called when a person signs in, or shows a cookie.
         clock: seconds since the epoch.
     """
 
@@ -73,7 +73,7 @@ class Sessions:
         return f"{written}.{self._digest('cookie', written)}"
 
     async def recognise(self, cookie: str) -> Session | None:
-        """Return the session of a cookie, if it is good now. Trust: the cookie is a stranger's."""
+        """Return the session of a cookie, if it is good now. Trust: the cookie is untrusted."""
         form = _FORM.fullmatch(cookie)
         if form is None or not hmac.compare_digest(form[4], self._digest("cookie", cookie.rpartition(".")[0])):
             return None
@@ -106,7 +106,7 @@ class Sessions:
 
 
 def is_form_token(session: Session, shown: str) -> bool:
-    """Whether a form was made for this session. Trust: what is shown is a stranger's."""
+    """Whether a form was made for this session. Trust: what is shown is untrusted."""
     return hmac.compare_digest(session.form_token.encode(), shown.encode("utf-8", "replace"))
 
 

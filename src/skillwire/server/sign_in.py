@@ -1,6 +1,6 @@
 """Signing in and out: an API key is shown once, in a form; from then on a cookie says who looks.
 
-Trust: keys, cookies, and where somebody wants to go afterwards are a stranger's. Wrong keys count against the address
+Trust: keys, cookies, and where a person wants to go afterwards are untrusted. Wrong keys count against the address
 like other credentials that were refused; afterwards one is led to a page of the console and to nothing else.
 """
 
@@ -35,7 +35,7 @@ LOGIN: Final = "/login"
 EXECUTIONS: Final = "/executions"
 INBOX: Final = "/inbox"
 LAN: Final = "/lan"
-#: Where somebody may be led to after they signed in: a path of the console, and a query.
+#: Where a person may be led to after they signed in: a path of the console, and a query.
 _FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
@@ -114,7 +114,7 @@ class SignIn:
         await request.lead(LOGIN, await asyncio.to_thread(self._set_cookie, request, ""))
 
     async def send_to_login(self, request: ConsoleRequest) -> None:
-        """Lead somebody who is not signed in to where they can, and back.
+        """Lead a person who is not signed in to where they can, and back.
 
         A browser that follows a link of another site does not send the cookie, though there may be one. Asked again by
         a page of ours, it does.
@@ -149,7 +149,7 @@ class SignIn:
         await request.show(html, status, fields or {})
 
     async def session_of(self, scope: Scope) -> Session | None:
-        """Return the session of a request's cookie. Trust: cookies are a stranger's."""
+        """Return the session of a request's cookie. Trust: cookies are untrusted."""
         cookies = read_fields(scope["headers"], b"cookie").get(b"cookie", "")
         if "skillwire-" not in cookies:
             return None
@@ -174,12 +174,12 @@ class SignIn:
 
 
 def following_path(text: str) -> str:
-    """Return where to go after signing in, if it is a page of the console; else nothing. Trust: a stranger's."""
+    """Return where to go after signing in, if it is a page of the console; else nothing. Trust: untrusted."""
     return text if _FOLLOWING.fullmatch(text) else ""
 
 
 def _begin(token: Token) -> str:
-    """Return the page that somebody with this key most likely wants."""
+    """Return the page that a person with this key most likely wants."""
     return INBOX if TASKS in token.scopes and OPERATOR not in token.scopes else EXECUTIONS
 
 

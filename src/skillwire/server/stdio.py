@@ -9,8 +9,8 @@ error.
 JSON-RPC on standard input and output: a line is a document, in and out **[ours]**.
 
 Requests are answered as they are ready, which need not be the order in which they came: a list does not wait for a run
-that was asked for before it. It ends with its input, as soon as what came is answered; or at once when nobody reads its
-answers any more. Spec: JSON-RPC 2.0; specs §4.
+that was asked for before it. The session ends when its input has ended and every request is answered, or at once when
+the client stops reading. Spec: JSON-RPC 2.0; specs §4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOCAL: Final = Principal("local", frozenset({EVERY_SKILL}))
 
 
 def take_output() -> int:
-    """Return a descriptor of standard output that is nobody else's; what is printed goes to standard error from now."""
+    """Return a descriptor of standard output that is no other; what is printed goes to standard error from now."""
     if sys.stdout is not None:
         sys.stdout.flush()
     own = os.dup(1)
@@ -107,7 +107,7 @@ class StdioSession:
         self._places = asyncio.Semaphore(limits.RPC_STDIO_AT_ONCE)
 
     async def run(self, lines: AsyncIterator[bytes | None]) -> None:
-        """Answer each of ``lines``; return when all are answered, or nobody reads the answers."""
+        """Answer each of ``lines``; return when all are answered, or the client does not read the answers."""
         try:
             async with asyncio.TaskGroup() as group:
                 async for line in lines:

@@ -1,7 +1,7 @@
-"""Under which address a page was asked for, so far as a stranger's request can be believed.
+"""Under which address a page was asked for, so far as an untrusted request can be believed.
 
 Links within the pages are relative and need none. The canonical address and the commands to copy do. They come
-from ``--base-url`` where that is set; else from the request's ``Host`` field, which anybody may write anything
+from ``--base-url`` where that is set; else from the request's ``Host`` field, which anyone may write anything
 into, so it is read as strictly as any other URL; else from the address of the socket.
 
 A list's address and the search that it stands for: ``?q=words&kind=scripts&tag=data&after=CURSOR``.
@@ -35,7 +35,7 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
     Args:
         base_url: what the publisher set; empty when nothing.
         scheme: ``http`` or ``https``, as the server sees it.
-        host: the ``Host`` field. Trust: a stranger's.
+        host: the ``Host`` field. Trust: untrusted.
         root_path: below which the application is mounted, such as ``/skills``.
         server: host and port of the socket.
     """
@@ -48,7 +48,7 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
 def host_address(scheme: str, host: str, root_path: str = "") -> str:
     """Return the same of a site that is reached at ``host``; nothing when that is no host and port.
 
-    Trust: ``host`` is a stranger's.
+    Trust: ``host`` is untrusted.
     """
     if not host.isascii() or _MORE_THAN_HOST.search(host):
         return ""
@@ -87,11 +87,11 @@ _FIELDS: Final = 64
 def read_query(query_string: bytes) -> SearchQuery:
     """Return the search that the query of a URL asks for; fields that nobody knows are passed over.
 
-    Trust: it is a stranger's. Too many fields are as good as none.
+    Trust: it is untrusted. Too many fields are as good as none.
     """
     try:
         pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
-    except ValueError:  # too many fields: nobody's filter has so many
+    except ValueError:  # too many fields: no filter has so many
         return SearchQuery(limit=limits.PAGE_SKILLS)
     facets: dict[str, set[str]] = {}
     single = {}

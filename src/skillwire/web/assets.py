@@ -37,7 +37,7 @@ PAGE_FIELDS: Final[dict[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: On every page of the console: nobody else's cache may hold it, and its forms say from which site they come, which a
+#: On every page of the console: no other cache may hold it, and its forms say from which site they come, which a
 #: browser leaves out where no referrer is allowed.
 CONSOLE_FIELDS: Final[dict[str, str]] = {
     **PAGE_FIELDS,
@@ -78,7 +78,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> Mapping[str, Asset]:
-    """Return the assets by the name that stands in URLs."""
+    """Return the assets by the name that is in URLs."""
     return {asset.name: asset for asset in map(_read, _TYPES)}
 
 

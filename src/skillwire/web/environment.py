@@ -87,7 +87,7 @@ def _show_hidden(value: Any) -> Any:
     return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-#: The first three are everybody's, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
+#: The first three are the public, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the
 #: inbox), ``foreign`` (a form that is not ours), ``unread`` (one that cannot be read), ``again`` (to be asked again),
 #: ``no-lan`` (the server is on no local network), ``denied-lan`` (no right to see it).
 Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
@@ -100,7 +100,7 @@ def notice_page(notice: Notice, frame: Frame) -> str:
 
 
 def login_page(frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False) -> str:
-    """Return the page as HTML; for somebody who is signed in it says so, and signs them out.
+    """Return the page as HTML; for a person who is signed in it says so, and signs them out.
 
     Args:
         frame: see there.

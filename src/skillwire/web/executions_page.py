@@ -77,10 +77,10 @@ class Filters(NamedTuple):
 
 
 def read_filters(query_string: bytes) -> Filters:
-    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: a stranger's."""
+    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: untrusted."""
     try:
         pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
-    except ValueError:  # too many fields: nobody's filter has so many
+    except ValueError:  # too many fields: no filter has so many
         return Filters()
     found = {name: value.strip() for name, value in pairs if len(value) <= _LENGTH}
     executor = found.get("executor", "")
@@ -134,7 +134,7 @@ class Choice(NamedTuple):
 
 
 def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *, part: bool = False) -> str:
-    """Return the list as HTML; with ``part`` only what changes while somebody looks."""
+    """Return the list as HTML; with ``part`` only what changes while the page is open."""
     values: dict[str, Any] = {
         "filters": filters,
         "choices": _choices(listed, filters),
@@ -233,7 +233,7 @@ class Step(NamedTuple):
 
 
 def execution_page(shown: ShownExecution, frame: Frame, *, part: bool = False) -> str:
-    """Return the page as HTML; with ``part`` only what changes while somebody looks."""
+    """Return the page as HTML; with ``part`` only what changes while the page is open."""
     execution = shown.execution
     output = None if shown.output is None else json_text(shown.output)
     values: dict[str, Any] = {

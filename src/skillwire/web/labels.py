@@ -7,7 +7,7 @@ what logs hold. The script of the console writes the relative ones anew while th
 
 A JSON value as a person reads it: indented, within a bound, its hidden characters shown where it is printed.
 
-Trust: the value is a stranger's. One that is too large, too deep or has a number too long to be read is shown as it
+Trust: the value is untrusted. One that is too large, too deep or has a number too long to be read is shown as it
 came, cut where the bound is.
 """
 

@@ -6,7 +6,7 @@ Where everything stands is decided in :mod:`skillwire.web.lan_map`.
 
 The map of a local network as geometry: agents with their skills beside them, and scenes that link those.
 
-An agent is a round node from which its skills fan out. Scenes stand in the middle, between the agents of the left and
+An agent is a round node from which its skills fan out. Scenes are in the middle, between the agents of the left and
 those of the right, so that no link crosses a word. A screen that is too narrow for that gets a form of its own: one
 agent below the other, the scenes at the right edge. All figures are units of the drawing, of which a screen that is as
 wide as the form shows each as one pixel.
@@ -63,7 +63,7 @@ class LanFilters(NamedTuple):
 
 
 def read_lan_filters(query_string: bytes) -> LanFilters:
-    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: a stranger's."""
+    """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: untrusted."""
     try:
         pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
     except ValueError:  # too many fields

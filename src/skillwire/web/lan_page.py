@@ -66,7 +66,7 @@ class Page(NamedTuple):
 def lan_page(
     snapshot: LanSnapshot, now: float, filters: LanFilters, frame: Frame, *, part: bool = False, trouble: str = ""
 ) -> str:
-    """Return the page as HTML; with ``part`` only what changes while somebody looks.
+    """Return the page as HTML; with ``part`` only what changes while the page is open.
 
     Args:
         snapshot: the network as this server knows it.

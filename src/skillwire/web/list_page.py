@@ -1,4 +1,4 @@
-"""The list of skills, and the part of it that changes while somebody types."""
+"""The list of skills, and the part of it that changes while the reader types."""
 
 from __future__ import annotations
 

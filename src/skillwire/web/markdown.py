@@ -4,9 +4,9 @@ A skill's text names its own files by their relative paths. Those become links t
 anchors become anchors of the text; addresses on the web stay as they are and are marked. Everything else leads
 nowhere: another path of this server is not the skill's to link, and other schemes do something.
 
-Trust: each address is a stranger's.
+Trust: each address is untrusted.
 
-Markdown of a stranger as HTML that is safe to show within a page of ours.
+Untrusted Markdown as HTML that is safe to show within a page of ours.
 
 Three things make it so, and each would do alone for scripts: the parser knows no raw HTML (it is shown as the
 text that it is), every link and image is taken apart and written anew or dropped, and what comes out passes a
@@ -101,7 +101,7 @@ def file_url(name: str, path: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """Return a file's path as it stands in a URL."""
+    """Return a file's path as it is in a URL."""
     return quote(path)
 
 

@@ -1,4 +1,4 @@
-"""The inbox: tasks that wait for a person, those that somebody has, and those that ended.
+"""The inbox: tasks that wait for a person, those that a person has, and those that ended.
 
 One task: what is asked of a person, and the form that hands it in.
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skillwire.web.environment import Frame
 
 
-#: ``open`` for anybody to claim, ``mine``, ``others``: claimed by somebody else, ``ended``.
+#: ``open`` for anyone to claim, ``mine``, ``others``: claimed by another person, ``ended``.
 Tray = Literal["open", "mine", "others", "ended"]
 TRAYS: Final[Mapping[Tray, str]] = {"open": "Open", "mine": "Mine", "others": "With others", "ended": "Ended"}
 _EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
@@ -68,7 +68,7 @@ class TaskRow(NamedTuple):
 
 
 def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
-    """Return the page as HTML; with ``part`` only what changes while somebody looks."""
+    """Return the page as HTML; with ``part`` only what changes while the page is open."""
     values: dict[str, Any] = {
         "tasks": tasks,
         "trays": [(tray, label, None if tray == "ended" else tasks.counts[tray]) for tray, label in TRAYS.items()],
@@ -151,7 +151,7 @@ class ShownTask(NamedTuple):
 
 
 class Input(NamedTuple):
-    """A field as it is shown: its widget, its choices with what each is called, what stands in it, what is wrong.
+    """A field as it is shown: its widget, its choices with what each is called, what is in it, what is wrong.
 
     An ``error`` is ``told`` at the field, and behind the field's label ``told_above`` the form.
     """
@@ -205,7 +205,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
 def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[Field], dict[str, str]]:
     """Return the fields of a task and what a form that was sent holds for each: several values are several lines.
 
-    Trust: the form is a stranger's; what is no field of the task is passed over.
+    Trust: the form is untrusted; what is no field of the task is passed over.
     """
     fields = form_of(read_task(execution).output)
     sent: dict[str, list[str]] = {}

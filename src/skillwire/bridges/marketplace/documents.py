@@ -9,7 +9,7 @@ is the whole manifest, as with ``"strict": false``: then ``skills/`` is not look
 
 Each entry is judged on its own, as Claude does, and one that cannot be taken is said.
 
-Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is a stranger's. Every path in it is checked
+Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is untrusted. Every path in it is checked
 before it is joined to anything, and nothing that it names is run.
 
 Published skills as a ``marketplace.json`` that Claude takes.
@@ -17,7 +17,7 @@ Published skills as a ``marketplace.json`` that Claude takes.
 Each skill is a plugin of its own, so that people install what they want; or all of them are one plugin, when that is
 asked for. A plugin's source is the folder in which its skills lie, and the entry is its whole manifest
 (``"strict": false``): it names the skill's folder, which keeps the skill's name wherever the plugin is copied to, and
-says nothing else. Only what everybody may see is listed.
+says nothing else. Only what everyone may see is listed.
 
 The version of the document holds a digest of the rest. So what was written here, and changed by nobody, is known again
 and may be written anew (:func:`is_untouched`).
@@ -55,7 +55,7 @@ SKILLS_FOLDER: Final = "skills"
 _SHOWN: Final = 80
 _GITHUB: Final = "https://github.com/"
 _SHORTHAND: Final = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
-#: What can stand in a command line as it is: no option, no other transport, nothing that a shell reads.
+#: What can be in a command line as it is: no option, no other transport, nothing that a shell reads.
 _ADDRESS: Final = re.compile(r"(?:https://|git@)[\w.@:/~-]+", re.ASCII)
 _REF: Final = re.compile(r"\w[\w./-]*", re.ASCII)
 
@@ -286,7 +286,7 @@ def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, 
 def is_untouched(data: bytes) -> bool:
     """Whether ``data`` is a document that :func:`encode_marketplace` gave, byte for byte.
 
-    Trust: it may be anybody's; nothing in it raises.
+    Trust: it may be anyone's; nothing in it raises.
     """
     try:
         document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES)

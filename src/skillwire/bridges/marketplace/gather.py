@@ -3,7 +3,7 @@
 A folder is a marketplace when it has ``.claude-plugin/marketplace.json``; one with ``.claude-plugin/plugin.json``, with
 ``skills/`` or with a ``SKILL.md`` is a plugin, and taken as the only one of a marketplace.
 
-Trust: the folder is a stranger's. Paths in its documents were checked; links on the way to a skill may lead to other
+Trust: the folder is untrusted. Paths in its documents were checked; links on the way to a skill may lead to other
 places of the marketplace and nowhere else, and within a skill no further than that skill
 (:mod:`skillwire.folder.files`). What is read is bounded as it is for every skill.
 
@@ -13,7 +13,7 @@ Over HTTP no folder can be listed. So of plugins in the marketplace's own place 
 entries, or their ``plugin.json``, name; of each the ``SKILL.md``, and what that links to, one Markdown file after the
 other. Whatever no link leads to is missing, and that is said with every skill: who wants all clones the repository.
 
-Trust: the documents are a stranger's. Every path is checked before it becomes part of a URL, every URL stays below
+Trust: the documents are untrusted. Every path is checked before it becomes part of a URL, every URL stays below
 that of the marketplace, and files, bytes and skills are bounded.
 """
 

@@ -60,7 +60,7 @@ class McpSkills(Protocol):
 
     @property
     def is_public(self) -> bool:
-        """Whether it is told nothing that anybody may not hear."""
+        """Whether it is told nothing that is not public."""
 
     @property
     def large(self) -> Large | None:

@@ -8,7 +8,7 @@ list: no URI can mean anything outside of a skill. Spec: MCP Skills "Resource Ma
 The frontmatter of a SKILL.md as JSON, with the types that YAML gives its values.
 
 Hosts read the frontmatter themselves and compare it with this one, field by field. Plain scalars are therefore what
-the core schema of YAML 1.2 makes of them, whose words readers agree on best; what stands in quotes, or in a block, is
+the core schema of YAML 1.2 makes of them, whose words readers agree on best; what is in quotes, or in a block, is
 text. Spec: MCP Skills "Frontmatter"; YAML 1.2 §10.3.2.
 
 The entries of skills: frontmatter, and every file with its digest and size, as hosts verify what they read.
@@ -76,7 +76,7 @@ def uri_of(skill: Skill, path: str = SKILL_MD) -> str:
 def find_target(uri: str, skills: Mapping[str, Skill]) -> Target | None:
     """Return what ``uri`` means among ``skills``, or None.
 
-    Trust: ``uri`` is a stranger's.
+    Trust: ``uri`` is untrusted.
     """
     if len(uri) > limits.URL_LENGTH or not uri.startswith(_SCHEME):
         return None

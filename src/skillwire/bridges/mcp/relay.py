@@ -4,7 +4,7 @@ Each message of the host becomes a POST, and whatever comes back becomes lines a
 taken from the message: since 2026-07-28 it says its version itself, before that the handshake has settled it. What the
 endpoint asks its client for of its own accord is not relayed; ours asks for nothing.
 
-Spec: MCP Transports "stdio", "Streamable HTTP". Trust: answers are a stranger's; they are read as JSON, bounded, and
+Spec: MCP Transports "stdio", "Streamable HTTP". Trust: answers are untrusted; they are read as JSON, bounded, and
 written anew, so that one of them is one line.
 """
 
@@ -71,7 +71,7 @@ class Relay:
         return HttpRequest(self.endpoint, "POST", fields, body, max_bytes=most, timeout=seconds)
 
     def lines(self, message: Message, response: HttpResponse) -> list[bytes]:
-        """Return what the host is told of the answer to ``message``, a line each.
+        """Return what the host learns of the answer to ``message``, a line each.
 
         Raises:
             FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``: it is no answer of MCP.
@@ -88,14 +88,14 @@ class Relay:
 
 
 def error_line(message: Message, error: SkillwireError) -> bytes | None:
-    """Return how the host is told that its message could not be relayed; None for one that nobody answers."""
+    """Return how the host learns that its message could not be relayed; None for one that nobody answers."""
     if "id" not in message or "method" not in message:
         return None
     return _error_line(id_of(message["id"]), _INTERNAL, error)
 
 
 def unread_line(error: SkillwireError) -> bytes:
-    """Return how the host is told that what it wrote is no message. Spec: JSON-RPC 2.0 §5."""
+    """Return how the host learns that what it wrote is no message. Spec: JSON-RPC 2.0 §5."""
     return _error_line(None, _INVALID, error)
 
 

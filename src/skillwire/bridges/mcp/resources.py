@@ -77,7 +77,7 @@ def _name_in(cursor: str) -> str:
 
 #: Of what is one caller's, and may be gone soon.
 _OWN: Final = CacheHint(0, "private")
-#: Indexes that are kept, each of a catalog that is held with it: everybody's, and that of who asks beside.
+#: Indexes that are kept, each of a catalog that is held with it: the public, and that of who asks beside.
 _KEPT: Final = 2
 _INDEX: Final = Resource(
     uri=INDEX_URI,
@@ -95,12 +95,12 @@ class Hint(CacheHint):
     """For how long a client may keep an answer, and for whom."""
 
     def wire(self) -> dict[str, int | str]:
-        """Return it as it stands in a result. Spec: MCP Caching."""
+        """Return it as it is in a result. Spec: MCP Caching."""
         return {"ttlMs": self.ttl_ms, "cacheScope": self.scope}
 
 
 def hint(caller: McpSkills) -> Hint:
-    """Return how long what ``caller`` is told may be kept: what anybody may hear, by shared caches too."""
+    """Return how long what ``caller`` is told may be kept: public content, by shared caches too."""
     return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_public else "private")
 
 

@@ -167,7 +167,7 @@ def make_server(
         version=VERSION,
         title="Agent Skills",
         instructions=_INSTRUCTIONS,
-        # No input of ours is to stand in a header field too, so no list of tools has to be made to look for one.
+        # No input of ours is also a header field, so no list of tools has to be made to look for one.
         get_tool_input_schema=lambda _: None,
         on_list_tools=tools.list_tools,
         on_call_tool=tools.call,

@@ -1,6 +1,6 @@
 """What the tools take, as a model reads it: the schema of each says what it means.
 
-What a tool answers: facts as JSON, for programs and for models, and faults that a model can mend.
+What a tool answers: facts as JSON, for programs and for models, and faults that a model can fix.
 
 Pinned skills: those that the operator makes tools of their own, with the inputs that they take.
 
@@ -11,7 +11,7 @@ hyphens and underscores; and ours all have an underscore, which no skill has.
 The tools: what a model does with skills, in the order in which it does it.
 
 It finds a skill, reads its instructions, and has it run where it is an action. What is wrong with a call is said in
-its result, so that the model can mend it; only a tool that does not exist is an error of the protocol. Each pinned
+its result, so that the model can fix it; only a tool that does not exist is an error of the protocol. Each pinned
 skill is a tool of its own beside these, with the inputs that the skill takes. Spec: MCP Tools.
 """
 
@@ -397,7 +397,7 @@ class Tools:
         try:
             return await self._answer(caller, params.name, params.arguments or {})
         except SkillwireError as error:
-            # What is no tool of ours is a stranger's text, and has no place in a log.
+            # What is no tool of ours is untrusted text, and has no place in a log.
             self._log.info("refused", tool=params.name if params.name in _TOOLS else "a pinned skill", code=error.code)
             return failure(error)
 

@@ -79,7 +79,7 @@ def decode_token(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
     Raises:
         TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``algorithm`` or ``type``.
 
-    Trust: ``token`` is a stranger's; :func:`check_form` and :func:`is_jwt` hold for it.
+    Trust: ``token`` is untrusted; :func:`check_form` and :func:`is_jwt` hold for it.
     """
     encoded_header, encoded_payload, encoded_signature = token.split(".")
     header = _object(_decode(encoded_header))

@@ -1,21 +1,15 @@
-"""Signed requests on the server's side: whose they are, whether they are of now, and that each counts once.
+"""Authentication: the caller of a request, from whichever kind of credential it carries, and rate limits.
 
-Every signature that counted is remembered until its time has run out, bounded for each key, so a holder of one key
-cannot crowd out others. Requests are recognised in many threads; judging a signature's time, looking for it and
-remembering it are one step under one lock, so of two copies that come at once one is refused.
+A request without credentials gets public access. Credentials that are sent must be good, whatever is asked for, and two
+kinds at once are refused as ambiguous. Authenticating may read the database or ask an authorization server, so it
+happens off the event loop. An address with too many refused credentials is refused for a while before its credentials
+are looked at.
 
-What bears a time before this process began is refused, since nobody remembers whether it counted. A signature may lie
-:data:`~skillwire.limits.SIGNATURE_AHEAD_SECONDS` ahead of our clock, so only in the first moments after a start can one
-that counted before it count again, and only one that was made by a clock that is ahead. The form of a signature stands
-in :mod:`skillwire.protocols.skill_sharing.signing`. Spec: SSP §7.2.3.
-
-Who asks: the credentials of a request, recognised by whichever method they belong to.
-
-A request that shows no credentials is everybody's. One that shows some must show good ones, whatever it asks for: a
-caller with a key that has ended is told so, rather than shown less than it expects. Which of several it meant nobody
-could say, so showing two is refused. Recognising may read the database or ask an authorization server, so it happens
-off the event loop. An address whose credentials were refused too often is refused for a while without a look at what it
-shows, be it right or wrong. Spec: SSP §7.4, §8.3.2, §8.3.3.
+A signed request counts once: its signature is kept until its time has run out, bounded for each key, so that the holder
+of one key cannot crowd out others. Checking the time, looking up the signature and keeping it happen under one lock, so
+one of two copies that come at once is refused. A signature from before this process began is refused, because it may
+have counted already. One may lie :data:`~skillwire.limits.SIGNATURE_AHEAD_SECONDS` ahead of our clock.
+Spec: SSP §7.2.3, §7.4, §8.3.2, §8.3.3.
 """
 
 from __future__ import annotations
@@ -84,7 +78,7 @@ class SignedRequests:
                 ``repeated``.
             FetchError: ``TOO_MANY_SIGNATURES``.
 
-        Trust: everything here is a stranger's.
+        Trust: everything here is untrusted.
         """
         signature = read_signature(header)
         if signature is None:
@@ -148,7 +142,7 @@ _ISSUER_PAUSE: Final = 5  # seconds until it is worth asking a server whose issu
 
 
 class AuthResult(NamedTuple):
-    """Who asks, None for everybody, and the header fields that say how often it still may."""
+    """Who asks, None for everyone, and the header fields that say how often it still may."""
 
     principal: Principal | None
     fields: Mapping[str, str]
@@ -170,7 +164,7 @@ class Authentication:
         base_url: of the site; as requests say it when empty.
         clock: seconds that never run backwards.
 
-    ``offer`` is how callers are told to authenticate, ``resource`` answers for the metadata of this server, ``tokens``
+    ``offer`` is how callers authenticate, ``resource`` answers for the metadata of this server, ``tokens``
     is as it was given.
     """
 
@@ -207,7 +201,7 @@ class Authentication:
         Raises:
             Refusal: the credentials are not good (401), cannot be checked (503), or were shown too often (429).
 
-        Trust: everything in the request is a stranger's.
+        Trust: everything in the request is untrusted.
         """
         shown = read_fields(scope["headers"], *IDENTITY_NAMES)
         address = scope["client"][0] if scope.get("client") else ""
@@ -231,7 +225,7 @@ class Authentication:
         Raises:
             Refusal: credentials of this address were refused too often (429).
 
-        Trust: everything is a stranger's.
+        Trust: everything is untrusted.
         """
         caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
         failures = self._failures.look(caller, self._clock())

@@ -1,20 +1,9 @@
-"""How credentials are refused, in one place, so that no refusal tells more than it should.
+"""Challenges: what a 401 and a 403 contain, and where clients read how to authenticate.
 
-A caller whose credentials are wrong is told with ``AUTH_REQUIRED``, which is 401; when it is the authorization server
-that fails, with ``ISSUER_UNAVAILABLE``, which is 503: the caller's token may be good. Neither carries anything of a
-token or a secret. Spec: SSP §8.3.2; RFC 6750 §3.1.
-
-The metadata of this server as a protected resource: which authorization server issues the tokens that open it.
-
-A client that knows nothing but our address reads here where to log in. A 401 names the place too. The document is
-there when the configuration has a table ``[oauth2]``. Spec: RFC 9728 §3, §5.1.
-
-What callers are told about how to authenticate here: in descriptors, and with a 401. Spec: SSP §3.5.5, §8.3.2.
-
-What a 401 and a 403 say: how to authenticate here, and which scopes open what was asked for.
-
-The field ``WWW-Authenticate`` says of a bearer token that it was not good, and where tokens come from when that is how
-callers are to authenticate here. Spec: SSP §8.3.2, §8.3.3; RFC 6750 §3; RFC 9728 §5.1.
+``WWW-Authenticate`` says of a bearer token that it is not good, and where tokens come from. The same is in descriptors,
+and in the metadata of this server as a protected resource, where a client that knows nothing but our address reads
+which authorization server issues tokens; it exists when the configuration has a table ``[oauth2]``. Spec: SSP §3.5.5,
+§8.3.2, §8.3.3; RFC 6750 §3; RFC 9728 §3, §5.1.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Grants:
     scopes: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, claims: AccessClaims) -> frozenset[str]:
-        """Return the skills that are open to whoever has a token with these claims."""
+        """Return the skills that are open to a caller with a token with these claims."""
         opened = set(skills_of(claims.scopes))
         if claims.subject is not None:
             opened |= self.subjects.get(claims.subject, frozenset())

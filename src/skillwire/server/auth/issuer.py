@@ -11,7 +11,7 @@ The authorization server, asked over the network: where its endpoints are, and w
 
 Keys are used for ten minutes and then asked for again. While the issuer is down its last keys go on being used, for a
 day at most. A token that names an unknown key makes us ask once more, since the issuer may have changed its keys; but
-however many such tokens strangers send, it is asked twice a minute at most, by one request at a time that all wait for.
+however many such tokens come, the issuer is asked twice a minute at most, by one request that all of them wait for.
 
 Every connection goes through the address policy. The issuer and the URLs of the configuration are *named*, as the
 operator wrote them; a ``jwks_uri`` that the issuer's metadata names is the issuer's word, and may lead to public
@@ -72,7 +72,7 @@ class VerifyingKey:
         self._algorithm = algorithm
 
     def verifies(self, signed: bytes, signature: bytes) -> bool:
-        """Whether ``signature`` is this key's for ``signed``. Trust: both are a stranger's."""
+        """Whether ``signature`` is this key's for ``signed``. Trust: both are untrusted."""
         return JWSRegistry.algorithms[self._algorithm].verify(signed, signature, self._key)
 
 
@@ -218,7 +218,7 @@ class IssuerKeys:
             TrustError: ``AUTH_REQUIRED`` when the issuer has no such key.
             FetchError: ``ISSUER_UNAVAILABLE`` when the issuer cannot be asked.
 
-        Trust: the name is a stranger's.
+        Trust: the name is untrusted.
         """
         if self._keys is None or self._age() > limits.JWKS_FRESH_SECONDS:
             await self._refresh()

@@ -1,7 +1,7 @@
 """Opaque access tokens: the issuer is asked about each, and its answers are remembered for a short while.
 
 A good token is not asked about again for a minute, or until it ends, so that long a token that was taken back still
-opens something; a refused one for ten seconds. Answers are kept under a hash of the token, never the token. Everybody
+opens something; a refused one for ten seconds. Answers are kept under a hash of the token, never the token. Everyone
 who waits for the same token waits for one request. Strangers can make up tokens as they like, so few requests are
 under way at once, few wait for their turn, and whoever comes after them is told to come back. Spec: RFC 7662.
 
@@ -95,7 +95,7 @@ class Introspection:
             TrustError: ``AUTH_REQUIRED``.
             FetchError: ``ISSUER_UNAVAILABLE``.
 
-        Trust: ``token`` is a stranger's; :func:`~skillwire.server.auth.access_token.check_form` holds for it.
+        Trust: ``token`` is untrusted; :func:`~skillwire.server.auth.access_token.check_form` holds for it.
         """
         name = hashlib.sha256(token.encode("ascii")).digest()
         answer = self._answers.get(name)
@@ -216,7 +216,7 @@ class BearerTokens:
             TrustError: ``AUTH_REQUIRED``, with the ``reason`` in its details.
             FetchError: ``ISSUER_UNAVAILABLE`` when the issuer cannot be asked.
 
-        Trust: the token is a stranger's. No part of it is in an error, a log or a cache.
+        Trust: the token is untrusted. No part of it is in an error, a log or a cache.
         """
         check_form(token)
         if is_jwt(token):

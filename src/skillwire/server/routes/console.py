@@ -53,7 +53,7 @@ class ExecutionsConsole:
         desk: where executions are.
         authentication: knows the keys, and counts wrong ones.
         base_url: of the site, as the publisher set it; empty when not.
-        has_skill: whether everybody may see the skill of this name, so that it has a page.
+        has_skill: whether everyone may see the skill of this name, so that it has a page.
         lan: what the server does on the local network; None when it is not there.
         clock: seconds since the epoch.
     """

@@ -1,20 +1,15 @@
-"""The doors of a server that is on a local network.
+"""A server on a local network over HTTP: its agent, the whole network for operators, and certificates.
 
-``/.well-known/skill-discovery`` is for whoever found a skill of this server by a datagram: who its agent is, where
-connection secrets are handed out, and lists that mDNS has no room for. ``/lan.json`` and ``/lan/events`` tell of the
-whole network, and are for operators, as the console of executions is: somebody who signed in there with a key of the
-scope ``operator``, or a program that shows such a key. Spec: SDP §4.3, §10.
-
-The network as a stream of server-sent events: all that is known, and then each change.
-
-The first event is ``snapshot``; each that follows is a ``change``, or another ``snapshot`` for who was too slow to be
-told every change. A stream ends when its reader goes, when it may look no more, when the server stops, or after
+Clients that found a skill by datagram read at ``/.well-known/skill-discovery`` which agent announces it, where it hands
+out connection secrets, and lists that mDNS has no space for. ``/lan.json`` and ``/lan/events`` show the whole network
+to operators: people who signed in to the console with a key of the scope ``operator``, and programs with such a key.
+The first event of the stream is ``snapshot``; each that follows is a ``change``, or another ``snapshot`` for a reader
+that was too slow. A stream ends with its reader, its reader's right to look, the server, or after
 :data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`.
 
-What the server tells of the network, as JSON: one form for ``/lan.json`` and ``/lan/events``.
-
-Names are those of Skill Discovery's own JSON (SDP §4.3, §11.3); instants are seconds since the epoch. What others sent
-is told as it is: whoever shows it neutralises it.
+An authority renews certificates, one request at a time, and publishes the signed list of revocations; both are public,
+because a request carries its own proof. Names are those of Skill Discovery's own JSON; instants are seconds since the
+epoch. Spec: SDP §4.3, §10, §11.3. Trust: what others sent is passed on as it is; pages neutralise it.
 """
 
 from __future__ import annotations
@@ -131,7 +126,7 @@ class LanStreams(OpenStreams):
         self._heartbeat = heartbeat
 
     async def serve(self, may_look: Callable[[], Awaitable[bool]], receive: Receive, send: Send) -> None:
-        """Send what happens for as long as whoever asks stays, and ``may_look``."""
+        """Send what happens for as long as the reader stays, and ``may_look``."""
         if self.is_full:
             await _CROWDED.send(send)
             return

@@ -1,13 +1,9 @@
-"""One answer of MCP over HTTP: bounded together with all others, and sent to whoever reads it.
+"""MCP over HTTP: ``/mcp`` checks what HTTP asks, and hands messages to the bridge.
 
-The SDK writes an answer several times over, as a model, as text and as bytes, on the event loop. So a large value of
-one is written by us, aside, and the SDK is given a mark that stands for it. Where the mark comes out, the value is
-sent. What the SDK has written itself is counted while it is sent. Trust: strangers ask, and need not read.
-
-The door of ``/mcp``: what HTTP asks is looked at here, and what MCP asks is handed to the bridge.
-
-The SDK takes a second to import and is imported, off the event loop, by the first request. Who asks is recognised with
-every request, as everywhere: there is no session that could stand for somebody.
+The SDK takes a second to import, so the first request imports it, off the event loop. Each request is authenticated by
+itself: there are no sessions. The SDK writes a response several times over, on the event loop, as a model, as text and
+as bytes. So the server writes a large value of one itself, and gives the SDK a mark in its place; where the mark comes
+out, the value is sent. All responses together are bounded. Trust: callers are untrusted, and may not read.
 """
 
 from __future__ import annotations

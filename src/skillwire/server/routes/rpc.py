@@ -1,21 +1,13 @@
-"""Blobs over HTTP as they are, beside ``create_blob`` and ``read_blob``: streamed, never whole in memory **[ours]**.
-
-::
-
-    POST  /blobs       the body becomes a blob of its Content-Type; 201 with blob_id and size_bytes
-    GET   /blobs/ID    its bytes; a part with Range
-
-A blob is its owner's; to everybody else it is not there. What was handed in is given back under our origin, so a
-browser is told to save it and to run nothing of it. Pages of other origins hand in and fetch nothing without a
-credential; they may ask first, since a preflight shows none. Spec: specs §4.
-
-JSON-RPC over HTTP: ``POST /rpc``.
+"""The Skills Protocol over HTTP: JSON-RPC at ``/rpc``, and blobs as they are at ``/blobs`` **[ours]**.
 
 What reaches JSON-RPC is answered in its terms, errors too, with 200; notifications alone, which have no answer, with
 204. What fails before (a body that is too large or not JSON by its media type; credentials that are not good; requests
-that come too often) is answered as everywhere else on this server. A batch counts as many requests as it holds.
+that come too often) is answered as everywhere else on this server. A batch counts as many requests as it holds. A
+client that disconnects while something is executed is not waited for; the run goes on.
 
-A client that disconnects while something is executed is not waited for; the run goes on. Spec: JSON-RPC 2.0; specs §4.
+``POST /blobs`` keeps the body as a blob of its Content-Type, and ``GET /blobs/ID`` returns it, or a part of it, to its
+owner; other callers get a 404. Blobs are streamed, never whole in memory. They are served under our origin, so browsers
+are instructed to save them and to run nothing. Pages of other origins need a credential. Spec: JSON-RPC 2.0; specs §4.
 The statuses are ours.
 """
 

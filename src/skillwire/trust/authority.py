@@ -90,7 +90,7 @@ class CertificateAuthority:
         return leaf
 
     def revocations(
-        self, taken_back: Iterable[RevokedCertificate], now: float, *, number: int, days: float = LIST_DAYS
+        self, revoked: Iterable[RevokedCertificate], now: float, *, number: int, days: float = LIST_DAYS
     ) -> bytes:
         """Return the signed list of this authority's revoked certificates, PEM.
 
@@ -106,7 +106,7 @@ class CertificateAuthority:
             .add_extension(x509.CRLNumber(number), critical=False)
             .add_extension(_issuer_of(self._key), critical=False)
         )
-        for one in sorted(taken_back, key=lambda one: one.serial_number):
+        for one in sorted(revoked, key=lambda one: one.serial_number):
             entry = (
                 x509.RevokedCertificateBuilder()
                 .serial_number(one.serial_number)

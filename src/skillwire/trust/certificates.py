@@ -221,7 +221,7 @@ class Chain:
         roots: trusted certificates, DER.
         intermediates: certificates between roots and leaves, DER.
         revocations: consulted on every use of a key; also holds learned intermediates.
-        takes_strangers: whether self-signed certificates are accepted.
+        accepts_self_signed: whether self-signed certificates are accepted.
     """
 
     def __init__(
@@ -230,12 +230,12 @@ class Chain:
         intermediates: Sequence[bytes] = (),
         *,
         revocations: Revocations | None = None,
-        takes_strangers: bool = True,
+        accepts_self_signed: bool = True,
     ) -> None:
         self._store = Store([x509.load_der_x509_certificate(root) for root in roots]) if roots else None
         self._intermediates = [x509.load_der_x509_certificate(one) for one in intermediates]
         self.revocations = Revocations() if revocations is None else revocations
-        self._takes_strangers = takes_strangers
+        self._accepts_self_signed = accepts_self_signed
 
     def judge(self, certificate: bytes, now: float) -> VerifiedCertificate | None:
         """Return the verified contents of a certificate at ``now``, seconds since the epoch, or None.
@@ -256,12 +256,12 @@ class Chain:
             return None
         is_own = leaf.issuer == leaf.subject
         if is_own or self._store is None:  # without trusted authorities every certificate is unverified
-            if not self._takes_strangers:
+            if not self._accepts_self_signed:
                 return None
             if is_own:
                 leaf.verify_directly_issued_by(leaf)
             chain: Sequence[x509.Certificate] = ()
-        elif not (chain := self._way_to_root(leaf, now)):
+        elif not (chain := self._chain_to_root(leaf, now)):
             return None
         names = _names(leaf)
         is_revoked = partial(
@@ -272,7 +272,7 @@ class Chain:
         issuer = certificate_id(leaf).issuer if chain else b""
         return VerifiedCertificate(key, bool(chain), *names, until.timestamp(), is_revoked, issuer)
 
-    def _way_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
+    def _chain_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
         """Return the certificates from a leaf to a root; empty if there is no valid path with our algorithms."""
         assert self._store is not None  # noqa: S101 - for the type checker; without roots this is not called
         verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()

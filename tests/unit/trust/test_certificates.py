@@ -55,7 +55,7 @@ def test_a_certificate_by_its_own_key_is_worth_a_name_where_strangers_are_taken(
     assert found is not None
     assert not found.is_certified
     assert found.agents == {"agent-001"}
-    assert chain(takes_strangers=False).judge(identity.certificate, EPOCH) is None
+    assert chain(accepts_self_signed=False).judge(identity.certificate, EPOCH) is None
     assert chain().judge(identity.certificate, EPOCH + 8 * 86_400) is None
 
 
@@ -66,7 +66,7 @@ def test_who_trusts_no_authority_takes_everybody_for_a_stranger():
     assert found is not None
     assert not found.is_certified
     assert found.agents == {"agent-001"}
-    assert Chain(takes_strangers=False).judge(leaf.certificate, EPOCH) is None
+    assert Chain(accepts_self_signed=False).judge(leaf.certificate, EPOCH) is None
     assert Chain().judge(leaf.certificate, EPOCH + 8 * 86_400) is None
 
 

@@ -136,7 +136,7 @@ class IssuedBook(NamedTuple):
         rows = (row._replace(revoked=now) if row.serial in wanted and row.revoked is None else row for row in self.rows)
         return self._replace(rows=tuple(rows))
 
-    def taken_back(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
+    def revoked_certificates(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
         """Return the entries for a revocation list: of SkillCenter CAs, or the newest of agents and skills."""
         found = [
             RevokedCertificate(
@@ -220,7 +220,7 @@ def add_center(
 def publish(folder: Path, center: CertificateAuthority, book: IssuedBook, centers: Sequence[bytes], now: float) -> None:
     """Sign the list of a SkillCenter CA, and lay it out with the root's and the certificates of those that are good."""
     book = book._replace(number=book.number + 1)
-    signed = center.revocations(book.taken_back(now, authorities=False), now, number=book.number)
+    signed = center.revocations(book.revoked_certificates(now, authorities=False), now, number=book.number)
     keep(folder / "issued.json", book.encode(), mode=0o600)  # first: what is revoked stays so, signed or not yet
     bundle = [signed, book.root_list.encode("ascii"), *map(certificate_pem, centers)]
     keep(folder / "revocations.pem", b"".join(bundle))
@@ -229,7 +229,7 @@ def publish(folder: Path, center: CertificateAuthority, book: IssuedBook, center
 def with_root_list(book: IssuedBook, root: CertificateAuthority, now: float) -> IssuedBook:
     """Return the book with a list of the root, which is good as long as the root: its key is put away meanwhile."""
     number = book.root_number + 1
-    signed = root.revocations(book.taken_back(now, authorities=True), now, number=number, days=ROOT_DAYS)
+    signed = root.revocations(book.revoked_certificates(now, authorities=True), now, number=number, days=ROOT_DAYS)
     return book._replace(root_number=number, root_list=signed.decode("ascii"))
 
 

@@ -329,4 +329,4 @@ def test_what_was_taken_back_stays_in_the_book_for_a_year(folder):
     )
     issue_authority_renewal(folder, "agent-004", now=NOW + 370 * DAY)
     assert [row.agents for row in folder.book().rows if not row.authority][-1] == ("agent-004",)
-    assert len(folder.book().taken_back(NOW + 370 * DAY, authorities=False)) == 0
+    assert len(folder.book().revoked_certificates(NOW + 370 * DAY, authorities=False)) == 0

@@ -40,7 +40,7 @@ class World(Lan):
             [root().certificate],
             [center().certificate],
             revocations=TakenBackNumbers(self.revoked),
-            takes_strangers=strangers,
+            accepts_self_signed=strangers,
         )
         self.authority = ChainAuthority(chain)
         super().__init__()

@@ -247,7 +247,7 @@ def test_an_address_stays_proven_for_as_long_as_its_agent_speaks_from_there():
 @pytest.mark.spec("SDP-amplification")
 def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
     lan = Lan()
-    only_certified = ChainAuthority(Chain([root().certificate], [center().certificate], takes_strangers=False))
+    only_certified = ChainAuthority(Chain([root().certificate], [center().certificate], accepts_self_signed=False))
     lan.node(A, OFFERS, agent_id="agent-a", identity=center().issue(agents=["agent-a"]), authority=only_certified)
     lan.node(C, REGISTRY, agent_id="c", identity=self_signed("c", new_key(), NOW), authority=AUTHORITY)
     lan.offer(A, "skill-a")

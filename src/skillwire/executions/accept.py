@@ -1,14 +1,10 @@
-"""What an operator may set about executions.
+"""From a request to an execution: every check before anything is stored. Spec: SSP §5.3, §7.4.
 
-Whose turn it is: three priorities, and nobody waits for ever.
+Credentials in a request authenticate its caller and are dropped: they are in no row and no log.
 
-An execution's turn is the moment it was accepted, moved by its priority; the least is next. So *high* goes before what
-was accepted up to a minute earlier, *low* behind what is accepted up to a minute later, and beyond that the order is
-that of arrival: however much of a higher priority comes, it comes behind.
-
-From a request to an execution: everything that is checked before anything is stored.
-
-What a caller sends to prove who it is, is used for that and dropped: it is in no row and no log. Spec: SSP §5.3, §7.4.
+The place of an execution in the queue is the time when it was accepted, shifted by its priority: *high* goes before
+what was accepted up to a minute earlier, *low* behind what is accepted up to a minute later. Beyond that the order is
+that of arrival, so no execution waits for ever.
 """
 
 from __future__ import annotations

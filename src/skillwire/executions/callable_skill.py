@@ -1,15 +1,12 @@
-"""An offer: what a skill promises to its callers, ready to check calls by it.
+"""Callable skills: what a skill promises to its callers, compiled so that calls can be checked by it. Spec: SSP §3.5.
 
-Made once for each version of a skill, since building the validators of its schemas costs a thousand times what a check
-does. Spec: SSP §3.5.
+It is made once for each version of a skill, because compiling schemas costs a thousand times what a check does.
 
-Code that a caller brings, as a skill that nobody published. Spec: SKP ``run_code``; specs §4.
-
-It goes the way of every execution: one row of the ledger, the same sandbox, the same bounds. What is its own: the code
-lies in the row, nothing of it is kept when the row is forgotten, and it is given no network and no secrets. Nobody
-grants it by its digest, for nobody has seen it before: the operator allows all of it, or none.
-
-Its name is one that no published skill can have, and its digest is of a text that no artifact begins with.
+Code that a caller brings (SKP ``run_code``) is a callable skill that nobody published. It takes the way of every
+execution: one row of the ledger, the same sandbox, the same limits. Its code is stored in the row alone and forgotten
+with it, and it gets no network and no secrets. No grant can name code that was never seen before, so the operator
+allows all of it or none. Its name is one that no published skill can have, and its digest that of a text with which no
+artifact begins.
 """
 
 from __future__ import annotations

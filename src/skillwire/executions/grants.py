@@ -1,9 +1,8 @@
-"""Grants: nothing that a skill's folder says is executed unless a person agreed to it.
+"""Grants: nothing of a skill's folder is executed until a person has allowed it.
 
-A grant names the digest of the artifact and the set of permissions, so whatever changes in the folder, and whatever
-else it asks for, needs a new one; nothing is ever granted by name. Where an upstream API is called is one of the
-permissions of a skill that calls one. Skills that a person works on, and functions of the publisher's own process, run
-nothing of a folder and need none.
+A grant names the digest of the artifact and the set of permissions, so any change of the folder or of what it asks for
+needs a new grant; nothing is granted by name. The address of an upstream API is one of the permissions. Skills that a
+person works on, and functions of the publisher's own process, execute nothing of a folder and need no grant.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What goes into a skill and comes out of it, held against its descriptor: the same rules for who calls and who serves.
+"""Inputs and outputs of a skill, validated against its descriptor, for callers and servers alike.
 
-The rules of a descriptor are compiled once and asked for each call. What fits, as nearly everything does, is told by
-one validator for each input; only what does not fit is looked at again to say everything that is wrong with it. Of what
-is large only the first fault is told: a validator collects all of them before it tells one, seconds in a megabyte.
+The rules of a descriptor are compiled once. One validator per input accepts what fits, as nearly everything does; only
+what does not fit is validated again to report every error. Of a large value only the first error is reported, because
+a validator collects all of them first, which takes seconds for a megabyte.
 
-Spec: SSP §3.5.2, §3.5.4, §8.3.1. Trust: descriptors and values are strangers'. A schema that is dangerous is refused;
-nothing is fetched for one, and patterns match in linear time.
+Spec: SSP §3.5.2, §3.5.4, §8.3.1. Trust: descriptors and values come from untrusted peers. A dangerous schema is
+refused; nothing is fetched for one, and patterns match in linear time.
 """
 
 from __future__ import annotations

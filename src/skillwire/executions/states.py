@@ -1,4 +1,4 @@
-"""The life of an execution, as one table. Whatever changes the status of one stands here.
+"""The states of an execution, as one table; every change of a status is a transition in it.
 
 ::
 
@@ -8,15 +8,13 @@
         ├──cancel──▶ failed┘ │
         └──expire──▶ timeout ┘
 
-A status never goes back, so that whoever polls sees it rise: an execution whose attempt failed for a reason that may
-pass, and one that was given back or lost its worker and may be run again, stays *running*, held by nobody, until the
-next claim. An attempt number counts the claims. One that was given back or lost says nothing about the skill, and takes
-none of its attempts: ``max_attempts`` rises with it. But a skill may be what kills its workers: after a few losses
-it is not begun again.
+A status never goes back, so a client that polls sees it rise: an execution whose attempt failed but may be repeated,
+that was given back, or that lost its worker stays *running* without a worker until the next claim. The attempt number
+counts the claims. A released or lost attempt shows nothing about the skill, so ``max_attempts`` rises with it; but
+since a skill may be what kills its workers, it is not begun again after a few losses.
 
-What a worker reports counts only while its claim holds: same worker, same attempt, not ended. So of a late completion,
-a cancellation and a deadline, whichever is kept first decides, and the others find that there is nothing left to
-decide.
+A worker's report counts only while its claim holds: same worker, same attempt, not ended. Of a late completion, a
+cancellation and a deadline, the first that is stored decides.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Forms for people: which fields the output of a task has, and how what is typed into them becomes JSON.
+"""Forms for tasks: the fields of an output's schema, and how what is typed into them becomes JSON.
 
-A form is a flat row of fields, made from a JSON Schema. An object becomes its properties, and an object within it
-theirs, with a name such as ``address.street``; whatever has no field of its own kind is typed as JSON. The page of the
-inbox and its command show the same fields, and read the answers with the same function. An answer is text. A blank
-one is none, and whoever gives no answer at all gets the default.
+A form is a flat list of fields. An object becomes its properties, nested ones with names such as ``address.street``; a
+value without a kind of field of its own is typed as JSON. The page and the command of a task show the same fields and
+read answers with the same function. An answer is text; a blank answer is none, and a form without any answer takes the
+default. The fields do not cover every rule of the schema, so the value is validated against it afterwards.
 
-The fields do not know every rule of the schema: what was read is checked against it by whoever takes it.
-
-Trust: the schema is that of a published skill, bounded and judged with its descriptor; the answers are a person's.
-
-What a person types into one field of a form, as a value. See :mod:`skillwire.executions.task_form`.
+Trust: the schema belongs to a published skill and is bounded and checked with its descriptor; the answers are a
+person's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The inbox: executions that are tasks for people, as a person at the machine works on them.
+"""Tasks for people: executions that a person claims, completes, declines or gives back.
 
-A task is claimed under a person's name and is theirs until they hand it in, give it back, or its time is over. What
-they hand in is held against the schema that was asked for before anything is kept, and counts only while the claim
-holds: a caller who cancels, or a deadline, may have been first.
+A task is claimed under a person's name until the person hands it in, gives it back, or its deadline comes. An output
+is validated against the requested schema before anything is stored, and counts only while the claim holds: a caller's
+cancellation or the deadline may have been first.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
-"""Instants as the protocol writes them: ISO 8601, UTC, milliseconds only where there are some. Spec: SSP §5.4.
+"""How an execution is shown: its JSON, its instants, its trace, and its name in logs. Spec: SSP §5.4, §8.
 
-What logs and traces call an execution.
+The ID of an anonymous caller's execution is the caller's secret: it is enough to follow and to cancel the execution,
+and more people read logs than may read executions. So a log shows the beginning of an ID, which finds the execution
+and leaves 96 random bits to guess.
 
-Who knows the ID of a stranger's execution may follow it and take it back, so an ID is a secret of its caller, and those
-who read logs are more than those who may read executions. What is told is its beginning: that finds it, and leaves 96
-of its random bits to be guessed.
-
-What a caller's ``context.trace_id`` says to those who trace: a trace of W3C Trace Context, where it is one.
-
-Callers write the ID of a trace alone, or a whole ``traceparent``. Anything else is a name like any other.
-
-Spec: W3C Trace Context §3.2 (traceparent). SSP §5.3. Trust: a stranger's text, which only names.
-
-What a caller is told of an execution. Spec: SSP §5.4, §8.
+Callers write a trace ID alone or a whole ``traceparent`` into ``context.trace_id``; any other text is a plain name.
+Spec: W3C Trace Context §3.2. Trust: the text comes from an untrusted peer, and is only a name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Telling a caller that its execution has ended: what is sent, how it is signed, and when it is sent again.
+"""Webhooks: what a callback contains, how it is signed, and when it is sent again.
 
 The form is Standard Webhooks: a JSON payload with ``type``, ``timestamp`` and ``data``, signed with HMAC-SHA256 over
-``id.timestamp.body``. The secret of a caller is derived from the server's key, so that none is stored; of a caller that
-nobody knows each execution has a secret of its own, which goes to whoever made it. :func:`verify_webhook` is the
-receiver's side.
+``id.timestamp.body``. A caller's secret is derived from the server's key, so none is stored; an anonymous caller gets
+one secret for each execution. :func:`verify_webhook` is the receiver's side.
 
-Spec: Standard Webhooks 1.0 (standardwebhooks.com). SSP §5 does not know of callbacks: they are ours.
+Spec: Standard Webhooks 1.0 (standardwebhooks.com). Callbacks are an extension of SSP §5.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""By what hits are narrowed: which facets a skill has, which values, and how often each occurs among hits.
+"""What a search asks for and how hits are narrowed: words, cursors and facets.
 
-``kind`` says what a skill is made of, ``license`` is its license field, ``tag`` is what its author files it under.
-Thousands of skills share few combinations of these values, so each combination is one value, a :class:`Profile`,
-and counting hits by profile first makes counting facets cheap.
+``kind`` is what a skill is made of, ``license`` its license field, ``tag`` what its author files it under. Thousands
+of skills share few combinations of these values, so each combination is one :class:`Profile`, and counting hits by
+profile first makes counting facets cheap.
 
-What a search asks for, read from a stranger's text: words, bounded, and the place to go on from.
-
-A cursor is the name of the last skill of the page before, behind a fingerprint of what was searched. Sorted by
-name, a name is a place in every revision. Ranked, it is one only among the same skills, so a cursor of ranked hits
-is refused as soon as they have changed, where going on would skip skills or show them twice.
+A cursor is the name of the last skill of the page before, with a fingerprint of the search. Sorted by name, it is a
+place in every revision. Ranked, it is a place among the same skills only, so such a cursor is refused when they have
+changed: going on would skip skills or repeat them. Trust: texts and cursors come from untrusted peers.
 """
 
 from __future__ import annotations

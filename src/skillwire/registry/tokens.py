@@ -1,8 +1,8 @@
-"""Tokens: made, shown once, recognised, replaced, taken back.
+"""Access tokens: issued, shown once, recognised, rotated, revoked. Spec: SSP §7.2.
 
-An API key is ``sw_ID_SECRET``. The store keeps the ID and a keyed hash of the whole, so who reads the store can
-neither use a token nor try secrets without the key, which lies in a file of its own. A signing key's secret is derived
-from the key and the ID, so it is kept nowhere. Both are compared in constant time. Spec: SSP §7.2.
+An API key is ``sw_ID_SECRET``. The store keeps the ID and a keyed hash of the whole, and the key is in a file of its
+own: reading the store allows neither using a token nor guessing secrets. The secret of a signing key is derived from
+the key and the ID, so it is stored nowhere. Both are compared in constant time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is callable here: the descriptors of published skills, which of them are granted, and warnings about the rest."""
+"""Callable skills of this server: their descriptors, their grants, and warnings about missing grants."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CallableSkills:
 _NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 
 
-#: Seconds for which a grant is believed when a call is accepted. The worker looks again, so that a skill whose grant was
+#: Seconds for which a grant is believed when a call is accepted. The worker looks again, so a skill whose grant was
 #: revoked meanwhile does not run.
 _SECONDS: Final = 1.0
 #: For how many skills a refusal is logged once only.

@@ -1,17 +1,11 @@
-"""How it is told that a call was not accepted, or a question about one not answered.
+"""Responses about executions: bodies, header fields, errors, and the stream of server-sent events.
 
-Each error of ours has one of the protocol's seven codes; :data:`ROWS` holds those that HTTP has a status of its own
-for. What failed inside is told as a failure and no more: the log has the rest. Spec: SSP §8.1, §8.2, §8.3.
+An error has one of the protocol's seven codes, and :data:`ROWS` lists those with an HTTP status of their own. An
+internal failure is reported as a failure and no more; the log has the rest. Spec: SSP §8.1, §8.2, §8.3.
 
-The answer that tells of an execution: its header fields, and the whole of it where one was accepted.
-
-The bodies of answers about executions, with what these gave, in pieces.
-
-However slow its readers are, an answer holds one piece of a large output for each: an output that is too large for the
-ledger is read from its file while it is sent, and one that is in the ledger is bounded by that. What takes a while to
-encode, or to hash, is done in a thread.
-
-An execution as a stream of server-sent events: one for each change, until it has ended. Ours.
+A response holds one piece of a large output at a time, however slow its reader is: an output too large for the ledger
+is read from its file while it is sent. Encoding and hashing large outputs happens in a thread. The stream sends an
+event for each change until the execution has ended; it is an extension.
 """
 
 from __future__ import annotations

@@ -198,8 +198,8 @@ class ExecutionService:
         sleep: waits some seconds.
         log_accepted: whether each accepted execution is logged.
 
-    ``on_cancel`` is called with the ID of an execution that was cancelled here. ``places`` limits the requests that wait
-    for executions.
+    ``on_cancel`` is called with the ID of an execution that was cancelled here. ``places`` limits the requests that
+    wait for executions.
     """
 
     def __init__(

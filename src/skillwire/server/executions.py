@@ -1,10 +1,6 @@
-"""Executions as one part of the server: what is asked about them, and the tasks that run, watch and tell of them.
+"""Executions as one part of the server: requests for them, and the tasks that run them in the background.
 
-The doors of executions: ours, and those that publishers' own descriptors name.
-
-A call may say who calls in its body, so the body is read before its sender is known.
-
-Putting executions together: the ledger in the state folder, who runs them, who answers for them.
+A call may carry its credentials in its body, so the body is read before the caller is authenticated.
 """
 
 from __future__ import annotations
@@ -151,7 +147,7 @@ class Executions:
             self._awaiting = self._begin(self._await_ledger())
 
     async def _await_ledger(self) -> None:
-        while not await self.desk.ledger.exists():  # noqa: ASYNC110  # another process may make it
+        while not await self.desk.ledger.exists():  # another process may make it
             await self.desk.sleep(_LEDGER_LOOK)
         self.start()
 

@@ -1,11 +1,9 @@
-"""Places for those whose requests take a while: so many in all, and of them a share for each caller.
+"""Limits on what waits: executions in the queue, and requests that take long.
 
-Who waits for a run, or sends a blob, holds a connection and little else, so one who means ill could take every place
-with what one address may open. A caller has a share. Of those who do not say who they are, a neighbourhood has twice
-that, since addresses next to each other belong to one hand more often than not; and together they leave a quarter to
-those who do say. Trust: strangers ask.
-
-How many more executions may wait: of one caller, and of all.
+A request that waits for a run or uploads a blob holds a connection and little else, so one address could take every
+place. Each caller has a share. Anonymous callers of one network have twice that share, since neighbouring addresses
+often belong to one person, and all anonymous callers together leave a quarter to authenticated ones. Trust: callers
+are untrusted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bodies of calls: read whole, each bounded, and all that are held at one time bounded together.
+"""The bodies of calls: each read whole and limited, and all bodies held at one time limited together.
 
 Credentials may be in a body, so it is read before its sender is known: two thousand anonymous clients must not make
 this server hold two thousand of the largest bodies, and one address must not use up the space of other callers.

@@ -1,6 +1,6 @@
-"""For whom runs are on: the operator's word, before anything else is looked at.
+"""Uploads and downloads of run blobs, in pieces, so that none is held in memory; and which callers may run anything.
 
-Blobs on the event loop: what callers hand in and fetch, in pieces, so that none lies in memory. Spec: specs §4.
+Spec: specs §4.
 """
 
 from __future__ import annotations

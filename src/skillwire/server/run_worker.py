@@ -1,4 +1,4 @@
-"""A process that runs what servers on this machine accepted, and answers nobody."""
+"""A worker process: it runs what servers on this machine accepted, and serves no requests."""
 
 from __future__ import annotations
 

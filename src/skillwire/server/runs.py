@@ -1,16 +1,12 @@
-"""What a run is given beside its arguments: blobs, and skills whose files it is shown. Spec: SKP; specs §4.
+"""Runs: skills, and code that callers bring, executed for callers that wait for the result. Spec: SKP; specs §4.
 
-What came of an execution, as a run tells it. Spec: specs §4, "run".
+A run is an execution like every other: a row of the ledger that any worker of this machine may run. It has
+attachments: blobs of the caller and skills that the caller may use, which its code sees as files. The row names them,
+and the transaction that accepts the run holds the blobs until its deadline, so nothing that expires or changes
+meanwhile stops an accepted run.
 
-Runs: skills, and code that callers bring, executed for whoever asks for them by name. Spec: SKP; specs §4.
-
-A run is an execution like every other: a row of the ledger, run by any worker of this machine, and followed here to its
-end. What is its own are its attachments. Blobs of the caller, and skills that it may use, are shown to the code as
-files; they are named in the row, and the blobs are held until the deadline in the transaction that accepts it. So what
-was accepted can be run, whatever expires or changes meanwhile.
-
-There are two levels of errors. What makes no sense, or is not allowed, is raised, and nothing of it is in the ledger.
-What was accepted and fails, for whatever reason, is a run that failed.
+There are two levels of errors. A request that is invalid or not allowed raises, and nothing of it is in the ledger. An
+accepted run that fails, for whatever reason, is a failed run.
 """
 
 from __future__ import annotations

@@ -1,22 +1,14 @@
-"""What came of an attempt: an output that is what was promised, or why there is none.
+"""The worker: it claims executions, runs them, and stores their outcomes.
 
-Attempts as spans of OpenTelemetry, where its API is installed (the extra ``otel``).
+It holds a lease on each execution that it runs, and renews it. When a lease is lost, because the execution was
+cancelled, ran out of time or was taken for lost, the attempt is ended, since its result would not count. When the
+server stops, running attempts get some time; then those that may be repeated are given back, and the others have
+failed.
 
-Which spans go where is set up by whoever starts the process, such as with ``opentelemetry-instrument skillwire serve``;
-without that they cost nothing. A caller's ``context.trace_id`` that is a trace of W3C Trace Context, alone or within a
-``traceparent``, becomes the trace of the span, so that the call is one trace on both sides; any other is an attribute.
-
-The sweep: what is late is ended, and what lost its worker is taken up, as many at once as a short write can hold.
-
-Whoever ran it is silent, so this is where a log hears of it. What is old is forgotten here, too: outputs, executions,
-and blobs that have expired.
-
-The worker: claims what may run, runs it, and says what came of it.
-
-It holds a lease on each execution that it runs, and renews it while it lives. When a lease is lost, because the
-execution was cancelled, ran out of time, or was taken for lost, what runs is ended: its result would not count. At the
-end of the server what runs is given a while; the rest is given back where it may be run again, and has failed where it
-may not.
+It also expires executions past their deadline, recovers those whose worker is gone, and forgets old outputs,
+executions and blobs. Each attempt is a span of OpenTelemetry where its API is installed (the extra ``otel``): set it
+up as usual, such as with ``opentelemetry-instrument skillwire serve``. A caller's ``context.trace_id`` that is a W3C
+trace becomes the trace of the span, so a call is one trace on both sides; any other text is an attribute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What ``skillwire doctor`` says: the values of a check-up, and the judgements that need nothing but facts.
+"""The findings of ``skillwire doctor``, and the judgements that need facts alone.
 
-A check looks at one thing and returns diagnoses, one for each fact worth knowing, good ones included. Looking is the
-business of :mod:`skillwire.adapters.doctor`; what can be decided from facts alone is decided here.
+A check examines one thing and returns a diagnosis for each fact worth knowing, good ones included.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Where a check-up happens: the project, the environment, the settings in force or the error in their place.
-
-Checks of the machine: Python, the parts that are installed, certificate authorities, the clock of the files.
-
-The check of what runs skills: whether a sandbox starts here.
-
-Checks of the network: proxies, the address policy, and each configured source, asked as every command asks it.
-"""
+"""What ``skillwire doctor`` examines, and its checks of the machine, the sandbox and the network."""
 
 from __future__ import annotations
 

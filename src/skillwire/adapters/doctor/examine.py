@@ -1,8 +1,8 @@
-"""The check-up: a table of checks, all run at once, each on its own.
+"""The checks of ``skillwire doctor``: a table, all run at once, each by itself.
 
-A check is a function that gets the :class:`~skillwire.adapters.doctor.environment.Environment` and yields
-diagnoses. What it raises becomes its diagnosis, and one that takes too long is left behind, so that no check stops
-another. A new part of skillwire adds its checks as rows here.
+A check is a function that takes the :class:`~skillwire.adapters.doctor.environment.Environment` and yields diagnoses.
+An exception becomes its diagnosis, and a check that takes too long is abandoned, so no check stops another. A new part
+of skillwire adds its checks as rows here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checks of files and folders: settings, our own folders, the agents' folders, credentials, the cache.
-
-Checks of what is installed: the lock, each skill of it, and what a killed process left behind.
-"""
+"""Checks of files and folders: settings, state, agents, credentials, the cache, and the installed skills."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Skills that are functions of this very process, registered by :class:`skillwire.Publisher`.
+"""Skills that are functions of this process, registered by :class:`skillwire.Publisher`.
 
-They run with the operator's own rights, outside of any sandbox: they are the operator's own code. A coroutine runs in
-the server's event loop, where it must not block; any other function gets a thread of its own. A coroutine that is
-cancelled ends. A thread cannot be ended from outside: its result is dropped, ``CallContext.is_cancelled`` becomes true,
-and its place among :data:`~skillwire.limits.FUNCTION_THREADS` stays taken until the function returns. Threads are
-daemons: the process does not wait for them when it ends.
+They are the operator's own code and run with the operator's rights, outside any sandbox. A coroutine runs in the
+server's event loop, where it must not block, and ends when it is cancelled. Any other function runs in a thread, which
+cannot be ended from outside: its result is dropped, ``CallContext.is_cancelled`` becomes true, and its place among
+:data:`~skillwire.limits.FUNCTION_THREADS` stays taken until it returns. The process does not wait for such threads
+when it ends.
 
-What a function raises ends the attempt. Its message is for the caller, cut short and freed of hidden characters; the
-traceback is for the operator's log alone. ``ConnectionError`` and ``TimeoutError`` are taken for what passes.
+An exception ends the attempt. The caller gets its message, shortened and without hidden characters; the log gets the
+traceback. ``ConnectionError`` and ``TimeoutError`` allow another attempt.
 """
 
 from __future__ import annotations

@@ -1,39 +1,29 @@
-"""What a run hands out: files that its code wrote, as blobs of whoever called.
-
-They come out of the sandbox behind the report, in one stream: the report lists names and sizes, the bytes follow. All
-of it is the skill's word about itself, and a skill can forge it. So names are judged like every other path of a
-stranger, sizes are bounded, kinds are guessed here from the names, and what does not add up is refused as a whole.
-
-The kind follows from the ending alone. It says what a file claims to be; whoever serves one must not have a browser
-believe it.
-
-What is told of code that has ended: its outcome, and its texts as they may be shown.
-
-Skills that are Python code: a function of the skill's folder, called in a sandbox.
+"""Skills that are Python code: a function of the skill's folder, called in a sandbox.
 
 Each attempt gets a sandbox of its own (:mod:`skillwire.adapters.sandbox.sandbox`): a bare interpreter, the skill's
-folder, a work folder that is forgotten, and nothing of this server. What becomes of it:
+folder, a temporary work folder, and nothing of this server. The outcome:
 
 ====================================  ====================  =======================
 the skill                             reason                another attempt may help
 ====================================  ====================  =======================
-returned JSON                         none: that is the output
+returned JSON                         none: an output
 raised                                ``exception``         yes
 ended without returning               ``exit``              yes
-met a bound of the sandbox            ``limit``             no
-returned what is no JSON, or too much ``output``            no
-handed out files with forbidden names ``output``            no
-handed out more than is kept          ``limit``             no
-took longer than it had               ``deadline``          no
-wants a secret that nobody has set    ``unavailable``       no
+reached a limit of the sandbox        ``limit``             no
+returned no JSON, or too much         ``output``            no
+left files with forbidden names       ``output``            no
+left more files than are stored       ``limit``             no
+took too long                         ``deadline``          no
+needs a secret that is not set        ``unavailable``       no
 ====================================  ====================  =======================
 
-The log is the end of what it printed, without secrets; that of one that failed stands in its details, too. So that one
-that takes too long has a log as well, the sandbox ends it a little before the deadline of its execution:
-:data:`skillwire.limits.SANDBOX_END_MS`.
+The log is the end of the printed output, without secrets; a failure has it in its details. The sandbox ends a skill a
+little before the deadline of its execution (:data:`skillwire.limits.SANDBOX_END_MS`), so that its log is stored too.
 
-A run that is given blobs and skills finds them as files, mounted from where they lie. What it hands out becomes blobs
-of its caller: :mod:`skillwire.adapters.executors.python`.
+A run finds the blobs and skills that it was given as mounted files. Files that it leaves come out of the sandbox
+behind the report in one stream: the report lists names and sizes, the bytes follow. A skill can forge all of it, so
+names are checked like every untrusted path, sizes are limited, media types are guessed from the names, and a list that
+does not add up is refused as a whole. The files become blobs of the run's caller.
 """
 
 from __future__ import annotations

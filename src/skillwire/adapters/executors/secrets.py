@@ -1,9 +1,8 @@
-"""Secrets that skills are handed: where they come from, and how they are kept out of what is shown.
+"""Secrets for skills: where their values come from, and how they stay out of everything that is shown.
 
-A skill names the secrets that it wants in ``permissions.secrets``, and whoever grants it sees these names. Their
-values come from a file that the operator names, or else from the server's environment. They travel through a pipe
-into the environment of the skill, never over a command line, and wherever what a skill printed or raised is shown,
-they are taken out of it.
+A skill names the secrets that it needs in ``permissions.secrets``, and a grant shows these names. Their values come
+from the operator's file, or else from the server's environment. They travel through a pipe into the skill's
+environment, never over a command line, and are removed from everything shown of what the skill printed or raised.
 """
 
 from __future__ import annotations

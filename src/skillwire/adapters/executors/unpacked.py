@@ -1,8 +1,8 @@
-"""Skills as folders, ready to be run: made out of a blob store, kept, shared, and removed when they are many.
+"""Skills as folders that are ready to run: unpacked from a blob store, kept, shared, and removed when there are many.
 
-A folder is named by the digest of its artifact, made aside, synced and renamed into place, and never changed, so any
-number of sandboxes and servers use it at once, and a power cut leaves none with half a file. Who uses it holds a lock
-on the folder itself, which ends with the process; only what nobody holds is removed, the longest unused first.
+A folder is named by the digest of its artifact. It is made aside, synced, renamed into place and never changed, so any
+number of sandboxes and servers use it at once, and a power cut leaves no half file. A user holds a lock on the folder
+itself, which ends with the process; only folders without a lock are removed, the longest unused first.
 """
 
 from __future__ import annotations

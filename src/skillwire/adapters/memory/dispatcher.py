@@ -1,4 +1,4 @@
-"""Waking the workers of this process."""
+"""A dispatcher for the workers of one event loop."""
 
 from __future__ import annotations
 

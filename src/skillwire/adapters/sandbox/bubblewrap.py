@@ -1,24 +1,18 @@
-"""The bubblewrap of this machine: where it is, and why it does not work where it does not.
+"""The command line of bubblewrap: the program, what a sandbox sees of this machine, and every mount and namespace.
 
-What of this machine a sandbox shows: a Python interpreter with its standard library, and nothing else.
+A sandbox sees the interpreter that runs this program, without its virtual environment: the program file, its standard
+library, the shared libraries that this process has mapped, the dynamic loader and its cache, time zones, and, with a
+network, the certificate authorities, each at its own path. It sees no installed packages, other programs, shell,
+``/etc`` or home.
 
-The interpreter is the one that runs this program, without its virtual environment. Shown are its program file, its
-standard library, the folders of shared libraries that this process has mapped (so they are those that it needs), the
-dynamic loader and its cache, time zones, and, where a network is granted, the certificate authorities. All keep their
-own paths. Not shown are installed packages, other programs, a shell, ``/etc``, and every home.
+An ordinary user starts one bubblewrap, which makes a user namespace. Root starts two. The outer one makes a mount
+namespace with the same few paths, so that an unprivileged uid can reach an interpreter in a folder of root's. Within
+it ``setpriv`` takes a uid that nothing else has, drops every capability, and starts the inner one. Both have a process
+namespace: bubblewrap without capabilities could not kill another uid, but the kernel kills a whole namespace when its
+first process ends. So nothing inside is root, and limits that count by uid count one sandbox.
 
-The arguments of bubblewrap: every mount, namespace and switch of a sandbox, in one place.
-
-An ordinary user starts one bubblewrap, which makes a user namespace for itself. Root starts two. The outer one only
-shows: a mount namespace with the same few paths, so that an ordinary uid can reach an interpreter or a cache that
-lies in a folder of root's. Within it ``setpriv`` becomes a uid that nobody else has, gives up every capability, and
-starts the inner one, which is the same as an ordinary user's. Both have a process namespace: bubblewrap without
-capabilities could not kill what has another uid, but the kernel kills all in a namespace when its first process ends.
-So nothing inside is root, neither by its own number nor by the kernel's, and limits that count by uid count one
-sandbox.
-
-The inner bubblewrap reads its arguments from a descriptor: the paths of this machine in them stand on no command line
-that the skill could read.
+The inner bubblewrap reads its arguments from a descriptor, so a skill can read no path of this machine on a command
+line.
 """
 
 from __future__ import annotations

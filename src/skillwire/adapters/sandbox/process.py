@@ -1,13 +1,12 @@
-"""The descriptors between a sandbox and the thread that serves it: each is read or written when it is ready.
+"""One sandbox from its start to its end, in a thread of its own.
 
-One sandbox from its start to its end, in a thread of its own.
+Bubblewrap dies with the *thread* that started it, so this thread lives exactly as long as the sandbox, and a server
+that is killed takes its sandboxes along. The thread starts bubblewrap, hands over the request, reads and writes each
+descriptor when it is ready, measures what is used, and ends everything when a limit is passed, the time is over or the
+caller cancels.
 
-A thread, because bubblewrap dies with the *thread* that started it: this one lives exactly as long as the sandbox, so
-a server that is killed takes its sandboxes along, at once. It starts bubblewrap, hands the request over, drains what
-is printed, looks at what is used, and ends everything when a bound is passed, the time is over, or somebody asks.
-
-What ends is the first process of the sandbox's own process namespace, and the kernel then kills all others in it:
-whatever a skill has forked, detached or hidden. A *pidfd* tells when they are gone.
+Ending kills the first process of the sandbox's process namespace; the kernel then kills all others in it, forked or
+detached. A *pidfd* shows when they are gone.
 """
 
 from __future__ import annotations

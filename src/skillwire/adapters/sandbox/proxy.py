@@ -1,12 +1,10 @@
-"""Which hosts a skill may reach: the patterns of ``permissions.network``, read once, asked for each connection.
+"""The one way out of a sandbox: a proxy that connects to granted origins and to nothing else.
 
-The one way out of a sandbox: a proxy outside of it that connects to granted origins and to nothing else.
-
-It listens on a socket of the file system, which only this sandbox is shown, and understands one request: ``CONNECT
-host:port``. The host has to match a pattern of the skill's permissions, and each address that it has, the project's
-address policy (:mod:`skillwire.trust.address`); it is connected to that very address, so that a name that leads
-somewhere else a moment later leads nowhere. Then bytes go both ways unread: TLS is between the skill and the host.
-What passes is bounded in time, bytes and connections.
+It listens on a socket of the file system that only this sandbox sees, and understands one request, ``CONNECT
+host:port``. The host has to match one of the skill's ``permissions.network``, and each of its addresses the address
+policy (:mod:`skillwire.trust.address`). The proxy connects to the address that it checked, so a name that resolves
+differently a moment later leads nowhere. Then it passes bytes unread: TLS is between the skill and the host. Time,
+bytes and connections are limited.
 """
 
 from __future__ import annotations

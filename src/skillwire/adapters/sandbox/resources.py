@@ -1,18 +1,13 @@
-"""How much one execution may use of the machine.
+"""How much one execution may use of the machine, and how that is measured and enforced.
 
-What the processes of one sandbox use together, as the kernel tells it from outside.
+The kernel limits each process by itself. What all of them use together is read many times a second from the sandbox's
+own ``/proc``. Memory shared with the parent since a fork is charged to each process in part; a large shared mapping is
+charged to each as a whole, since its pages may stay where no process shows them. That may stop a skill early, never
+late.
 
-The kernel bounds each process by itself. What all of them use is looked at many times a second through the sandbox's
-own ``/proc``, which lists its processes and no others. What a process shares with its parent since it was forked is
-charged to each by its part. A large shared mapping is charged to each process by its whole size, because its pages may
-stay where no process shows them: who shares much memory so may be stopped early, nobody late.
-
-A control group for one sandbox, where the system lets us make one: there the kernel itself counts what all use.
-
-It counts what the resource limits cannot see, such as what sockets hold, and it counts at once.
-A group is made beside our own when the folder that holds ours was *delegated* to us: systemd does so for a service with
-``Delegate=yes`` and ``DelegateSubgroup=server``. Anywhere else, and with version 1 of control groups, there is none,
-and the watch alone counts.
+Where systemd delegates a control group to this service (``Delegate=yes`` and ``DelegateSubgroup=server``), each
+sandbox gets a group beside ours, in which the kernel counts everything at once, also what sockets hold. Elsewhere, and
+with version 1 of control groups, the measuring alone counts.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What runs first in a sandbox: reads what to do, binds itself to the limits, calls the skill, reports.
+"""The first program in a sandbox: it reads the request, sets its limits, calls the skill and reports.
 
-It is handed to a bare interpreter as a file and imports nothing of ours, and little of Python's: each start waits for
-that. The request is one object on standard input, in Python's own form for such, which we alone have written. The
-report goes to a descriptor of its own, so that nothing a skill prints passes for a result: a ``+`` when the skill's
-code is about to begin, then one JSON object, and, where files are handed out, a line feed and their bytes, one after
-the other. Who could forge a report is the skill itself, about itself.
+A bare interpreter runs this file. It imports nothing of skillwire and little of Python, since each start waits for
+that. The request is one object on standard input, in Python's marshal form, which only the server writes. The report
+goes to a descriptor of its own, so nothing that a skill prints passes for a result: a ``+`` when the skill's code is
+about to begin, one JSON object, and, with output files, a line feed and their bytes. Only the skill itself could forge
+a report, about itself.
 
-The runner is the first process of the sandbox. It stays behind, bound by the same limits and the same filter of system
-calls as the skill, which runs in its child: a skill that takes over the first process has gained nothing. When the
-child ends, the first process ends, and the kernel kills what is left.
+The runner stays the first process of the sandbox, under the same limits and the same filter as the skill, which runs
+in its child: a skill that takes over the first process has gained nothing. When the child ends, the first process
+ends, and the kernel kills what is left.
 """
 # ruff: noqa: PLC0415  # what a skill does not need is not imported: each start pays for it
 

@@ -1,10 +1,9 @@
-"""The sandbox: where the code of a skill runs. ``docs/topics/sandbox.md`` says what is inside, and what is not.
+"""The sandbox in which the code of a skill runs; ``docs/topics/sandbox.md`` describes what is inside.
 
-:class:`Sandbox` puts a job together: what is shown (:mod:`~skillwire.adapters.sandbox.bubblewrap`), how it is
-mounted (:mod:`~skillwire.adapters.sandbox.bubblewrap`), which system calls there are
-(:mod:`~skillwire.adapters.sandbox.seccomp`), how much may be used (:mod:`~skillwire.adapters.sandbox.resources`). Then
-:mod:`~skillwire.adapters.sandbox.process` runs it. There is no way to run a skill's code without it: where it does
-not work, :meth:`Sandbox.check` says why and what to do, and nothing runs.
+:class:`Sandbox` puts a job together: mounts and namespaces (:mod:`~skillwire.adapters.sandbox.bubblewrap`), system
+calls (:mod:`~skillwire.adapters.sandbox.seccomp`) and limits (:mod:`~skillwire.adapters.sandbox.resources`), and
+:mod:`~skillwire.adapters.sandbox.process` runs it. A skill's code never runs without it: where it does not work,
+:meth:`Sandbox.check` reports why and how to fix it.
 """
 
 from __future__ import annotations

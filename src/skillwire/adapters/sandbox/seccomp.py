@@ -1,10 +1,10 @@
 """Which system calls a skill's code may make, as a program for the kernel.
 
-The namespaces hide what a skill must not reach; this makes the kernel itself smaller. Refused are: what is not
-divided into namespaces and so reaches the machine (keyrings, ``AF_VSOCK``, performance counters), what holds memory
-that nobody counts (``memfd_create``, System V shared memory), what makes namespaces anew, what looks into other
-processes, and what only an administrator needs. A call that is newer than this table does not exist inside. The
-program reads what the kernel hands it, ``struct seccomp_data``: the call's number, the architecture, six arguments.
+Namespaces hide what a skill must not reach; the filter also makes the kernel itself smaller. It refuses calls that
+reach the machine past the namespaces (keyrings, ``AF_VSOCK``, performance counters), that hold memory which is not
+counted (``memfd_create``, System V shared memory), that make new namespaces, that inspect other processes, and that
+only an administrator needs. A call newer than this table does not exist inside. The program reads the kernel's
+``struct seccomp_data``: the call's number, the architecture and six arguments.
 
 Spec: Linux, ``Documentation/userspace-api/seccomp_filter.rst``.
 """

@@ -1,20 +1,14 @@
-"""Processes that write to one database take turns.
+"""The one SQLite file under the state directory, for everything durable that is not a blob.
 
-SQLite lets one write at a time, but nobody queues: whoever finds it locked looks again later, in the end ten times a
-second, and whoever comes at the right moment goes first. Beside a busy server a worker may then wait for seconds,
-while the disk has nothing to do. A lock on a file of its own is given by the system, at once, to one of those who wait.
-It saves waiting and nothing else: what SQLite guarantees it guarantees without it, also beside a program that does not
-know of it. So nobody waits for it for ever: one that is stopped in its turn costs the others one wait, then they go on
-without turns until it has given its own back.
+Each thread has a connection of its own. Writing is in WAL mode and synchronous, so a committed transaction is on the
+disk. The schema is a row of numbered SQL files: those that a database lacks are run when it is opened, each in a
+transaction with its row in the table ``migrations``. Such a file never changes; its checksum is compared, and a
+database of a newer version is refused.
 
-The system has no such lock with a time, so that a thread waits for it, where somebody has it.
-
-The one SQLite file under the state directory: everything durable that is not a blob.
-
-A connection belongs to one thread; each thread that asks gets its own. Writing is in WAL mode and synchronous, so a
-commit that returned is on the disk. The schema is numbered SQL files: those that a database lacks are run in order
-when it is opened, each in a transaction with its row in the table ``migrations``. A file that was run is never
-changed; its checksum is compared, and a database of a newer version is refused rather than guessed at.
+SQLite lets one process write at a time and has no queue: a process that finds the file locked tries again later, in
+the end ten times a second, so beside a busy server a worker might wait for seconds. A lock on a file of its own, which
+the system grants at once to the next process, saves that waiting. It adds no guarantee: a process that stops while it
+holds the lock costs the others one wait, and then they go on without it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Who is next: the turns of executions that wait, without the callers and skills that have as much as they may.
+"""Which executions are next: by their place in the queue, within the quotas of callers and skills.
 
-First the beginning of the queue is looked at, in the order of the turns. Where all of that has to wait, since somebody
-who has as much as they may has put thousands there, the lanes are walked: what waits of one caller and one skill is a
-lane, lanes that are full are passed over whole, and of the others the heads are taken, again in the order of the turns.
-Each look and each walk is bounded; the next walk goes on where this one stopped. So what a claim costs does not depend
-on how much waits, and nobody waits for ever behind others who may have nothing now.
+First the front of the queue is read. When everything there has to wait, because a caller at its quota queued
+thousands, lanes are read instead: a lane is what waits for one caller and one skill. Lanes at their quota are skipped
+as a whole, and the heads of the others are taken in the order of the queue. Each read is bounded, and the next walk
+over the lanes goes on where this one stopped. So a claim costs the same however much waits, and no execution waits for
+ever behind others that may not run.
 
-Each worker looks at its own queue alone. What callers and skills have is counted over all of them.
+A worker reads its own queue alone. Quotas count over all queues.
 """
 
 from __future__ import annotations

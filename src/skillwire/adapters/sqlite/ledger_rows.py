@@ -1,9 +1,4 @@
-"""Executions as rows of the ledger, and back.
-
-One step of an execution in the ledger: what decides about it is read, the state table is asked, the row is changed.
-
-Each is done within the transaction of whoever asks for it.
-"""
+"""Executions as rows of the ledger, and the one function that changes their state, within the caller's transaction."""
 
 from __future__ import annotations
 

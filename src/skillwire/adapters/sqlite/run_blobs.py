@@ -1,12 +1,12 @@
-"""Blobs of those who have skills executed: rows say whose they are, files named by their digest hold the bytes.
+"""Blobs of runs: rows say which caller owns them, files named by their digest hold the bytes.
 
-The bytes are on the disk, and the file has its name, before the row is committed. A file is removed in the transaction
-that removes the last row of its digest. So a row has its file, whatever is killed in between; what a crash leaves is at
-worst a file without a row, and a sweep removes that when it is old enough to be nobody's who still writes.
+The bytes are on the disk under their name before the row is committed, and a file is removed in the transaction that
+removes the last row of its digest. So each row has its file. A crash leaves at worst a file without a row, which a
+sweep removes when it is old enough that no process still writes it.
 
-What is expired is not there, whether it was swept or not. A run holds its blobs by nothing but their expiry, which is
-moved behind its deadline in the transaction that accepts it. The kind of a blob is what its owner said first: whoever
-hands the same bytes in again, as code does that writes a file, takes nothing from what the first one relies on.
+An expired blob is gone, whether it was swept or not. A run holds its blobs by their expiry, which the transaction that
+accepts the run moves behind its deadline. A blob keeps the media type that its owner gave first: storing the same
+bytes again, as code does that writes a file, changes nothing that the first upload relies on.
 """
 
 from __future__ import annotations

@@ -1,23 +1,14 @@
-"""Words one edit away from a misspelt one, from the index's own vocabulary.
+"""The search index of a server: full text in SQLite, facets in Python.
 
-The vocabulary holds stems. So every word one edit away is made, a few hundred, stemmed by the same tokenizer in a
-small index of its own, and looked up. What that costs depends on the word alone and not on the number of skills.
+A :class:`SearchIndex` is a private database that is unlinked as soon as it is open, so it vanishes with the process.
+Each version of a skill has a row of the full-text table, found by its *slot*, and a :class:`RevisionSearch` knows the
+slots of its revision: one table serves several revisions. A change adds rows for what changed; the rows that it
+replaces are removed when no revision needs them. One thread changes the index while others search it.
 
-One connection that searches: a cascade from what was said to what may have been meant.
-
-First skills with all the words, the last one perhaps unfinished. If there is none, words that occur nowhere are
-replaced by words that do: an unfinished last one by its longest beginning that occurs, others by those an edit away
-(:mod:`~skillwire.adapters.sqlite.search`). Then again all the words, and in the end any of them.
-
-A search over the skills of one revision: hits put in order, narrowed, counted, and cut to a page.
-
-The search index of a server: full text in SQLite, facets in tables of Python's.
-
-A :class:`SearchIndex` is a private database, unlinked as soon as it is open: it vanishes with the process, however
-that ends, and is made again at the next start. Each version of a skill has a row of the full-text table, found by
-its *slot*. A :class:`RevisionSearch` knows which slots its revision has, so one table serves several revisions:
-a change adds rows for what changed and leaves the rest alone, and the rows that it replaces are removed when no
-revision needs them any more. One thread changes the index while any number of others search it.
+A search is a cascade: skills with all the words, the last word perhaps unfinished; then words that occur nowhere are
+replaced, an unfinished one by its longest prefix that occurs, others by words one edit away; in the end skills with
+any of the words. The words one edit away are generated, stemmed by the same tokenizer and looked up in the vocabulary,
+so the cost depends on the word and not on the number of skills.
 """
 
 from __future__ import annotations

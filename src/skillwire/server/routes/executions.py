@@ -1,27 +1,20 @@
-"""Where skills are called that say it themselves: the URLs of a folder's ``descriptor.json`` that lead here.
-
-A skill whose descriptor is made here is called at ``/skills/NAME/executions`` and followed at ``/executions/ID``. A
-publisher's own descriptor may name other paths of the same site, and other methods, and they are answered. They are
-looked up by the whole URL, so a descriptor that names another site claims nothing here; a path that the site itself
-answers is never looked up. Spec: SSP §3.5.3, §5.5.
-
-What an HTTP request asks of an execution: its body, its query, its fields.
-
-Trust: all of it is a stranger's. What proves who the caller is, is taken out of the body before anything else is done
-with it. Spec: SSP §5.3; specs §2; the fields are ours, but ``Prefer`` (RFC 7240).
-
-Invocation over HTTP: a call is accepted, followed, and taken back.
+"""Invocation over HTTP: calls are accepted, followed and cancelled. Spec: SSP §3.5.3, §5, §7, §8.
 
 ::
 
-    POST   /skills/NAME/executions   202, once the execution is on the disk
-    GET    /executions/ID            how far it is; waits with ``Prefer: wait=N``; a stream for ``text/event-stream``
+    POST   /skills/NAME/executions   202, once the execution is stored
+    GET    /executions/ID            its status; waits with ``Prefer: wait=N``; a stream for ``text/event-stream``
     GET    /executions/ID/result     202 until it has ended
     DELETE /executions/ID            cancels it
 
-and the same at the paths and with the methods that a publisher's own descriptor names. Who may use a skill may call it;
-who called it may follow it. An execution of somebody else is answered as one that does not exist; one of a stranger is
-known to whoever knows its 128 random bits. Spec: SSP §5, §7, §8.
+The same holds for the paths and methods that a publisher's own ``descriptor.json`` names. They are looked up by the
+whole URL, so a descriptor of another site claims nothing here, and only when no path of the site itself matches.
+
+Callers that may use a skill may call it, and follow what they called. Another caller's execution is answered as one
+that does not exist; an anonymous caller's is open to requests that know its 128 random bits.
+
+Trust: requests come from untrusted peers. Credentials are taken out of a body before anything else is done with it.
+The header fields but ``Prefer`` (RFC 7240) are an extension.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Attachments
 
 
-#: For whom something is on: for nobody, for everybody who reaches the server, or for those who say who they are.
+#: Which callers may use a feature: none, all, or authenticated ones.
 AllowedCallers = bool | Literal["authenticated"]
 
 
@@ -46,7 +46,7 @@ class ExecutionSettings:
         grant_all: whether every skill that is published here may run as it is, ungranted.
         secrets_file: where skills' secrets are, beside the environment.
         allow: networks and hosts beyond the public ones that skills may reach.
-        allow_callbacks: the same for the addresses that callers give, who may be anybody.
+        allow_callbacks: the same for the addresses that callers give; callers are untrusted.
     """
 
     concurrency: int = 8
@@ -67,15 +67,15 @@ class ExecutionSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What an operator may set about runs, as agents ask for them; nothing of it is on unless somebody says so.
+    """The operator's settings of runs; everything is off by default.
 
     Args:
-        execute_skill: for whom skills are executed, each as it was granted.
-        run_code: for whom code is run that they bring.
+        execute_skill: callers for which granted skills are executed.
+        run_code: callers for which code that they bring is run.
         blob_bytes: of one blob.
         blobs_per_owner: bytes of all blobs of one caller.
         blob_seconds: how long a blob is kept after its last use.
-        is_local: whether whoever asks started this process; says what they can do about a refusal.
+        is_local: whether the caller started this process; a refusal then says how to start it.
         origins: of pages that may have something done without a credential, beside our own and this machine's.
     """
 
@@ -108,7 +108,7 @@ _encoder: Final = msgspec.json.Encoder()
 class Invocation(NamedTuple):
     """What a caller asks for, without what it proved itself by.
 
-    ``caller`` is whom the execution will belong to; ``accepted`` when it was asked for, in seconds since the epoch.
+    ``caller`` will own the execution; ``accepted`` is when it was requested, in seconds since the epoch.
     """
 
     request: InvocationRequest
@@ -119,7 +119,7 @@ class Invocation(NamedTuple):
 
 
 def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
-    """Return ``exec-``, the time in milliseconds and 128 random bits: who has not been told it cannot guess it.
+    """Return ``exec-``, the time in milliseconds and 128 random bits, so that an ID cannot be guessed.
 
     The time is there for the ledger: what comes together lies together in its index. A task for people has none, since
     people type the beginning of its ID, and calls of one hour begin alike.

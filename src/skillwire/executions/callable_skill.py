@@ -45,7 +45,7 @@ class CallableSkill:
         max_attempts, backoff: of ``endpoint.retry``; the pause in seconds.
         task: see :class:`skillwire.model.execution.Execution`.
         text_inputs: the names of inputs that are texts.
-        needs_authentication: whether callers have to say who they are though the skill is public. Spec: SSP §7.3.
+        needs_authentication: whether callers must authenticate although the skill is public. Spec: SSP §7.3.
     """
 
     skill: Skill
@@ -83,7 +83,7 @@ def make_callable_skill(skill: Skill, descriptor: SkillDescriptor) -> CallableSk
 
 
 def _task(descriptor: SkillDescriptor) -> bytes:
-    """Return what a person is shown who is to do it."""
+    """Return what a person sees of the task."""
     shown = {
         "title": descriptor.name,
         "description": descriptor.description,
@@ -140,7 +140,7 @@ def callable_code(skill: Skill) -> CallableSkill:
 
 
 class _AnyInputs(InputRules):
-    """Takes every object: nobody has said what the code wants."""
+    """Accepts every object: code has no descriptor."""
 
     def __init__(self) -> None:
         super().__init__(())

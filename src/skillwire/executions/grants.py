@@ -49,7 +49,7 @@ class Grants:
         self._clock = clock
 
     async def allows(self, skill: Skill) -> bool:
-        """Whether the skill may run as it is: somebody granted exactly this, or it needs no grant."""
+        """Whether the skill may run as it is: it has a grant, or needs none."""
         if skill.action is None:
             return False
         return not needs_grant(skill) or await self._store.has(str(skill.artifact.digest), skill.action.permissions)
@@ -121,7 +121,7 @@ def needs_grant(skill: Skill) -> bool:
 
 
 def granted_action(skill: Skill) -> Action:
-    """Return how a skill is executed, which is for somebody to grant.
+    """Return how a skill is executed, which needs a grant.
 
     Raises:
         UsageError: ``GRANT_NEEDLESS``.

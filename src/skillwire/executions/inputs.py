@@ -42,7 +42,7 @@ _NO_JSON: Final = "is no JSON value"
 #: So many unknown names are held against the known ones, unless they are longer than this.
 _MOST_GUESSED: Final = 3
 _GUESSED_LENGTH: Final = 64
-#: What weighs more, by its texts and so many bytes for each value in it, is large: only its first fault is told.
+#: What weighs more, by its texts and so many bytes for each value in it, is large: only its first error is reported.
 _LARGE: Final = 16 * 1024
 _VALUE_WEIGHT: Final = 16
 #: Keywords that collect all faults of all their branches even where one fault is asked for.
@@ -83,7 +83,7 @@ class InputRules:
                 (``/inputs/name``), ``message``, ``expected`` and ``actual``. Of large inputs the first of each.
         """
         self.check(inputs)
-        # Whoever gets the inputs may change them, and must not change the default of the next call by that.
+        # A skill may change its inputs, which must not change the default of the next call.
         defaults = deepcopy(self.defaults) if self._holds_containers else self.defaults
         return {**defaults, **inputs}
 
@@ -204,7 +204,7 @@ def _violation(error: SchemaError, before: tuple[str, ...]) -> Violation:
 
 
 def _is_large(value: object) -> bool:
-    """Return whether a value is too large to tell everything that is wrong with it."""
+    """Return whether a value is too large to report every error."""
     weight, left = 0, [value]
     while left:
         one = left.pop()

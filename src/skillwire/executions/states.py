@@ -102,7 +102,7 @@ class State(NamedTuple):
 def after_failure(state: State, failure: Failure, now: float, chance: float) -> Transition:
     """Return ``retry``, ``fail`` or ``expire``: which of them a failed attempt is. See :func:`next_attempt` for when.
 
-    Whoever ran it measured how long that took, so a deadline that has come counts whatever the wall clock says.
+    The worker measured how long the attempt took, so a deadline that has come counts whatever the wall clock says.
 
     ``chance`` is that of :func:`next_attempt`: an attempt that could not begin before the deadline is not waited for.
     """
@@ -134,7 +134,7 @@ _LONGEST_PAUSE: Final = 1e9
 
 
 def loss_of(state: State) -> Failure:
-    """Return what an execution fails of whose worker is gone, or what its timeline says of that."""
+    """Return the failure of an execution that lost its worker, or the note for its timeline."""
     if not state.is_repeatable:
         return WORKER_LOST
     return LOST_AGAIN if after_loss(state) == "abandon" else LOST
@@ -145,7 +145,7 @@ def after_loss(state: State) -> Transition:
     return "lose" if state.is_repeatable and state.losses + 1 < limits.EXECUTION_LOSSES else "abandon"
 
 
-#: What an execution failed of where nobody reports it.
+#: Failures that no worker reports.
 CANCELLED: Final = Failure("cancelled", "The execution was cancelled")
 WORKER_LOST: Final = Failure(
     "worker_lost", "What ran the skill was lost, and the skill is not marked as one that may be run twice"

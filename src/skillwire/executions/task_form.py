@@ -180,7 +180,7 @@ _COMPOSED: Final = frozenset(
     {"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"}
 )
 
-#: As many errors are told in one message.
+#: How many errors one message reports.
 _DESCRIBED: Final = 5
 
 
@@ -313,7 +313,7 @@ def _blank(field: Field) -> Any:
 
 
 def _holder(output: dict[str, Any], field: Field, there: set[tuple[str, ...]]) -> dict[str, Any] | None:
-    """Return the object that is to hold the field's value; None where that is optional and nobody fills it."""
+    """Return the object that holds the field's value; None when it is optional and empty."""
     holder = output
     for end, key in enumerate(field.path[:-1]):
         if not field.demanded[end] and field.path[: end + 1] not in there:

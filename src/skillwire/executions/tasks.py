@@ -61,7 +61,7 @@ def read_task(execution: Execution) -> Task:
 
 
 def person_worker(name: str, identity: str = "") -> str:
-    """Return the name of the worker that a person is: two people of one name are told apart by their identities."""
+    """Return the worker name of a person; identities distinguish two people of one name."""
     return f"{PERSON}{name}#{identity}" if identity else f"{PERSON}{name}"
 
 
@@ -71,7 +71,7 @@ def person_name(worker: str) -> str:
 
 
 def holder_of(execution: Execution) -> str | None:
-    """Return the name of the person who has a task; None when nobody does."""
+    """Return the name of the person that holds a task."""
     return None if execution.worker is None else person_name(execution.worker)
 
 
@@ -154,7 +154,7 @@ class Inbox:
         return not task.status.is_final and task.worker == self._worker
 
     async def take(self, task: Execution) -> Execution:
-        """Claim a task for the person, who may have it already; return it as it is then.
+        """Claim a task for the person, unless it is theirs already; return it as it is then.
 
         Raises:
             ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
@@ -174,7 +174,7 @@ class Inbox:
         return await self._settled(task, is_done=await self._ledger.complete(self._claim(task), encoded, self._clock()))
 
     async def reject(self, task: Execution, reason: str) -> Execution:
-        """Decline a task that the person has; the caller is told the reason.
+        """Decline a task that the person has; the caller gets the reason.
 
         Raises:
             UsageError: as :func:`declined`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
@@ -187,7 +187,7 @@ class Inbox:
         """Give back a task that the person has.
 
         Raises:
-            ConflictError: ``TASK_TAKEN`` also when nobody has it, ``TASK_ENDED``.
+            ConflictError: ``TASK_TAKEN`` also when it is open, ``TASK_ENDED``.
         """
         return await self._settled(task, is_done=await self._ledger.release(self._claim(task), self._clock()))
 
@@ -199,7 +199,7 @@ class Inbox:
         return found if found is not None else await self._missed(task.execution_id)
 
     async def _missed(self, execution_id: str) -> Execution:
-        """Raise what stands in the way of whoever comes too late."""
+        """Raise the reason why a person cannot have a task."""
         task = await self._ledger.find(execution_id)
         if task is None or task.status.is_final or task.deadline <= self._clock().wall:
             status = "forgotten" if task is None else task.status.value if task.status.is_final else "past its deadline"

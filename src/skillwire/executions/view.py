@@ -42,7 +42,7 @@ _ID: Final = re.compile(rf"(exec-(?:[0-9a-f]{{12}})?[0-9a-f]{{8}})[0-9a-f]{{{_SE
 
 
 def without_ids(text: str) -> str:
-    """Return a text, such as an ID, with so much of each ID in it as may be told."""
+    """Return a text, such as an ID, with each ID in it shortened to what logs may show."""
     return _ID.sub(r"\1", text) if "exec-" in text else text
 
 
@@ -55,7 +55,7 @@ _SAMPLED: Final = 1
 class TraceContext(NamedTuple):
     """A trace: its ID, the ID of the caller's span if it named one, and whether the caller records it.
 
-    Who names a trace without saying whether it is recorded is taken to record it.
+    A trace without a flag counts as recorded.
     """
 
     trace_id: str

@@ -40,7 +40,7 @@ _VERSION: Final = "v1"
 _CONTEXT: Final = b"skillwire webhook 1\0"
 _SIGNATURES: Final = 16
 
-#: Seconds after each delivery that failed, until the next; after the last one the caller is told no more.
+#: Seconds between a failed delivery and the next; after the last one no more are made.
 #: Spec: Standard Webhooks, "Deliverability and reliability".
 DELAYS: Final = (5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0)
 #: A delay is longer by up to this part of it, so that what failed together does not come back together.
@@ -78,7 +78,7 @@ def read_callback_url(text: str) -> Webhook:
 
 
 def webhook_owner(execution: Execution) -> str:
-    """Return whose secret signs the webhook of an execution: the principal's, or the execution's own."""
+    """Return the owner of the secret that signs an execution's webhook: the principal, or the execution."""
     is_known = not execution.caller.startswith("address ")
     return execution.caller if is_known else f"execution {execution.execution_id}"
 

@@ -136,7 +136,7 @@ def check_query(query: SearchQuery) -> None:
 def read_words(text: str) -> Words:
     """Return the words of ``text``, all of them; :func:`telling_words` are those to look for.
 
-    Trust: ``text`` is a stranger's. What is no letter or digit separates words, so that nothing of a query
+    Trust: ``text`` is untrusted. What is no letter or digit separates words, so that nothing of a query
     language is left.
     """
     words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
@@ -144,7 +144,7 @@ def read_words(text: str) -> Words:
 
 
 def telling_words(words: Words) -> Words:
-    """Return ``words`` without those that tell nothing, unless there are no others, and no more than are looked for.
+    """Return ``words`` without stop words, unless there are no others, and no more than are looked for.
 
     Raises:
         UsageError: ``QUERY`` when there are too many.
@@ -163,7 +163,7 @@ def make_cursor(name: str, mark: bytes) -> str:
 def read_cursor(cursor: str, mark: bytes) -> str:
     """Return the name that ``cursor`` goes on behind.
 
-    Trust: ``cursor`` is a stranger's.
+    Trust: ``cursor`` is untrusted.
 
     Raises:
         UsageError: ``CURSOR`` when it is none of ours, or of another search.

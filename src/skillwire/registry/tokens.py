@@ -65,7 +65,7 @@ class Tokens:
         """Make a token.
 
         Args:
-            name: whose it is, for people.
+            name: the owner's name, for people.
             skills: names of the skills that it opens, ``*`` for all.
             scopes: what else it allows.
             expires_in: seconds until it ends; None for never.
@@ -138,23 +138,23 @@ class Tokens:
         return await self._store.forget(beginning, before=self._clock() - kept)
 
     async def recognise(self, text: str) -> Token | None:
-        """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is a stranger's."""
+        """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is untrusted."""
         form = _FORM.fullmatch(text)
         token = await self._store.find(form[1]) if form else None
-        digest = self._digest(text)  # also for what cannot be one, so that the time tells nothing
+        digest = self._digest(text)  # also for an invalid form, so that timing reveals nothing
         expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32
         is_it = hmac.compare_digest(digest, expected)
         return token if token is not None and is_it and token.is_good_at(self._clock()) else None
 
     async def signing_key(self, token_id: str) -> tuple[Token, bytes] | None:
-        """Return the signing key of this ID, if it is good now. Trust: the ID is a stranger's."""
+        """Return the signing key of this ID, if it is good now. Trust: the ID is untrusted."""
         token = await self._store.find(token_id)
         if token is None or token.kind != "signing_key" or not token.is_good_at(self._clock()):
             return None
         return token, self._derive(token_id).encode("ascii")
 
     def key_for(self, purpose: str) -> bytes:
-        """Return a key for another ``purpose``, from which neither the server's key nor any other can be told."""
+        """Return a derived key for another ``purpose``; it reveals neither the server's key nor other derived keys."""
         return hmac.digest(self._key, b"purpose\0" + purpose.encode(), hashlib.sha256)
 
     def _seal(self, token: Token) -> Issued:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _KEPT: Final = 1_000
-#: Where a descriptor that was made here is said to lie: nobody is told it.
+#: The site in descriptors made here; it is never shown.
 _PLACEHOLDER_SITE: Final = "https://skill.invalid"
 
 

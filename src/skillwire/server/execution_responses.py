@@ -47,7 +47,7 @@ _ATTEMPTS: Final = 3
 
 
 class Row(NamedTuple):
-    """The status and the protocol's code that tell an error; ``reason`` is what the details say of it."""
+    """The status and the protocol's code of an error; ``reason`` goes into its details."""
 
     status: int
     code: str
@@ -65,7 +65,7 @@ ROWS: Final[dict[str, Row]] = {
 
 
 def problem_for(error: SkillwireError) -> Problem:
-    """Return the answer that tells an error."""
+    """Return the response that reports an error."""
     if isinstance(error, StorageError):
         structlog.get_logger("skillwire.executions").error("the ledger failed", error=one_line(error))
         error = StorageError(error.code, "The server cannot keep or read executions at the moment")
@@ -79,7 +79,7 @@ def problem_for(error: SkillwireError) -> Problem:
 
 
 def error_row(error: SkillwireError) -> Row:
-    """Return how an error is told; there is a way for every error of ours."""
+    """Return how an error is reported; the table covers every error."""
     code = code_for(error)
     return ROWS.get(error.code) or Row(400 if isinstance(error, UsageError) else ERRORS[code].statuses[0], code)
 
@@ -101,7 +101,7 @@ _ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\n" + join_fields(encode_fields(_FIE
 
 
 def answer_fields(execution: Execution, tag: str, size: int, now: float) -> dict[str, str]:
-    """Return the header fields of an answer with a body of this tag and size, which tells of an execution ``now``."""
+    """Return the header fields of an answer with a body of this tag and size, about an execution ``now``."""
     return {**_FIELDS, **_own_fields(execution, tag, size, now)}
 
 
@@ -178,7 +178,7 @@ class AnswerBody:
 
 
 async def make_body(desk: ExecutionService, execution: Execution) -> AnswerBody:
-    """Return the body of an answer that tells of ``execution``, with what it gave if it has completed."""
+    """Return the body of a response about ``execution``, with its output when it has completed."""
     if execution.status is not ExecutionStatus.COMPLETED:
         return AnswerBody(encode_execution(execution))
     if execution.output_blob is not None:

@@ -88,7 +88,7 @@ class Notifier:
         self.tell(*self._followers)
 
     def close(self) -> None:
-        """Wake everybody for the last time: nobody waits any more."""
+        """Wake every subscriber for the last time."""
         self.is_closed = True
         self.tell_all()
 
@@ -109,7 +109,7 @@ class Notifier:
 
 
 class Subscription:
-    """Somebody who listens; a context manager that ends it."""
+    """A subscription to changes; leaving the context manager ends it."""
 
     def __init__(self, events: set[asyncio.Event], end: Callable[[], None]) -> None:
         self._events = events

@@ -76,7 +76,7 @@ _LEDGER_LOOK: Final = 2.0
 
 
 class Call(NamedTuple):
-    """Who asks, what they may know of and use in a revision of this number, and the body of the request."""
+    """The caller, its view of a revision with this number, and the body of the request."""
 
     asker: AuthResult
     audience: AccessView
@@ -91,7 +91,7 @@ class BackgroundTask(Protocol):
         """Work until it is stopped."""
 
     def look(self) -> None:
-        """See what is to be done, or to be ended: the ledger was changed by somebody else."""
+        """Look for work and for ended executions: another process has changed the ledger."""
 
     async def stop(self, seconds: float) -> None:
         """Begin nothing more; wait ``seconds`` for what is under way, then end it."""
@@ -104,7 +104,7 @@ class Executions:
         desk: where they are.
         route: answers requests.
         origins: of pages that may call and cancel without a credential.
-        background: what works on them beside requests: runs them, and tells callers of their end.
+        background: the worker and the sender of webhooks.
         offers: of what is published.
         locked: returns the answer to who may know of a skill and not use it.
         base_url: of the site; as requests say it when empty.
@@ -158,7 +158,7 @@ class Executions:
             self._tasks = [self._begin(one.work()) for one in self._background]
 
     def hang_up(self) -> None:
-        """Answer whoever waits: the server stops."""
+        """Answer every waiting request: the server stops."""
         self.desk.changes.close()
 
     async def stop(self) -> None:
@@ -176,7 +176,7 @@ class Executions:
         await self.desk.ledger.close()
 
     def _skill(self, name: str, call: Call) -> Skill | None:
-        """Return the skill of this name if its caller may use it; who is called often is kept unpacked."""
+        """Return the skill of this name if its caller may use it; skills that are called often stay unpacked."""
         if name not in call.audience.usable.skills:
             return None
         if self._skills[0] != call.revision or len(self._skills[1]) > _SKILLS_KEPT:

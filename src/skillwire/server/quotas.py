@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ANONYMOUS: Final = "address "
 _ALL_ANONYMOUS: Final = "strangers"
-#: Of the address or network of a stranger, by its version: whose neighbourhood is a network of so many bits.
+#: Bits of the network that an anonymous caller's address belongs to, by IP version.
 _NETWORK_BITS: Final = {4: 24, 6: 48}
 
 
@@ -66,9 +66,9 @@ class ConcurrencyLimit:
                     del self._taken[one]
 
 
-@lru_cache(maxsize=1024)  # who calls, calls again
+@lru_cache(maxsize=1024)  # callers repeat
 def _network_of(owner: str) -> str:
-    """Return the name of a stranger's neighbourhood."""
+    """Return the name of an anonymous caller's network."""
     address = owner.removeprefix(_ANONYMOUS)
     try:
         network = ipaddress.ip_network(address)
@@ -77,8 +77,8 @@ def _network_of(owner: str) -> str:
     return f"near {network.supernet(new_prefix=_NETWORK_BITS[network.version])}"
 
 
-#: For how long the numbers of those who wait are taken as they were counted: when they let one in, and when they do
-#: not, since executions that have ended are not told of.
+#: Seconds for which a count is believed: when it lets a caller in, and when it does not, since ends are not noticed
+#: between two counts.
 _COUNT_SECONDS: Final = 5.0
 _FULL_SECONDS: Final = 0.25
 _FULL_PAUSE: Final = 10  # seconds until it is worth asking again
@@ -111,7 +111,7 @@ class QueueQuota:
     async def refresh(self, caller: str) -> None:
         """Count again if it is time, or if ``caller`` would be refused by numbers that may be too high.
 
-        Whom the numbers of before let in does not wait for a count of somebody else.
+        A caller that the last count lets in does not wait for a count that another caller began.
         """
         if self.is_full(caller) or not (self.is_known or self._counting.locked()):
             async with self._counting:
@@ -150,6 +150,6 @@ class QueueQuota:
 
 
 def queue_full_error(message: str) -> ConflictError:
-    """Return the error that sends somebody away for a while."""
+    """Return the error that asks the caller to try again later."""
     fix = f"Try again in {_FULL_PAUSE} seconds. Whoever runs the server: let more run at once, see [executions]."
     return ConflictError("TOO_MANY_EXECUTIONS", message, fix=fix, details={"retry_after": _FULL_PAUSE})

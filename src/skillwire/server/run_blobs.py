@@ -36,7 +36,7 @@ _OPTIONS: Final = {"execute_skill": "--execute", "run_code": "--run-code"}
 def check_allowed(owner: str, openings: Mapping[str, AllowedCallers], what: str, *, is_local: bool = False) -> None:
     """Look whether one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
 
-    Where it ``is_local``, whoever asks started this process, and is told what to start it with.
+    With ``is_local`` the caller started this process, and the fix says how to start it.
 
     Raises:
         TrustError: ``PERMISSION_DENIED`` when all of it is off; ``AUTH_REQUIRED`` when it is on for those who say who
@@ -132,7 +132,7 @@ class BlobUploads:
         check_allowed(owner, readers, "keep blobs", is_local=self._settings.is_local)
         check_kind(kind)
         pieces = _in_pieces(content)
-        first = await anext(pieces, b"")  # whoever sends little, or nothing more, has no place before that is known
+        first = await anext(pieces, b"")  # an upload takes a place only when it is large
         with self._place(owner):
             (blob,) = await self._blobs.store(owner, [(_with_first(first, pieces), kind)], self._clock())
         return CreatedBlob(blob.blob_id, blob.size)
@@ -146,7 +146,7 @@ class BlobUploads:
             yield
 
     async def open(self, owner: str, blob_id: str) -> OpenBlob:
-        """Return a blob of ``owner``, to be read; whoever asks closes it.
+        """Return a blob of ``owner`` to read; the caller closes it.
 
         Raises:
             NotFoundError: ``BLOB_NOT_FOUND``: never made by ``owner``, or expired. StorageError: ``DATABASE``.

@@ -135,7 +135,7 @@ def _summary(called: str, execution: Execution) -> str:
 _MS: Final = 1000
 #: Seconds beyond its deadline that a blob is held for a run: a clock may be set meanwhile.
 _HELD_SECONDS: Final = 3600.0
-#: Seconds between two looks at an execution, should nobody tell that it has changed.
+#: Seconds between two looks at an execution that no notification comes for.
 _LOOK: Final = 5.0
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _ID_LENGTH: Final = 256
@@ -154,12 +154,12 @@ class _RunRequest(NamedTuple):
 
 
 class Runs:
-    """Executes for those who ask, and waits for the end.
+    """Executes skills and code, and waits for their end.
 
     Args:
         desk: where executions are.
         offers: what skills promise.
-        granted: knows whether somebody agreed that a skill runs here.
+        granted: whether a skill may run here.
         blobs: of those who ask.
         settings: the operator's: what is on at all.
 
@@ -223,14 +223,14 @@ class Runs:
         is_code = execution.attachments is not None and execution.attachments.code is not None
         called = "the code" if is_code else execution.skill
         is_crowded = not self._desk.places.has_room(owner)  # then it is answered now
-        del execution  # with its inputs, which nobody needs who waits
+        del execution  # its inputs are not needed while waiting
         with self._desk.places.taking(owner):
             ended = await self._ended(run_id, 0.0 if is_crowded else seconds)
         return await result_of(self._desk, ended, called)
 
     @contextmanager
     def _place(self, owner: str) -> Iterator[None]:
-        """Take one of the places of those who wait for their runs, before anything of one is written.
+        """Take one of the places for waiting callers, before anything is stored.
 
         Raises:
             ConflictError: ``TOO_MANY_EXECUTIONS``.
@@ -306,7 +306,7 @@ class Runs:
         return await self._accept(owner, wanted)
 
     async def _accept(self, owner: str, wanted: _RunRequest) -> str:
-        """Keep what is wanted, to be run; return its id, so that nobody who waits holds what went in."""
+        """Accept a run; return its ID, so that a waiting request does not hold the inputs."""
         if len(_encode(wanted.args)) > limits.EXECUTION_REQUEST_BYTES:
             fix = "Hand in what is large as a blob."
             raise DecodeError("LIMIT_SIZE", f"args have more than {limits.EXECUTION_REQUEST_BYTES:,} bytes", fix=fix)
@@ -323,7 +323,7 @@ class Runs:
         return accepted.execution.execution_id
 
     def _request(self, owner: str, wanted: _RunRequest) -> InvocationRequest:
-        """Return the request of a run. Whoever asks waits for the end, so a person has no longer than code has."""
+        """Return the request of a run. The caller waits for the end, so a person gets no more time than code."""
         longest = round(self._desk.settings.longest * _MS)
         is_task = wanted.offer.action.executor == "human"
         timeout = min(wanted.timeout_ms or longest, longest) if is_task else wanted.timeout_ms

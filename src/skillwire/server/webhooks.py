@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LOOK: Final = 1.0
 #: Seconds between two looks, however much changes: a busy ledger changes thousands of times a second.
 _PAUSE: Final = 0.05
-#: Seconds until a delivery comes back whose host has as many under way as it may.
+#: Seconds until a delivery comes back whose host is at its limit.
 _TURN: Final = 3.0
 #: The statuses by which a receiver has taken it.
 _SUCCESS: Final = range(200, 300)
@@ -46,7 +46,7 @@ class WebhookSender:
         desk: where executions are.
         driver: makes the requests; its address policy says where they may lead.
         key: returns the server's, from which the secrets of callers are derived. Called in a thread, once.
-        queue: whose executions are told of; other queues may lead elsewhere.
+        queue: the queue whose executions are delivered; other queues may have other rules for addresses.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class WebhookSender:
             await self._desk.sleep(_PAUSE)
 
     def look(self) -> None:
-        """Nothing is to be done: whoever waits for changes hears of them."""
+        """Do nothing: the loop waits for changes itself."""
 
     async def stop(self, seconds: float) -> None:
         """Begin no more deliveries; wait ``seconds`` for those under way, then leave them to be made again."""
@@ -134,11 +134,11 @@ class WebhookSender:
                 self._end(task)  # from here on another delivery may begin
         except SkillwireError as error:
             self._log.error("the ledger failed", error=one_line(error))  # a minute later it is tried again
-        except Exception as error:  # noqa: BLE001  # nobody else would hear of it; a minute later it is tried again
+        except Exception as error:  # noqa: BLE001  # nothing else would log it; a minute later it is tried again
             self._log.error("a delivery failed", execution=without_ids(execution.execution_id), exc_info=error)
 
     async def _tell(self, execution: Execution) -> float | None:
-        """Tell the caller once; return when to tell it again, None for never."""
+        """Make one delivery; return when to make the next, None for never."""
         if execution.webhook is None:
             return None
         body = await self._body(execution)

@@ -51,7 +51,7 @@ _LARGE: Final = 64 * 1024
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Return whether ``error`` means that the task at work was cancelled, and not that somebody just raised it."""
+    """Return whether ``error`` means that this task was cancelled, rather than that the exception was just raised."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 
@@ -84,7 +84,7 @@ except ImportError:
 
 
 class OutcomeCallback(Protocol):
-    """What is told how an attempt ended."""
+    """Records how an attempt ended."""
 
     def __call__(self, outcome: str) -> None:
         """Tell ``completed``, or the reason of the failure."""
@@ -92,7 +92,7 @@ class OutcomeCallback(Protocol):
 
 @contextmanager
 def attempt_span(execution: Execution) -> Iterator[OutcomeCallback]:
-    """Give what tells the outcome of an attempt, which is a span from here to the end."""
+    """Open a span for an attempt, and give the function that sets its outcome."""
     if not is_installed:
         yield _ignore_outcome
         return
@@ -117,7 +117,7 @@ def attempt_span(execution: Execution) -> Iterator[OutcomeCallback]:
 
 
 def _ignore_outcome(outcome: str) -> None:
-    """Tell it to nobody."""
+    """Do nothing: OpenTelemetry is not installed."""
 
 
 def _parent_context(trace_id: str | None) -> Context | None:
@@ -135,7 +135,7 @@ _DAY: Final = 86_400.0
 
 
 class ExpiryTask:
-    """Looks for executions that nobody will end otherwise.
+    """Expires and recovers executions, and forgets old ones.
 
     Args:
         desk: where they are.
@@ -278,7 +278,7 @@ class Worker:
         return self._stopping.is_set() and not self._running and not self._claiming.locked()
 
     async def _forever(self, do: Callable[[], Any], pause: float, is_over: Callable[[], bool] | None = None) -> None:
-        """Do something again and again, until the end. An error of the disk passes, or is told each time."""
+        """Repeat ``do`` until the end. An error of the disk is logged each time."""
         is_over = is_over or self._stopping.is_set
         while not is_over():
             try:
@@ -324,7 +324,7 @@ class Worker:
             await self._renew()
 
     async def _keep(self) -> None:
-        """Renew the leases when it is time, and when somebody else has changed the ledger."""
+        """Renew the leases when it is time, and when another process has changed the ledger."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._desk.settings.lease / _RENEWALS):
                 await self._looked.wait()
@@ -363,7 +363,7 @@ class Worker:
         with structlog.contextvars.bound_contextvars(**log_facts(execution)), attempt_span(execution) as tell:
             try:
                 outcome, offer = await self._attempt(execution)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it is, the caller is told that it failed, the log why
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # the caller learns that it failed, the log why
                 if is_cancelled(error):
                     await self._interrupted(claim, execution)
                     return
@@ -412,7 +412,7 @@ class Worker:
         return skill, offer
 
     async def _mounts(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Skill] | Failure:
-        """Return the skills whose files are to be shown, by their dotted names; or why they are not."""
+        """Return the mounted skills by their dotted names, or why one is missing."""
         found: dict[str, Skill] = {}
         for name, digest in wanted:
             skill = await self._desk.ledger.find_skill(digest)
@@ -454,7 +454,7 @@ class Worker:
             await self._pause(_LOOK)
 
     async def _interrupted(self, claim: Claim, execution: Execution) -> None:
-        """Say what becomes of an execution whose task was cancelled: nothing, where that was because it had ended."""
+        """Release or fail an execution whose task was cancelled, unless it had ended."""
         if claim in self._lost:
             return
         desk, what, why = self._desk, "released", None

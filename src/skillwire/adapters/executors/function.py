@@ -93,7 +93,7 @@ class FunctionExecutor:
 
 
 async def _uncancelled(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what ``work`` gives. What it raises to end its task is an error, unless somebody did cancel the task."""
+    """Return what ``work`` returns. A ``CancelledError`` of its own is an error, unless the task was cancelled."""
     try:
         return await work
     except asyncio.CancelledError as error:

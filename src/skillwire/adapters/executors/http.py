@@ -151,7 +151,7 @@ def _span(attempt: Attempt) -> str:
 
 
 def _failure(error: SkillwireError) -> Failure:
-    """Return what a caller is told of a request that got no answer: no address, no name of this network."""
+    """Return what a caller learns of a request without an answer: no address and no name of this network."""
     if isinstance(error, TrustError):
         return Failure("upstream", "The upstream is not where this server may connect", code="ENDPOINT_UNREACHABLE")
     if error.code == "TIMEOUT":

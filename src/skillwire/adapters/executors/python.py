@@ -80,7 +80,7 @@ def read_output_rows(listed: object, size: int, bounds: ResourceLimits) -> list[
     """Return the names and sizes that a report lists.
 
     Args:
-        listed: what it says, of which nothing was checked.
+        listed: the report's list, unchecked.
         size: how many bytes came behind it.
         bounds: of the run.
 
@@ -120,7 +120,7 @@ async def store_output_files(
 
     Args:
         blobs: where they are kept.
-        owner: whose they become.
+        owner: of the new blobs.
         rows: of :func:`read_rows`.
         files: their bytes, one file's after the other's; closed here.
         now: seconds since the epoch.
@@ -291,7 +291,7 @@ class PythonExecutor:
         sandbox: runs it.
         resolve: asked for the addresses of names.
         run_blobs: the blobs of callers; without them none comes in or goes out.
-        on_log: told the execution's ID and the end of what was printed, without secrets, of each attempt.
+        on_log: called with the execution's ID and the end of its printed output, without secrets, for each attempt.
     """
 
     def __init__(
@@ -406,7 +406,7 @@ class PythonExecutor:
         return held.path
 
     async def _hold(self, skill: Skill) -> Held:
-        """Return the skill's folder; let go of it when nobody waits for it any more, since no thread can be stopped."""
+        """Return the skill's folder; release it when the wait is cancelled, since no thread can be stopped."""
         holding = asyncio.ensure_future(asyncio.to_thread(self._unpacked.hold, skill))
         try:
             return await asyncio.shield(holding)
@@ -470,7 +470,7 @@ def _ignore(holding: asyncio.Future[Held]) -> None:
 
 
 def _seconds_until(deadline: float, given: float) -> float:
-    """Return how long code may run: until a little before ``deadline``, at which nobody waits for its log any more."""
+    """Return how long code may run: until a little before ``deadline``, after which its log is not stored."""
     margin = min(limits.SANDBOX_END_MS / _MS, given / _MARGIN_PART)
     return max(deadline - time.monotonic() - margin, 0.0)
 

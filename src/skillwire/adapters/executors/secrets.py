@@ -57,7 +57,7 @@ class Secrets:
         return found, refused + [name for name in wanted if name not in found]
 
     def value(self, name: str) -> str | None:
-        """Return the value of one secret, None where nobody has set it.
+        """Return the value of one secret, None when it is not set.
 
         Raises:
             StorageError: ``SECRETS_FILE``.

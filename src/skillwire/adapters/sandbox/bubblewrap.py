@@ -92,7 +92,7 @@ def find_program() -> Program:
 
 
 def find_setpriv() -> str:
-    """Return the program with which root becomes somebody else."""
+    """Return the program that changes root's uid."""
     found = shutil.which("setpriv", path=_PATH)
     if found is None:
         raise unavailable("setpriv is not installed, which root needs", fix_for("setpriv"))

@@ -54,7 +54,7 @@ class Pipes:
         return theirs
 
     def greeting(self, sender: Callable[[int], object]) -> int:
-        """Make a socket; return the end to write. ``sender`` is told which process, as it is numbered here, writes."""
+        """Make a socket; return the end to write. ``sender`` gets the number of the process that writes."""
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         descriptor, given = ours.detach(), theirs.detach()
@@ -196,7 +196,7 @@ class Ending(NamedTuple):
         log: the end of what was printed.
         is_log_cut: whether more was printed before that.
         started: seconds until the skill's code began.
-        files: what it wrote behind that, for whoever gets this to close; None for nothing.
+        files: what it wrote behind the report, for the caller to close; None for nothing.
     """
 
     report: bytes
@@ -322,7 +322,7 @@ class Process:
         return self._limit is not None
 
     def _may_be_killed(self) -> bool:
-        """Whether the first process is known, or has not told of itself for too long.
+        """Whether the first process is known, or overdue.
 
         Until it does, bubblewrap has processes that wait for each other, also for one that was killed.
         """

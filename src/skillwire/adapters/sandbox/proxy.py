@@ -77,7 +77,7 @@ class AllowListProxy:
         patterns: where it may connect.
         policy: which addresses may be connected to.
         resolve: asked for the addresses of a name, in a thread.
-        on_refusal: told why a connection was not made, of the first ones; at the end, how many more there were.
+        on_refusal: called with the reason of the first refusals, and at the end with the number of the others.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class AllowListProxy:
         await asyncio.to_thread(shutil.rmtree, self.path.parent, ignore_errors=True)
 
     def _refuse(self, why: str) -> None:
-        """Tell why, unless it has been told often: a skill may try thousands of times a second."""
+        """Report a refusal, unless many were reported: a skill may try thousands of times a second."""
         self._refused += 1
         if self._refused <= _REFUSALS_LOGGED:
             self._on_refusal(why)
@@ -261,7 +261,7 @@ async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.
 
 
 def _listen() -> tuple[Path, socket.socket]:
-    """Return a socket that only we, and whom we show it, can reach, and where it is."""
+    """Return a socket that only this server and the sandbox can reach, and its path."""
     folder = tempfile.mkdtemp(prefix="skillwire-")
     if len(folder) > _SOCKET_PATH_LENGTH - len("/proxy.sock"):
         Path(folder).rmdir()

@@ -110,7 +110,7 @@ _OURS: Final = 40  # the runner's, and the forwarder's with its threads; the ker
 
 
 def measure_usage(first: int, work: str, memory_bytes: int) -> Usage | None:
-    """Return what the sandbox uses whose first process is ``first``; None when it has ended.
+    """Return the usage of the sandbox with the first process ``first``; None when it has ended.
 
     Args:
         first: its number outside.
@@ -254,7 +254,7 @@ def _delegated(tree: Path, own: Path) -> Path | None:
 
 
 def _is_delegated(folder: Path) -> bool:
-    """Whether systemd, or whoever owns the tree, has left ``folder`` to us."""
+    """Whether ``folder`` was delegated to us, by systemd or another manager."""
     if os.geteuid():
         return folder.stat().st_uid == os.geteuid()
     for name in _DELEGATED:

@@ -97,7 +97,7 @@ def _report(request: dict[str, Any], channel: int, left: list[tuple[str, int]]) 
 
 
 def _with_files(request: dict[str, Any], output: Any, report: bytes, left: list[tuple[str, int]]) -> bytes:
-    """Return the report that tells of files, too, where the skill hands out some."""
+    """Return the report, with the files that the skill left."""
     exceeded = _find_left(left, *request["outputs"])
     if exceeded:
         left.clear()

@@ -58,7 +58,7 @@ class Job(NamedTuple):
     """One call of a skill's function.
 
     Args:
-        folder: the skill, unpacked; readable for everybody, because where we are root it runs as somebody else. None
+        folder: the skill, unpacked; readable for all users, because it runs under another uid when we are root. None
             where it is ``code`` alone.
         entrypoint: the file, relative to the folder.
         export: the function in it.
@@ -68,7 +68,7 @@ class Job(NamedTuple):
         proxy: the socket of an :class:`~skillwire.adapters.sandbox.proxy.AllowListProxy`; without one no network.
         log_bytes: how much of the end of what it prints is kept.
         code: the text of the entry point, where it lies in no folder.
-        mounts: further files and folders that it sees, readable for everybody; places below ``/blobs`` and ``/skills``.
+        mounts: further files and folders that it sees, readable for all users; places below ``/blobs`` and ``/skills``.
         spool: makes a file for what it hands out; without one nothing is.
     """
 
@@ -103,7 +103,9 @@ class Sandbox:
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Ending] = loop.create_future()
-        ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody waits when cancelled
+        ended.add_done_callback(
+            lambda future: future.cancelled() or future.exception()
+        )  # its result is not needed when cancelled
         over = asyncio.Event()
         process = Process()
 
@@ -197,7 +199,7 @@ def _settle(future: asyncio.Future[Ending], outcome: Ending | BaseException) -> 
 
 
 async def _uninterrupted(over: asyncio.Event) -> None:
-    """Wait until ``over``, which is soon, whoever cancels meanwhile; tell of that afterwards."""
+    """Wait until ``over``, which is soon, even when cancelled; raise the cancellation afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not over.is_set():
         try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MODE: Final = 0o600
 #: Seconds that one waits for its turn.
 _TURN_SECONDS: Final = 10.0
-#: The databases at which somebody waited for longer than that, and whose turn has not come yet.
+#: Databases for which a wait for the turn timed out and still goes on.
 _overdue: Final[set[Path]] = set()
 
 
@@ -90,7 +90,7 @@ class _Turn:
         threading.Thread(target=self._await, name="skillwire-turn", daemon=True).start()
         try:
             self._has_come.wait(_TURN_SECONDS)
-        except BaseException:  # nobody is left to give it back
+        except BaseException:  # no caller is left to give it back
             if not self._leave():
                 self.give_back()
             raise
@@ -260,7 +260,7 @@ class Database:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL. Of several that do so at once SQLite lets one wait for nobody, so the waiting is done here."""
+    """Switch to WAL. SQLite does not wait when several processes do so at once, so the waiting is done here."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 #: What has not ended.
 _OPEN: Final = "completed IS NULL"
-#: Where whoever waits or runs is counted by caller: what waits, tasks, and what workers have.
+#: Where executions in progress are counted by caller: waiting ones, tasks, and held ones.
 _CALLERS: Final = (
     f"INDEXED BY executions_lanes WHERE {WAITING}",
     f"INDEXED BY executions_tasks WHERE executor = 'human' AND {_OPEN}",
@@ -346,7 +346,7 @@ class SqliteLedger(Store):
     def put_off_callback(
         self, connection: Connection, execution_id: str, until: float | None, *, was_tried: bool = True
     ) -> None:
-        """Keep when a caller is to be told again."""
+        """Store when a callback is due again."""
         put_off = "UPDATE executions SET callback_at = ?, callbacks = callbacks - ? WHERE execution_id = ?"
         connection.execute(put_off, (until, 0 if was_tried else 1, execution_id))
 

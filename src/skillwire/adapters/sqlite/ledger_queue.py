@@ -78,7 +78,7 @@ _FIRST: Final[_Lane] = ("", "")
 
 
 class _Claimer(NamedTuple):
-    """Who claims: when, of which queue, and what a row must be that it may run."""
+    """One claim: its time, its queue, and what a row must fulfil to run."""
 
     now: float
     queue: str
@@ -128,7 +128,7 @@ class _Quotas:
 
 
 class Queue:
-    """What waits, for whoever claims. What it remembers is only where its last walk stopped."""
+    """The queue of a ledger. It remembers only where its last walk over the lanes stopped."""
 
     def __init__(self) -> None:
         self._stopped = _FIRST

@@ -158,7 +158,7 @@ def find_by_key(connection: Connection, key: IdempotencyKey) -> Accepted | None:
 
 
 def timeout_failure(connection: Connection, execution_id: str, details: Mapping[str, object]) -> Failure:
-    """Return what an execution failed of that took too long, with what whoever ran it told of that, such as its log."""
+    """Return the failure of an execution that took too long, with the worker's details, such as its log."""
     row = connection.execute("SELECT timeout FROM executions WHERE execution_id = ?", (execution_id,)).fetchone()
     late = timed_out(execution_id, row[0])
     return late._replace(details={**details, **late.details})

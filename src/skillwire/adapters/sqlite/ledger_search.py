@@ -96,7 +96,7 @@ def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionSta
 
 
 def tasks(connection: Connection, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
-    """Return the most urgent tasks that nobody has, ``worker`` has, or others have; and how many there are of each."""
+    """Return the most urgent tasks that are open, that ``worker`` has, or that others have, and how many of each."""
     source = f"FROM executions INDEXED BY executions_tasks WHERE {_TASK}"
     values = {"worker": worker, "limit": limit}
     statement = f"SELECT number {source} AND {_WHOSE[whose]} ORDER BY deadline, number LIMIT :limit"

@@ -78,10 +78,10 @@ def open_ledger() -> SqliteLedger:
 
 
 def open_run_blobs(settings: RunSettings) -> SqliteRunBlobs:
-    """Return the blobs of those who have skills executed, in the state directory; made with their first use."""
+    """Return the blobs of runs in the state directory; made with their first use."""
     return SqliteRunBlobs(open_database(), state_directory() / RUN_BLOBS, settings)
 
 
 def has_database() -> bool:
-    """Whether there is a database to open, so that who only looks makes nothing."""
+    """Whether there is a database; a command that only reads creates none."""
     return (state_directory() / DATABASE).exists()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skillwire.registry.search import Profile, Words
 
 
-#: Shorter words have too many neighbours, and nobody misspells what is longer than this by one letter only.
+#: Shorter words have too many neighbours; longer ones are seldom misspelt by one letter only.
 _LENGTHS: Final = range(4, 25)
 _MOST: Final = 3
 _STEMS: Final = """
@@ -136,7 +136,7 @@ class Reader:
     def find_briefly(self, words: Words, seconds: float) -> list[Hit] | None:
         """Return the hits that have all the words; None when there is none, or many, or finding them takes too long.
 
-        ``seconds`` are of this thread's processor: while it waits for one, nobody else would be answered either.
+        ``seconds`` are of this thread's processor time.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -254,7 +254,7 @@ class RevisionSearch:
     def search(self, query: SearchQuery) -> SearchPage:
         """Return the part of the hits that ``query`` asks for. It may take 20 ms: not for the event loop.
 
-        Trust: everything in ``query`` may be a stranger's.
+        Trust: everything in ``query`` is untrusted.
 
         Raises:
             UsageError: ``QUERY`` when it is beyond the bounds, ``CURSOR`` when ``query.after`` is none of ours.
@@ -334,7 +334,7 @@ class RevisionSearch:
     def _count(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
         if slots is not self.listing:
             return self._count_now(slots)
-        if not self._all:  # asked for by everyone who opens the page
+        if not self._all:  # each visit of the page asks for it
             self._all.append(self._count_now(slots))
         return self._all[0]
 

@@ -253,7 +253,7 @@ _sorted: Final = msgspec.json.Encoder(order="sorted")
 
 
 class Request(NamedTuple):
-    """An HTTP request for an execution: who asks, from where, and with what body."""
+    """An HTTP request for an execution, with its caller and its body."""
 
     scope: Scope
     principal: Principal | None
@@ -278,8 +278,8 @@ class InvocationRoute:
     Args:
         desk: where executions are.
         offers: what skills promise.
-        granted: knows whether somebody agreed that a skill runs here.
-        webhook_secret: whose caller is given, what its callbacks are signed with.
+        granted: whether a skill may run here.
+        webhook_secret: returns the secret that signs an execution's callbacks.
         callbacks: where callbacks may lead.
         base_url: of the site; as requests say it when empty.
     """
@@ -372,7 +372,7 @@ class InvocationRoute:
         if webhook is not None:
             try:
                 self._callbacks.check_url(parse_url(webhook.url))
-            except TrustError as error:  # how the operator could open it is not for strangers
+            except TrustError as error:  # how the operator could allow it is not for callers
                 raise ValidationError("VALIDATION_ERROR", "Callback-Url: callbacks may not lead there") from error
 
     async def _look_up(self, execution_id: str, request: Request) -> Execution:
@@ -441,7 +441,7 @@ class InvocationRoute:
 
 
 def may_follow(execution: Execution, principal: Principal | None) -> bool:
-    """Whether an execution may be shown to, and cancelled by, whoever knows its ID and is ``principal``."""
+    """Whether ``principal`` may see and cancel an execution when it knows the ID."""
     if principal is not None and OPERATOR in principal.scopes:
         return True
     if execution.caller.startswith("address "):
@@ -459,11 +459,11 @@ def _read_invocation(meant: EndpointMatch, offer: CallableSkill, request: Reques
 
 
 def _key(wanted: InvocationRequest, request: Request) -> IdempotencyKey | None:
-    """Return a caller's name for its request. What proves who it is may change between two that are the same."""
+    """Return the idempotency key of a request. Credentials may differ between two equal requests."""
     key = request.asked.key
     if key is None:
         return None
-    # Strangers behind one address are told apart by what they call themselves.
+    # Anonymous callers behind one address are distinguished by the ID that they give.
     caller = request.caller if request.principal else f"{request.caller} {wanted.caller.id}"
     return IdempotencyKey(caller, key, hashlib.sha256(_sorted.encode(wanted)).digest())
 

@@ -60,7 +60,7 @@ def test_signal_ends_it_while_its_input_is_open(skills, tmp_path, number):
 )
 def test_what_a_relay_cannot_do_is_refused(more, capsys):
     assert run(["mcp", "--server", "http://127.0.0.1:9/mcp", *more]) == 2
-    assert f"{more[0]} is for folders" in capsys.readouterr().err
+    assert f"{more[0]} applies to folders" in capsys.readouterr().err
 
 
 def test_missing_extra_is_said_with_what_to_install(skills, monkeypatch, capsys):

@@ -20,8 +20,8 @@ PROJECT: Final = Path(__file__).parent.parent
 SOURCE: Final = PROJECT / "src" / "skillwire"
 #: Parts of ``src/skillwire`` that are not checked yet.
 UNCHECKED: Final = frozenset({
-    "adapters", "bridges", "client", "executions", "folder", "limits", "model", "ports", "protocols", "registry",
-    "resolver", "server", "testing", "web", "wire",
+    "adapters", "bridges", "client", "executions", "model", "ports", "protocols", "registry", "resolver", "server",
+    "web",
 })  # fmt: skip
 PROSE: Final = re.compile(
     r"\b(who(?:so)?ever|nobody|somebody|anybody|everybody|told|tells? of|hearsay|stranger|mend(?:s|ed|ing)?|is none of"

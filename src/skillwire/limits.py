@@ -127,7 +127,7 @@ EXECUTION_ID_BYTES = Bound(256, "bytes", "of an id that a provider gives to an e
 # --- the server ------------------------------------------------------------------------------------------
 SERVER_HEAD_BYTES = Bound(32 * KIB, "bytes", "request line and header fields; browsers send 2 KiB")
 SERVER_REQUEST_SECONDS = Bound(30, "seconds", "for a request to arrive; a slow one holds a connection")
-SERVER_REQUEST_RATE = Bound(64 * KIB, "bytes a second", "for each of which a request has that much longer to arrive")
+SERVER_REQUEST_RATE = Bound(64 * KIB, "bytes a second", "adds a second to the time that a request may take to arrive")
 SERVER_IDLE_SECONDS = Bound(15, "seconds", "that a connection is kept without a request")
 SERVER_LOADING_SECONDS = Bound(10, "seconds", "that a request waits for the first catalog before it gets a 503")
 SERVER_SHUTDOWN_SECONDS = Bound(10, "seconds", "for responses in progress when the server stops")

@@ -1,8 +1,8 @@
 """The tables ``[executor]`` of kind ``http`` and ``[health]`` of ``skill.toml``, and the URL of a call.
 
 An ``[executor]`` table runs with the operator's secrets and takes inputs from untrusted callers. So a placeholder is
-allowed only in the path or the query, and its value stays one percent-encoded piece there: never empty in the path, never
-a dot segment under repeated decoding. A header field may describe the request or the caller; fields that frame a
+allowed only in the path or the query, and its value stays one percent-encoded piece there: never empty in the path,
+never a dot segment under repeated decoding. A header field may describe the request or the caller; fields that frame a
 message, route it or claim an address are refused. A secret is written ``${NAME}`` and must be listed in
 ``[permissions]``, so that a person who grants the skill has read its name.
 

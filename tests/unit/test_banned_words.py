@@ -1,0 +1,36 @@
+"""The lint check of words: what it finds, and that what is said to be clean is."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+TOOL = Path(__file__).parents[2] / "tools" / "banned_words.py"
+
+
+def load():
+    specification = importlib.util.spec_from_file_location("banned_words", TOOL)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_phrases_names_and_modules_are_found(tmp_path):
+    module = tmp_path / "desk.py"
+    module.write_text(
+        '"""What is told to whoever asks."""\n\n\ndef lend():\n    return "nobody"  # words: a quotation\n'
+    )
+    found = [(line, word) for _, line, word in load().words_of(module)]
+    assert sorted(found) == [(1, "module desk"), (1, "told"), (1, "whoever"), (4, "lend")]
+
+
+def test_words_that_only_contain_a_banned_one_are_none(tmp_path):
+    module = tmp_path / "names.py"
+    module.write_text('def threshold_of_roommates():\n    """Amend the standing order."""\n')
+    assert list(load().words_of(module)) == []
+
+
+def test_parts_that_are_checked_are_clean(capsys):
+    assert load().main() == 0, capsys.readouterr().out

@@ -127,8 +127,8 @@ def test_only_who_is_silent_is_forgotten_and_nothing_of_it_is_left():
     assert known.hosts == {A}
 
 
-R_DISCOVERY_DOUBTS, A_DISCOVERY_DOUBTS = "10.0.0.1", "10.0.0.2"
-KEY = f"agent-{A_DISCOVERY_DOUBTS}", "skill-a"
+REGISTRY_HOST, AGENT_HOST = "10.0.0.1", "10.0.0.2"
+KEY = f"agent-{AGENT_HOST}", "skill-a"
 
 
 class Watched(Lan):
@@ -138,9 +138,9 @@ class Watched(Lan):
         self.loses = lambda host, message: False  # noqa: ARG005 - a stand-in
         self.traffic: list[tuple[float, str, m.Message]] = []
         super().__init__(**options)
-        self.node(R_DISCOVERY_DOUBTS, REGISTRY)
-        self.node(A_DISCOVERY_DOUBTS, OFFERS)
-        self.offer(A_DISCOVERY_DOUBTS, "skill-a")
+        self.node(REGISTRY_HOST, REGISTRY)
+        self.node(AGENT_HOST, OFFERS)
+        self.offer(AGENT_HOST, "skill-a")
         self.run(8)
         self.traffic.clear()
 
@@ -154,50 +154,48 @@ class Watched(Lan):
         """Endpoints do not answer here: what is seen is what datagrams do."""
 
     def asked(self):
-        return [at for at, host, message in self.traffic if host == R_DISCOVERY_DOUBTS and SILENT_SKILL in str(message)]
+        return [at for at, host, message in self.traffic if host == REGISTRY_HOST and SILENT_SKILL in str(message)]
 
 
 @pytest.mark.spec("SDP-health-asked")
 def test_a_skill_whose_beats_are_lost_is_asked_and_beats_at_once():
     lan = Watched()
-    heard = lan.heard(R_DISCOVERY_DOUBTS, KEY)
+    heard = lan.heard(REGISTRY_HOST, KEY)
     lan.loses = lambda _, message: isinstance(message, m.Heartbeat) and lan.clock.steady < heard + 11
     lan.run(heard + 11.9 - lan.clock.steady)
-    listed = lan.nodes[R_DISCOVERY_DOUBTS].registry.get(KEY)
+    listed = lan.nodes[REGISTRY_HOST].registry.get(KEY)
     assert listed is not None
     assert listed.health.heard > heard
     assert not listed.health.is_suspect
     assert ChangeKind.STATUS not in [change.kind for change in lan.events(Change)]
-    answers = [
-        at for at, host, message in lan.traffic if host == A_DISCOVERY_DOUBTS and isinstance(message, m.Heartbeat)
-    ]
+    answers = [at for at, host, message in lan.traffic if host == AGENT_HOST and isinstance(message, m.Heartbeat)]
     assert min(abs(beat - ask) for beat in answers for ask in lan.asked()) < 0.01
 
 
 @pytest.mark.spec("SDP-health-asked")
 def test_a_dead_skill_is_asked_so_often_and_then_unhealthy():
     lan = Watched()
-    heard = lan.heard(R_DISCOVERY_DOUBTS, KEY)
-    lan.crash(A_DISCOVERY_DOUBTS)
+    heard = lan.heard(REGISTRY_HOST, KEY)
+    lan.crash(AGENT_HOST)
     lan.run(heard + 29 - lan.clock.steady)
     assert [round(at - heard, 1) for at in lan.asked()] == pytest.approx([10.0, 11.2, 12.5], abs=0.2)
-    assert lan.listed(R_DISCOVERY_DOUBTS) == {KEY: "UNHEALTHY"}
+    assert lan.listed(REGISTRY_HOST) == {KEY: "UNHEALTHY"}
 
 
 @pytest.mark.spec("SDP-health-asked")
 def test_nobody_is_asked_when_the_file_says_so_or_when_it_is_the_network():
     lan = Watched()
-    lan.nodes[R_DISCOVERY_DOUBTS].mcp_agent._pinger._settings = DiscoverySettings(retry_count=0)
-    lan.crash(A_DISCOVERY_DOUBTS)
+    lan.nodes[REGISTRY_HOST].mcp_agent._pinger._settings = DiscoverySettings(retry_count=0)
+    lan.crash(AGENT_HOST)
     lan.run(20)
     assert lan.asked() == []
     lan = Watched()
     for number in range(10):
-        lan.offer(A_DISCOVERY_DOUBTS, f"skill-{number}")
+        lan.offer(AGENT_HOST, f"skill-{number}")
     lan.run(3)
-    lan.crash(A_DISCOVERY_DOUBTS)
+    lan.crash(AGENT_HOST)
     lan.run(200)
-    assert lan.nodes[R_DISCOVERY_DOUBTS].registry.network_is_suspected(lan.clock.steady)
+    assert lan.nodes[REGISTRY_HOST].registry.network_is_suspected(lan.clock.steady)
     assert len(lan.asked()) <= 3 * 11, "each once in a silence"
 
 
@@ -206,19 +204,19 @@ def test_who_asks_by_the_thousand_makes_nobody_beat_by_the_thousand():
     lan = Watched()
     for _ in range(200):
         ack = m.RegisterAck(
-            KEY[0], Outcome.DUPLICATE, f"skill-a {SILENT_SKILL}", int(lan.moment(A_DISCOVERY_DOUBTS).wall * 1000)
+            KEY[0], Outcome.DUPLICATE, f"skill-a {SILENT_SKILL}", int(lan.moment(AGENT_HOST).wall * 1000)
         )
         for _ in range(20):
-            lan.inject(encode(ack), Peer("10.0.0.66", 9), A_DISCOVERY_DOUBTS)
+            lan.inject(encode(ack), Peer("10.0.0.66", 9), AGENT_HOST)
         lan.run(0.05)
-    beats = [at for at, host, message in lan.traffic if host == A_DISCOVERY_DOUBTS and isinstance(message, m.Heartbeat)]
+    beats = [at for at, host, message in lan.traffic if host == AGENT_HOST and isinstance(message, m.Heartbeat)]
     assert len(beats) <= 10 * DiscoverySettings().rate
 
 
 def test_so_many_are_asked_in_a_second_and_no_more(monkeypatch):
     monkeypatch.setattr(limits, "LAN_DOUBTS", 5)
     lan = Watched()
-    node = lan.nodes[R_DISCOVERY_DOUBTS]
+    node = lan.nodes[REGISTRY_HOST]
     node._outbox.limit.prove(Peer("10.0.0.9", 9), lan.clock.steady)
     for number in range(20):
         message = registration(f"a-{number}", at=int(EPOCH * 1000), endpoint=Endpoint("10.0.0.9", 1))

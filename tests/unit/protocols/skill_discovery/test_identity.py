@@ -189,10 +189,10 @@ def test_made_up_challenges_leave_proofs_for_who_is_there():
     assert ("agent-a", "skill-a") in lan.listed(R)
 
 
-R_DISCOVERY_CERTIFIED, A_DISCOVERY_CERTIFIED = "192.168.1.1", "192.168.1.7"
+R, SEVENTH = "192.168.1.1", "192.168.1.7"
 
 
-def own_discovery_certified(key=None, at=NOW):
+def own_certificate(key=None, at=NOW):
     return self_signed("agent-001", key or new_key(), at)
 
 
@@ -205,7 +205,7 @@ def world():
 def lan(world):
     lan = Lan()
     lan.node(
-        R_DISCOVERY_CERTIFIED,
+        R,
         REGISTRY,
         agent_id="registry",
         identity=world.identity("registry"),
@@ -216,42 +216,38 @@ def lan(world):
 
 def join(lan, world, identity):
     """Start agent-001 with one skill, and let it be heard."""
-    lan.node(A_DISCOVERY_CERTIFIED, OFFERS, agent_id="agent-001", identity=identity, authority=world.authority())
-    lan.offer(A_DISCOVERY_CERTIFIED, "skill-a")
+    lan.node(SEVENTH, OFFERS, agent_id="agent-001", identity=identity, authority=world.authority())
+    lan.offer(SEVENTH, "skill-a")
     lan.run(3)
 
 
 def verified(lan):
-    return {listed.registration.skill_id: listed.is_verified for listed in lan.nodes[R_DISCOVERY_CERTIFIED].registry}
+    return {listed.registration.skill_id: listed.is_verified for listed in lan.nodes[R].registry}
 
 
 def test_who_is_certified_while_it_runs_is_verified_soon(lan, world):
-    identity = own_discovery_certified()
+    identity = own_certificate()
     join(lan, world, identity)
     assert verified(lan) == {"skill-a": False}
     identity.certificate = world.center.issue(RequestedNames(("agent-001",)), identity.key.public_key(), EPOCH)
     lan.run(UNVERIFIED_SECONDS + 120)
     assert verified(lan) == {"skill-a": True}
-    assert not [
-        event
-        for event in lan.events(Change, R_DISCOVERY_CERTIFIED)
-        if event.kind in {ChangeKind.EVICTED, ChangeKind.LEFT}
-    ]
+    assert not [event for event in lan.events(Change, R) if event.kind in {ChangeKind.EVICTED, ChangeKind.LEFT}]
 
 
 def test_who_comes_back_with_another_key_is_believed_when_it_may_be(lan, world):
     """It lost its key, and has another one, which nobody certified: as long as nothing of it is listed."""
-    join(lan, world, own_discovery_certified())
-    lan.crash(A_DISCOVERY_CERTIFIED)
+    join(lan, world, own_certificate())
+    lan.crash(SEVENTH)
     lan.run(40)
     assert verified(lan) == {}
-    join(lan, world, own_discovery_certified(at=NOW + timedelta(seconds=43)))
+    join(lan, world, own_certificate(at=NOW + timedelta(seconds=43)))
     assert verified(lan) == {"skill-a": False}
 
 
 def test_who_is_certified_takes_the_place_of_who_is_not_at_once(lan, world):
-    join(lan, world, own_discovery_certified())
-    lan.crash(A_DISCOVERY_CERTIFIED)
+    join(lan, world, own_certificate())
+    lan.crash(SEVENTH)
     join(lan, world, world.identity("agent-001"))
     assert verified(lan) == {"skill-a": True}
 
@@ -259,10 +255,10 @@ def test_who_is_certified_takes_the_place_of_who_is_not_at_once(lan, world):
 @pytest.mark.spec("SDP-key-stays")
 def test_nobody_takes_the_place_of_who_is_certified(lan, world):
     join(lan, world, world.identity("agent-001"))
-    lan.crash(A_DISCOVERY_CERTIFIED)
-    stopped = lan.nodes[R_DISCOVERY_CERTIFIED].ingress.stopped
+    lan.crash(SEVENTH)
+    stopped = lan.nodes[R].ingress.stopped
     for other in (
-        own_discovery_certified(),
+        own_certificate(),
         world.identity("agent-001"),
         EcdsaIdentity(new_key(), world.identity("agent-001").certificate),
     ):
@@ -281,15 +277,15 @@ def test_who_is_revoked_is_forgotten_when_it_is_known_and_refused_when_it_comes(
     join(lan, world, identity)
     assert verified(lan) == {"skill-a": True}
     world.revocations.take(world.revoke(serial(identity)), EPOCH)
-    lan.do(R_DISCOVERY_CERTIFIED, lambda node, now: node.review(now))
+    lan.do(R, lambda node, now: node.review(now))
     assert verified(lan) == {}
-    assert [event.kind for event in lan.events(Change, R_DISCOVERY_CERTIFIED)][-1] is ChangeKind.EVICTED
+    assert [event.kind for event in lan.events(Change, R)][-1] is ChangeKind.EVICTED
     lan.run(180)
     assert verified(lan) == {}
-    assert lan.nodes[R_DISCOVERY_CERTIFIED].ingress.stopped["certificate"] > 0
+    assert lan.nodes[R].ingress.stopped["certificate"] > 0
 
 
-R_DISCOVERY_TRUST, A_DISCOVERY_TRUST, B_DISCOVERY_TRUST, EVIL_DISCOVERY_TRUST = (
+R, FIRST, SECOND, EVIL = (
     "192.168.1.1",
     "192.168.1.100",
     "192.168.1.101",
@@ -299,18 +295,18 @@ AT = int(EPOCH * 1000)
 STREAM = "Register", "agent-001", "skill-org-feishu"
 
 
-def own_discovery_trust(agent_id):
+def own_identity(agent_id):
     return self_signed(agent_id, new_key(), NOW)
 
 
-def network_discovery_trust(profile=Profile.OPEN, **options):
+def trusting_network(profile=Profile.OPEN, **options):
     lan = Lan(**options)
     identity = center().issue(agents=["registry"])
-    lan.node(R_DISCOVERY_TRUST, REGISTRY, agent_id="registry", identity=identity, authority=AUTHORITY, profile=profile)
+    lan.node(R, REGISTRY, agent_id="registry", identity=identity, authority=AUTHORITY, profile=profile)
     return lan
 
 
-def join_discovery_trust(lan, host, identity, agent_id, profile=Profile.OPEN):
+def join_network(lan, host, identity, agent_id, profile=Profile.OPEN):
     """Let an agent offer the skill of the text at a host; return what became of it."""
     lan.node(host, OFFERS, ASKS, agent_id=agent_id, identity=identity, authority=AUTHORITY, profile=profile)
     lan.offer(host, "skill-org-feishu")
@@ -318,195 +314,177 @@ def join_discovery_trust(lan, host, identity, agent_id, profile=Profile.OPEN):
     return {str(ack.status) for ack in lan.events(Acknowledged, host)}
 
 
-def forge(lan, data, host=EVIL_DISCOVERY_TRUST):
+def forge(lan, data, host=EVIL):
     """Let a datagram arrive at the registry; return why it was stopped."""
-    before = lan.nodes[R_DISCOVERY_TRUST].ingress.stopped.copy()
-    lan.inject(data, Peer(host, 40_000), R_DISCOVERY_TRUST)
-    return set(lan.nodes[R_DISCOVERY_TRUST].ingress.stopped - before)
+    before = lan.nodes[R].ingress.stopped.copy()
+    lan.inject(data, Peer(host, 40_000), R)
+    return set(lan.nodes[R].ingress.stopped - before)
 
 
 @pytest.mark.spec("SDP-authentication-flow")
 def test_a_skill_is_challenged_proves_itself_and_is_listed():
-    lan = network_discovery_trust()
-    assert join_discovery_trust(lan, A_DISCOVERY_TRUST, center().issue(agents=["agent-001"]), "agent-001") == {
-        "SUCCESS"
-    }
-    (listed,) = lan.nodes[R_DISCOVERY_TRUST].registry
+    lan = trusting_network()
+    assert join_network(lan, FIRST, center().issue(agents=["agent-001"]), "agent-001") == {"SUCCESS"}
+    (listed,) = lan.nodes[R].registry
     assert listed.is_verified
 
 
 @pytest.mark.spec("SDP-unverified")
 def test_whom_nobody_certified_is_listed_as_unverified():
-    lan = network_discovery_trust()
-    assert join_discovery_trust(lan, A_DISCOVERY_TRUST, own_discovery_trust("agent-001"), "agent-001") == {"SUCCESS"}
-    (listed,) = lan.nodes[R_DISCOVERY_TRUST].registry
+    lan = trusting_network()
+    assert join_network(lan, FIRST, own_identity("agent-001"), "agent-001") == {"SUCCESS"}
+    (listed,) = lan.nodes[R].registry
     assert not listed.is_verified
 
 
 @pytest.mark.spec("SDP-authentication-flow")
 def test_with_loss_it_takes_longer_and_comes_to_the_same():
-    lan = network_discovery_trust(seed=3, loss=0.3)
+    lan = trusting_network(seed=3, loss=0.3)
     for number in range(20):
         lan.node(
             f"10.0.0.{number + 1}",
             OFFERS,
             agent_id=f"a-{number}",
-            identity=own_discovery_trust(f"a-{number}"),
+            identity=own_identity(f"a-{number}"),
             authority=AUTHORITY,
         )
         for skill in range(5):
             lan.offer(f"10.0.0.{number + 1}", f"skill-{skill}")
     lan.run(12)
-    assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == 100
+    assert len(lan.nodes[R].registry) == 100
 
 
 @pytest.mark.spec("SDP-certificate-name")
 def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
-    lan = network_discovery_trust()
-    assert join_discovery_trust(lan, A_DISCOVERY_TRUST, center().issue(skills=["skill-org-dingding"]), "agent-001") == {
-        "UNAUTHORIZED"
-    }
-    assert join_discovery_trust(lan, B_DISCOVERY_TRUST, center().issue(agents=["agent-009"]), "agent-002") == {
-        "UNAUTHORIZED"
-    }
-    assert lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["certificate"] > 0
-    assert join_discovery_trust(lan, EVIL_DISCOVERY_TRUST, own_discovery_trust("agent-009"), "agent-003") == {
-        "UNAUTHORIZED"
-    }
-    assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == 0
-    assert join_discovery_trust(lan, "192.168.1.5", center().issue(skills=["skill-org-feishu"]), "agent-005") == {
-        "SUCCESS"
-    }
+    lan = trusting_network()
+    assert join_network(lan, FIRST, center().issue(skills=["skill-org-dingding"]), "agent-001") == {"UNAUTHORIZED"}
+    assert join_network(lan, SECOND, center().issue(agents=["agent-009"]), "agent-002") == {"UNAUTHORIZED"}
+    assert lan.nodes[R].ingress.stopped["certificate"] > 0
+    assert join_network(lan, EVIL, own_identity("agent-009"), "agent-003") == {"UNAUTHORIZED"}
+    assert len(lan.nodes[R].registry) == 0
+    assert join_network(lan, "192.168.1.5", center().issue(skills=["skill-org-feishu"]), "agent-005") == {"SUCCESS"}
 
 
 @pytest.mark.spec("SDP-key-stays")
 def test_another_key_for_the_same_agent_is_taken_only_when_it_is_certified():
-    lan = network_discovery_trust()
-    join_discovery_trust(lan, A_DISCOVERY_TRUST, own_discovery_trust("agent-001"), "agent-001")
-    assert join_discovery_trust(lan, EVIL_DISCOVERY_TRUST, own_discovery_trust("agent-001"), "agent-001") == {
-        "UNAUTHORIZED"
-    }
-    assert lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["forged"] > 0
-    (listed,) = lan.nodes[R_DISCOVERY_TRUST].registry
-    assert listed.host == A_DISCOVERY_TRUST
+    lan = trusting_network()
+    join_network(lan, FIRST, own_identity("agent-001"), "agent-001")
+    assert join_network(lan, EVIL, own_identity("agent-001"), "agent-001") == {"UNAUTHORIZED"}
+    assert lan.nodes[R].ingress.stopped["forged"] > 0
+    (listed,) = lan.nodes[R].registry
+    assert listed.host == FIRST
 
 
 @pytest.mark.spec("SDP-signature")
 def test_what_is_signed_by_another_key_or_is_another_message_is_dropped():
-    lan = network_discovery_trust()
+    lan = trusting_network()
     identity = center().issue(agents=["agent-001"])
-    join_discovery_trust(lan, A_DISCOVERY_TRUST, identity, "agent-001")
+    join_network(lan, FIRST, identity, "agent-001")
     later = registration(at=AT + 4000)
     other = encode_signed(registration(at=AT + 4001), identity.sign).rpartition(b";")[2].decode()
-    assert forge(lan, encode_signed(later, own_discovery_trust("agent-001").sign)) == {"forged"}
+    assert forge(lan, encode_signed(later, own_identity("agent-001").sign)) == {"forged"}
     assert forge(lan, encode_signed(later, lambda _: other)) == {"forged"}
     assert forge(lan, encode_signed(later, GroupKey(b"x" * 16).sign)) == {"forged"}, "policy says which algorithm"
     beat = m.Unregister("agent-001", "skill-org-feishu", m.Reason.SHUTDOWN, AT + 4000)
-    assert forge(lan, encode_signed(beat, own_discovery_trust("agent-001").sign)) == {"forged"}
-    assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == 1
+    assert forge(lan, encode_signed(beat, own_identity("agent-001").sign)) == {"forged"}
+    assert len(lan.nodes[R].registry) == 1
 
 
 @pytest.mark.spec("SDP-replay")
 def test_what_is_replayed_changes_nothing_and_is_no_sign_of_life():
-    lan = network_discovery_trust()
+    lan = trusting_network()
     identity = center().issue(agents=["agent-001"])
     taken = []
     deliver = lan._deliver
 
     def listen(receiver, data, source):
-        if receiver.peer.host == R_DISCOVERY_TRUST:
+        if receiver.peer.host == R:
             taken.append(data)
         deliver(receiver, data, source)
 
     lan._deliver = listen
-    join_discovery_trust(lan, A_DISCOVERY_TRUST, identity, "agent-001")
-    lan.crash(A_DISCOVERY_TRUST)
+    join_network(lan, FIRST, identity, "agent-001")
+    lan.crash(FIRST)
     lan._deliver = deliver
     kept = [data for data in taken if b"CHALLENGE" not in data]
     assert {data.partition(b":")[0] for data in kept} == {b"SKILL_REGISTER", b"SKILL_HEARTBEAT"}
-    heard = lan.heard(R_DISCOVERY_TRUST, next(iter(lan.nodes[R_DISCOVERY_TRUST].registry)).key)
+    heard = lan.heard(R, next(iter(lan.nodes[R].registry)).key)
     for _ in range(4):
         lan.run(5)
         for data in kept:
-            lan.inject(data, Peer(A_DISCOVERY_TRUST, 40_000), R_DISCOVERY_TRUST)
-    (listed,) = lan.nodes[R_DISCOVERY_TRUST].registry
+            lan.inject(data, Peer(FIRST, 40_000), R)
+    (listed,) = lan.nodes[R].registry
     assert (listed.health.heard, listed.health.status) == (heard, HealthStatus.UNHEALTHY)
     lan.run(15)
-    assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == 0
+    assert len(lan.nodes[R].registry) == 0
     for data in kept:
-        assert forge(lan, data, A_DISCOVERY_TRUST) == {"outside the window"}
+        assert forge(lan, data, FIRST) == {"outside the window"}
 
 
 @pytest.mark.spec("SDP-replay")
 def test_a_challenge_is_answered_once_by_who_was_asked():
-    lan = network_discovery_trust()
-    assert forge(lan, encode_signed(registration(), own_discovery_trust("agent-001").sign), A_DISCOVERY_TRUST) == {
-        "held"
-    }
-    (pending,) = lan.nodes[R_DISCOVERY_TRUST]._challenges._pending.values()
-    identity = own_discovery_trust("agent-001")
+    lan = trusting_network()
+    assert forge(lan, encode_signed(registration(), own_identity("agent-001").sign), FIRST) == {"held"}
+    (pending,) = lan.nodes[R]._challenges._pending.values()
+    identity = own_identity("agent-001")
 
     def response(nonce):
         text = challenge_text("registry", "agent-001", nonce, pending.digest)
         proof = m.ChallengeResponse("agent-001", nonce, identity.certificate, AT)
         return encode_signed(proof, lambda _: identity.sign(text))
 
-    assert forge(lan, response(bytes(32)), A_DISCOVERY_TRUST) == {"not asked for"}
-    assert forge(lan, response(pending.nonce), EVIL_DISCOVERY_TRUST) == {"not asked for"}
-    assert forge(lan, response(pending.nonce), A_DISCOVERY_TRUST) == {"forged"}, (
-        "the key is proven; the registration is by another"
-    )
-    assert forge(lan, response(pending.nonce), A_DISCOVERY_TRUST) == {"not asked for"}
+    assert forge(lan, response(bytes(32)), FIRST) == {"not asked for"}
+    assert forge(lan, response(pending.nonce), EVIL) == {"not asked for"}
+    assert forge(lan, response(pending.nonce), FIRST) == {"forged"}, "the key is proven; the registration is by another"
+    assert forge(lan, response(pending.nonce), FIRST) == {"not asked for"}
 
 
 @pytest.mark.spec("SDP-endpoint-source")
 def test_a_certified_endpoint_may_be_elsewhere():
-    lan = network_discovery_trust()
+    lan = trusting_network()
     lan.node(
-        A_DISCOVERY_TRUST,
+        FIRST,
         OFFERS,
         agent_id="agent-001",
-        identity=center().issue(agents=["agent-001"], hosts=[B_DISCOVERY_TRUST]),
+        identity=center().issue(agents=["agent-001"], hosts=[SECOND]),
         authority=AUTHORITY,
     )
-    lan.offer(A_DISCOVERY_TRUST, "skill-here")
-    lan.offer(A_DISCOVERY_TRUST, "skill-there", endpoint=Endpoint(B_DISCOVERY_TRUST, 8080))
-    lan.offer(A_DISCOVERY_TRUST, "skill-stolen", endpoint=Endpoint(EVIL_DISCOVERY_TRUST, 8080))
+    lan.offer(FIRST, "skill-here")
+    lan.offer(FIRST, "skill-there", endpoint=Endpoint(SECOND, 8080))
+    lan.offer(FIRST, "skill-stolen", endpoint=Endpoint(EVIL, 8080))
     lan.run(3)
-    assert {skill for _, skill in lan.listed(R_DISCOVERY_TRUST)} == {"skill-here", "skill-there"}
+    assert {skill for _, skill in lan.listed(R)} == {"skill-here", "skill-there"}
 
 
 @pytest.mark.spec("SDP-profile-signed")
 def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
-    lan = network_discovery_trust(Profile.SIGNED)
-    assert join_discovery_trust(
-        lan, A_DISCOVERY_TRUST, center().issue(agents=["agent-001"]), "agent-001", Profile.SIGNED
-    ) == {"SUCCESS"}
-    lan.do(A_DISCOVERY_TRUST, lambda node, now: node.end_agent.discover(now))
+    lan = trusting_network(Profile.SIGNED)
+    assert join_network(lan, FIRST, center().issue(agents=["agent-001"]), "agent-001", Profile.SIGNED) == {"SUCCESS"}
+    lan.do(FIRST, lambda node, now: node.end_agent.discover(now))
     lan.run(3)
-    (found,) = lan.events(Discovered, A_DISCOVERY_TRUST)
+    (found,) = lan.events(Discovered, FIRST)
     assert [one.record.skill_id for one in found.skills] == ["skill-org-feishu"]
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
-    lan.do(A_DISCOVERY_TRUST, lambda node, now: node.end_agent.discover(now))
-    before = lan.nodes[A_DISCOVERY_TRUST].ingress.stopped["forged"]
+    lan.do(FIRST, lambda node, now: node.end_agent.discover(now))
+    before = lan.nodes[FIRST].ingress.stopped["forged"]
     lan.inject(
-        encode_signed(evil, own_discovery_trust("registry").sign, Profile.SIGNED),
-        Peer(R_DISCOVERY_TRUST, 40_000),
-        A_DISCOVERY_TRUST,
+        encode_signed(evil, own_identity("registry").sign, Profile.SIGNED),
+        Peer(R, 40_000),
+        FIRST,
     )
-    assert lan.nodes[A_DISCOVERY_TRUST].ingress.stopped["forged"] == before + 1
+    assert lan.nodes[FIRST].ingress.stopped["forged"] == before + 1
 
 
 @pytest.mark.spec("SDP-clock")
 @pytest.mark.parametrize(("skew", "count"), [(-25.0, 1), (25.0, 1), (-40.0, 0), (40.0, 0)])
 def test_clocks_may_differ_by_the_window(skew, count):
     lan = Lan()
-    lan.node(R_DISCOVERY_TRUST, REGISTRY)
-    lan.node(A_DISCOVERY_TRUST, OFFERS, skew=skew)
-    lan.offer(A_DISCOVERY_TRUST, "skill-org-feishu")
+    lan.node(R, REGISTRY)
+    lan.node(FIRST, OFFERS, skew=skew)
+    lan.offer(FIRST, "skill-org-feishu")
     lan.run(3)
-    assert len(lan.nodes[R_DISCOVERY_TRUST].registry) == count
-    assert (lan.nodes[R_DISCOVERY_TRUST].ingress.stopped["outside the window"] > 0) is (count == 0)
+    assert len(lan.nodes[R].registry) == count
+    assert (lan.nodes[R].ingress.stopped["outside the window"] > 0) is (count == 0)
 
 
 def test_the_newest_timestamps_outlive_a_restart():
@@ -565,8 +543,8 @@ def test_challenges_have_a_bound_and_an_end(monkeypatch):
 
 @pytest.mark.spec("SDP-hostile")
 def test_while_thousands_of_made_up_agents_register_a_real_one_is_listed_within_a_second():
-    lan, random = network_discovery_trust(), Random(1)  # noqa: S311 - a simulation has to be repeatable
-    registry = lan.nodes[R_DISCOVERY_TRUST]
+    lan, random = trusting_network(), Random(1)  # noqa: S311 - a simulation has to be repeatable
+    registry = lan.nodes[R]
 
     def flood():
         for _ in range(20):  # each millisecond
@@ -574,32 +552,32 @@ def test_while_thousands_of_made_up_agents_register_a_real_one_is_listed_within_
             data = encode_signed(
                 registration(f"agent-{random.random()}", endpoint=Endpoint(peer.host, 1)), lambda _: "SIG"
             )
-            registry.receive(data, peer, lan.moment(R_DISCOVERY_TRUST))
-        lan.tend(R_DISCOVERY_TRUST)
+            registry.receive(data, peer, lan.moment(R))
+        lan.tend(R)
         lan.at(0.001, flood)
 
     def start():
         lan.node(
-            A_DISCOVERY_TRUST,
+            FIRST,
             OFFERS,
             agent_id="agent-001",
-            identity=own_discovery_trust("agent-001"),
+            identity=own_identity("agent-001"),
             authority=AUTHORITY,
         )
-        lan.offer(A_DISCOVERY_TRUST, "skill-org-feishu")
+        lan.offer(FIRST, "skill-org-feishu")
 
     flood()
     lan.at(0.3, start)
     lan.run(0.8)
-    assert lan.listed(R_DISCOVERY_TRUST) == {("agent-001", "skill-org-feishu"): "HEALTHY"}
+    assert lan.listed(R) == {("agent-001", "skill-org-feishu"): "HEALTHY"}
     assert registry.ingress.stopped["held"] > 10_000
 
 
 def test_nobody_is_challenged_out_of_nothing():
     lan = Lan()
-    lan.node(A_DISCOVERY_TRUST, ASKS)
-    lan.inject(b"CHALLENGE:registry;" + b"A" * 43 + b"=;1707868800000", Peer(R_DISCOVERY_TRUST, 1), A_DISCOVERY_TRUST)
-    assert lan.nodes[A_DISCOVERY_TRUST].datagrams_to_send(lan.moment(A_DISCOVERY_TRUST)) == []
+    lan.node(FIRST, ASKS)
+    lan.inject(b"CHALLENGE:registry;" + b"A" * 43 + b"=;1707868800000", Peer(R, 1), FIRST)
+    assert lan.nodes[FIRST].datagrams_to_send(lan.moment(FIRST)) == []
 
 
 @pytest.mark.spec("SDP-certificate-size")
@@ -611,22 +589,17 @@ def test_the_answer_to_a_challenge_fits_into_a_datagram():
 
 
 def test_an_expired_certificate_is_judged_again():
-    lan = network_discovery_trust()
+    lan = trusting_network()
     identity = center().issue(agents=["agent-001"], start=-7, days=7.0001)
-    assert join_discovery_trust(lan, A_DISCOVERY_TRUST, identity, "agent-001") == {"SUCCESS"}
+    assert join_network(lan, FIRST, identity, "agent-001") == {"SUCCESS"}
     lan.run(float(timedelta(days=0.0002).total_seconds()))
-    beat = m.Heartbeat(
-        "agent-001", "skill-org-feishu", HealthStatus.HEALTHY, int(lan.moment(R_DISCOVERY_TRUST).wall * 1000) + 1
-    )
-    before = next(iter(lan.nodes[R_DISCOVERY_TRUST].registry)).health.heard
-    assert forge(lan, encode_signed(beat, identity.sign), A_DISCOVERY_TRUST) == set()
-    assert next(iter(lan.nodes[R_DISCOVERY_TRUST].registry)).health.heard == before
+    beat = m.Heartbeat("agent-001", "skill-org-feishu", HealthStatus.HEALTHY, int(lan.moment(R).wall * 1000) + 1)
+    before = next(iter(lan.nodes[R].registry)).health.heard
+    assert forge(lan, encode_signed(beat, identity.sign), FIRST) == set()
+    assert next(iter(lan.nodes[R].registry)).health.heard == before
     assert Outcome.INVALID in {message.status for message in _asks(lan)}
 
 
 def _asks(lan):
     lan.clock.move_to(lan.clock.steady + 1)
-    return [
-        decode(datagram.data)
-        for datagram in lan.nodes[R_DISCOVERY_TRUST].datagrams_to_send(lan.moment(R_DISCOVERY_TRUST))
-    ]
+    return [decode(datagram.data) for datagram in lan.nodes[R].datagrams_to_send(lan.moment(R))]

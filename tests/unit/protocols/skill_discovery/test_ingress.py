@@ -352,7 +352,7 @@ def test_what_is_forged_is_answered_to_nobody():
     assert len(world.events(Acknowledged, A)) == before
 
 
-A_DISCOVERY_MISMATCHES, B, C = "192.168.1.100", "192.168.1.101", "192.168.1.102"
+A, B, C = "192.168.1.100", "192.168.1.101", "192.168.1.102"
 OURS, OTHER = GroupKey(b"a secret that all of us share"), GroupKey(b"a secret of somebody else's")
 
 
@@ -363,7 +363,7 @@ def own_key(agent_id):
 def network(others):
     """Let two agents and one that is set up otherwise speak for a while; return what each was told of whom."""
     lan = Lan()
-    for host, options in ((A_DISCOVERY_MISMATCHES, {}), (B, {}), (C, others)):
+    for host, options in ((A, {}), (B, {}), (C, others)):
         lan.node(host, REGISTRY, OFFERS, ASKS, **options)
         lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
     lan.run(30)
@@ -373,7 +373,7 @@ def network(others):
 @pytest.mark.spec("SDP-mismatch")
 def test_another_profile_is_told_on_both_sides():
     lan, told = network({"profile": Profile.SIGNED})
-    for host in (A_DISCOVERY_MISMATCHES, B):
+    for host in (A, B):
         assert (host, C, "speaks the profile signed, and we open") in told
         assert (C, host, "speaks the profile open, and we signed") in told
         assert lan.nodes[host].ingress.stopped["another profile"]
@@ -399,7 +399,7 @@ def test_another_profile_is_told_on_both_sides():
 )
 def test_another_group_key_is_told_on_both_sides(others, seen, sees):
     lan, told = network(others)
-    for host in (A_DISCOVERY_MISMATCHES, B):
+    for host in (A, B):
         assert {(host, C, seen), (C, host, sees)} <= told
         assert lan.nodes[host].ingress.stopped["another group key"]
         assert not lan.nodes[host].ingress.stopped["forged"]
@@ -423,16 +423,15 @@ def test_agents_that_are_set_up_alike_are_told_nothing():
 
 
 AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
-A_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES = "192.168.1.100", "192.168.1.101"
 
 
 def own(agent_id):
     return self_signed(agent_id, new_key(), NOW)
 
 
-def network_discovery_namesakes(name_of_b, of_a, of_b):
+def namesakes(name_of_b, of_a, of_b):
     lan = Lan()
-    for host, name, identity in ((A_DISCOVERY_NAMESAKES, "agent-x", of_a), (B_DISCOVERY_NAMESAKES, name_of_b, of_b)):
+    for host, name, identity in ((A, "agent-x", of_a), (B, name_of_b, of_b)):
         lan.node(host, REGISTRY, OFFERS, ASKS, agent_id=name, identity=identity, authority=AUTHORITY)
         lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
         lan.run(3)
@@ -443,17 +442,17 @@ def network_discovery_namesakes(name_of_b, of_a, of_b):
 def test_who_has_our_name_with_another_key_is_told(is_certified):
     of_a = center().issue(agents=["agent-x"]) if is_certified else own("agent-x")
 
-    lan = network_discovery_namesakes("agent-x", of_a, own("agent-x"))
+    lan = namesakes("agent-x", of_a, own("agent-x"))
 
     told = {(host, event.by.host) for _, host, event in lan.told if isinstance(event, NameTaken)}
-    assert (B_DISCOVERY_NAMESAKES, A_DISCOVERY_NAMESAKES) in told
+    assert (B, A) in told
     assert {event.agent_id for event in lan.events(NameTaken)} == {"agent-x"}
-    assert not {(A_DISCOVERY_NAMESAKES, A_DISCOVERY_NAMESAKES), (B_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES)} & told
+    assert not {(A, A), (B, B)} & told
     if not is_certified:
-        assert (A_DISCOVERY_NAMESAKES, B_DISCOVERY_NAMESAKES) in told
+        assert (A, B) in told
 
 
 def test_nobody_is_told_of_another_name_or_of_the_same_key():
-    assert not network_discovery_namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameTaken)
+    assert not namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameTaken)
     key = own("agent-x")
-    assert not network_discovery_namesakes("agent-x", key, key).events(NameTaken)
+    assert not namesakes("agent-x", key, key).events(NameTaken)

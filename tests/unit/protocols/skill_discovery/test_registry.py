@@ -287,22 +287,22 @@ def test_who_has_as_many_as_one_agent_may_have_displaces_nobody(registry, monkey
     assert len(registry) == 2
 
 
-KEY_DISCOVERY_TOMBSTONES, OTHER = ("agent-001", "a"), ("agent-001", "b")
+GONE, OTHER = ("agent-001", "a"), ("agent-001", "b")
 
 
 @pytest.mark.spec("SDP-unregister-at-once")
 def test_a_goodbye_is_remembered_for_its_time_since_it_was_said_last():
     tombstones = Tombstones(60)
-    assert (tombstones.timer(), tombstones.of(KEY_DISCOVERY_TOMBSTONES)) == (None, -1)
-    tombstones.add(KEY_DISCOVERY_TOMBSTONES, 1, 0.0)
+    assert (tombstones.timer(), tombstones.of(GONE)) == (None, -1)
+    tombstones.add(GONE, 1, 0.0)
     tombstones.add(OTHER, 2, 10.0)
-    tombstones.add(KEY_DISCOVERY_TOMBSTONES, 3, 20.0)
-    assert (tombstones.timer(), tombstones.of(KEY_DISCOVERY_TOMBSTONES)) == (70.0, 3)
+    tombstones.add(GONE, 3, 20.0)
+    assert (tombstones.timer(), tombstones.of(GONE)) == (70.0, 3)
 
     tombstones.on_timer(70.0)
-    assert (OTHER in tombstones, KEY_DISCOVERY_TOMBSTONES in tombstones, tombstones.timer()) == (False, True, 80.0)
+    assert (OTHER in tombstones, GONE in tombstones, tombstones.timer()) == (False, True, 80.0)
     tombstones.on_timer(80.0)
-    assert (KEY_DISCOVERY_TOMBSTONES in tombstones, tombstones.timer()) == (False, None)
+    assert (GONE in tombstones, tombstones.timer()) == (False, None)
 
 
 def test_there_is_a_bound(monkeypatch):
@@ -318,7 +318,7 @@ def test_there_is_a_bound(monkeypatch):
 HOST = "192.168.1.100"
 
 
-class KeptDiscoveryHints(Registry):
+class KeptHints(Registry):
     """A registry that keeps what it tells, and whose probes are answered as long as ``answers``."""
 
     def __init__(self, *, answers=False):
@@ -344,7 +344,7 @@ class KeptDiscoveryHints(Registry):
 
 @pytest.fixture
 def hints():
-    return KeptDiscoveryHints()
+    return KeptHints()
 
 
 @pytest.mark.spec("SDP-mdns-hint")
@@ -435,7 +435,7 @@ def test_hints_have_a_bound_and_take_no_room_from_registrations(hints, monkeypat
 
 @pytest.mark.spec("SDP-mass-expiry")
 def test_made_up_hints_make_nobody_suspect_the_network():
-    hints = KeptDiscoveryHints()
+    hints = KeptHints()
     for number in range(50):
         hints.hint(registration(f"hint-{number}"), 0.0, host=HOST)
     for number in range(20):
@@ -456,7 +456,7 @@ ACTS = st.sampled_from(["hint", "other hint", "unhint", "register", "goodbye", "
 @pytest.mark.spec("SDP-mdns-hint")
 @given(st.lists(st.tuples(ACTS, st.sampled_from(["a", "b"])), max_size=25))
 def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(acts):
-    hints, now, registered = KeptDiscoveryHints(answers=True), 0.0, {}
+    hints, now, registered = KeptHints(answers=True), 0.0, {}
     for number, (act, agent) in enumerate(acts):
         key, now = (agent, KEY[1]), now + 1.0
         if act == "register":

@@ -600,7 +600,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def skill_obstacles(tmp_path):
+def blocked_skill(tmp_path):
     def make(manifest, name="adder"):
         files = {"skill.toml": manifest, "main.py": "def main(args): ...\n"}
         outcome = prepare(write_skill(tmp_path / "skills", name, files), "acme")
@@ -620,38 +620,38 @@ def broken():
     raise TrustError("SANDBOX", "no sandbox starts here")
 
 
-def test_what_nobody_granted_is_in_the_way_until_somebody_does(skill_obstacles):
-    one = skill_obstacles(PYTHON)
+def test_what_nobody_granted_is_in_the_way_until_somebody_does(blocked_skill):
+    one = blocked_skill(PYTHON)
     assert obstacles().find([one]) == {"adder": UNGRANTED}
     open_grants().agree(one, "ann")
     assert obstacles().find([one]) == {}
 
 
-def test_instructions_and_people_are_never_in_the_way(skill_obstacles):
-    assert obstacles(sandbox=broken).find([skill_obstacles("", "notes"), skill_obstacles(HUMAN, "asked")]) == {}
+def test_instructions_and_people_are_never_in_the_way(blocked_skill):
+    assert obstacles(sandbox=broken).find([blocked_skill("", "notes"), blocked_skill(HUMAN, "asked")]) == {}
 
 
-def test_a_secret_that_is_not_set_is_told_without_its_name(skill_obstacles):
-    found = obstacles(unset=["API_KEY"], grant_all=True).find([skill_obstacles(SECRET)])
+def test_a_secret_that_is_not_set_is_told_without_its_name(blocked_skill):
+    found = obstacles(unset=["API_KEY"], grant_all=True).find([blocked_skill(SECRET)])
     assert found == {"adder": UNSET}
     assert "API_KEY" not in UNSET
-    assert obstacles(grant_all=True).find([skill_obstacles(SECRET)]) == {}
+    assert obstacles(grant_all=True).find([blocked_skill(SECRET)]) == {}
 
 
-def test_secrets_that_cannot_be_read_are_not_set(skill_obstacles):
+def test_secrets_that_cannot_be_read_are_not_set(blocked_skill):
     def unset(_):
         raise StorageError("SECRETS_FILE", "others may read it")
 
     known = RunBlockers(ExecutionSettings(grant_all=True), ungranted_skills, unset, lambda: 0.01)
-    assert known.find([skill_obstacles(SECRET)]) == {"adder": UNSET}
+    assert known.find([blocked_skill(SECRET)]) == {"adder": UNSET}
 
 
-def test_code_needs_a_sandbox_and_nothing_else_does(skill_obstacles):
-    found = obstacles(sandbox=broken, grant_all=True).find([skill_obstacles(PYTHON), skill_obstacles(HTTP, "caller")])
+def test_code_needs_a_sandbox_and_nothing_else_does(blocked_skill):
+    found = obstacles(sandbox=broken, grant_all=True).find([blocked_skill(PYTHON), blocked_skill(HTTP, "caller")])
     assert found == {"adder": NO_SANDBOX}
 
 
-def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(skill_obstacles):
+def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(blocked_skill):
     time, tries = [0.0], []
 
     def sandbox():
@@ -660,16 +660,16 @@ def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(skill_
             broken()
 
     known = obstacles(sandbox=sandbox, clock=lambda: time[0], grant_all=True)
-    one = skill_obstacles(PYTHON)
+    one = blocked_skill(PYTHON)
     for time[0] in (0.0, 30.0, 61.0, 1000.0):
         found = known.find([one])
         assert found == ({"adder": NO_SANDBOX} if time[0] < 60 else {})
     assert tries == [0.0, 61.0]
 
 
-def test_where_others_run_it_only_grants_are_looked_at(skill_obstacles):
+def test_where_others_run_it_only_grants_are_looked_at(blocked_skill):
     known = obstacles(unset=["API_KEY"], sandbox=broken, concurrency=0)
-    one = skill_obstacles(SECRET)
+    one = blocked_skill(SECRET)
     assert known.find([one]) == {"adder": UNGRANTED}
     open_grants().agree(one, "ann")
     assert known.find([one]) == {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _RANKS: Final = {"HEALTHY": 0, "DEGRADED": 1, "UNKNOWN": 2}
 #: A skill with one of these may be called.
 USABLE_STATUSES: Final = frozenset(_RANKS)
-#: The words for whether somebody vouches for a skill: in texts, in JSON and on pages.
+#: Whether a skill is certified: in texts, in JSON and on pages.
 Trust = Literal["verified", "unverified", "not known"]
 #: Keys of a connection that are shown on demand only. Spec: SDP §4.3.
 SECRET_KEYS: Final = frozenset({"apiKey"})
@@ -29,7 +29,7 @@ def host_and_port(host: str, port: int) -> str:
 
 
 class FoundVia(StrEnum):
-    """Where a skill was heard of."""
+    """How a skill was found."""
 
     MULTICAST = "multicast"
     MDNS = "mdns"
@@ -40,17 +40,17 @@ class LanSkill(NamedTuple):
     """One skill of one agent.
 
     Args:
-        agent_id: who offers it.
+        agent_id: the agent that offers it; empty when only others answered it.
         skill_id: its identifier in Skill Discovery.
         version: SemVer.
         skill_type: such as ``tool-skill``.
         host: an address; IPv6 without brackets.
         port: of its HTTP server.
-        capabilities: what it can do.
-        scenes: that it takes part in.
+        capabilities: its capabilities.
+        scenes: the scenes that it takes part in.
         status: ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY``, ``MAINTENANCE``, ``OFFLINE`` or ``UNKNOWN``.
-        is_verified: whether its key is certified; what is not is used only when the user says so.
-        found_via: where it was heard of.
+        is_verified: whether its key is certified; others are used only with the user's consent.
+        found_via: how it was found.
         heard: when the last sign of life came, in seconds since the epoch.
         is_stale: whether the network is suspected, and not the skill.
     """
@@ -76,31 +76,31 @@ class LanSkill(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Skill, host and port: what two that have the same say is said of the same skill, whoever says it."""
+        """Skill, host and port, which identify a skill whatever its source."""
         return self.skill_id, self.host, self.port
 
     @property
     def publisher_label(self) -> str:
-        """``of AGENT at HOST:PORT``, for a sentence; without the agent where none has said that it is its own."""
+        """``of AGENT at HOST:PORT``, for a sentence; without an unknown agent."""
         return f"of {self.agent_id} at {self.endpoint}" if self.agent_id else f"at {self.endpoint}"
 
     @property
     def is_trust_known(self) -> bool:
-        """Whether it was seen who vouches for it, or nobody: not of what mDNS or other agents merely told."""
-        is_hearsay = not self.agent_id or self.found_via is FoundVia.MDNS
-        is_old_hearsay = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN"
-        return self.is_verified or not (is_hearsay or is_old_hearsay)
+        """Whether its key was seen: not when only mDNS or the answers of others name the skill."""
+        is_hint = not self.agent_id or self.found_via is FoundVia.MDNS
+        is_cached_hint = self.found_via is FoundVia.CACHE and self.status == "UNKNOWN"
+        return self.is_verified or not (is_hint or is_cached_hint)
 
     @property
     def trust(self) -> Trust:
-        """Who vouches for it, in the word that every surface has for it."""
+        """Whether it is certified, in one word."""
         if self.is_verified:
             return "verified"
         return "unverified" if self.is_trust_known else "not known"
 
     @property
     def trust_label(self) -> str:
-        """The same where nothing around it says that it is about trust."""
+        """The same for a context that does not mention trust."""
         return self.trust if self.is_trust_known else f"trust {self.trust}"
 
     @property
@@ -110,12 +110,12 @@ class LanSkill(NamedTuple):
 
     @property
     def call_order(self) -> tuple[int, bool, str, str, str]:
-        """What skills are sorted by, so that who is called first stands first: by health, then certified, then name."""
+        """The sort key for calls: health, then certified first, then names."""
         rank = _RANKS.get(self.status, len(_RANKS))
         return rank, not self.is_verified, self.skill_id, self.agent_id, self.endpoint
 
     def fits(self, capabilities: Iterable[str], scenes: Collection[str], types: Collection[str]) -> bool:
-        """Whether it has all the capabilities, is in one of the scenes, and of one of the types; empty lets all pass.
+        """Return whether it has all the capabilities, one of the scenes and one of the types; empty matches all.
 
         Spec: SDP §3.1.
         """
@@ -137,7 +137,7 @@ class LanMember(NamedTuple):
 def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
     """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by name.
 
-    All agents rank them so, by what they list: it is the order of :mod:`skillwire.protocols.skill_discovery.scenes`.
+    All agents compute this order, that of :mod:`skillwire.protocols.skill_discovery.scenes`.
     """
     ranked = sorted(
         (skill for skill in providers if skill.is_usable),
@@ -150,7 +150,7 @@ def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
 
 
 class LanScene(NamedTuple):
-    """A scene, its group, and who provides it, the PRIMARY first."""
+    """A scene, its group, and its providers, the PRIMARY first."""
 
     name: str
     group_id: str
@@ -158,15 +158,15 @@ class LanScene(NamedTuple):
 
 
 class LanNotice(NamedTuple):
-    """What another agent tells of a scene that we are in. Nobody signs it: it is a hint.
+    """A notice of another agent about a joined scene. It is not signed: it is a hint.
 
     Args:
-        scene: as it was asked for.
+        scene: the requested name.
         group_id: of its group.
         event: ``MEMBER_JOINED``, ``MEMBER_LEFT``, ``STATUS_CHANGED`` or ``PRIMARY_CHANGED``.
-        agent_id: whose skill it is about.
-        skill_id: that skill.
-        status: how it is, as for a skill.
+        agent_id: of the skill.
+        skill_id: the skill.
+        status: of the skill.
     """
 
     scene: str
@@ -178,20 +178,20 @@ class LanNotice(NamedTuple):
 
 
 class LanChange(NamedTuple):
-    """Something that has happened on the network.
+    """A change on the network.
 
     Args:
         kind: ``registered``, ``updated``, ``status``, ``suspected``, ``stale``, ``left`` or ``evicted`` of a skill;
-            ``scene`` when a group has another PRIMARY or other members; ``notice`` when others tell of a scene that we
-            are in what does not look so from here, a heartbeat later; ``missed`` when a slow listener lost changes and
-            has to look at everything again.
+            ``scene`` when a group has another PRIMARY or other members; ``notice`` about a member of a joined scene
+            that this agent does not hear itself; ``missed`` when a slow listener lost changes and has to read a
+            snapshot.
         at: seconds since the epoch.
-        skill: as it is, or as it last was; of a notice, as it is seen from here, if it is.
-        scene: as it is, as seen from here.
-        reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate was taken
-            back), or ``crowded`` (it has given way to a certified one); one that has ``left`` said ``shutdown``,
-            ``error``, ``maintenance`` or ``upgrade``. Empty where nobody says.
-        notice: what others tell.
+        skill: its newest state.
+        scene: its newest state.
+        reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate), or
+            ``crowded`` (replaced by a certified one); one that ``left`` said ``shutdown``,
+            ``error``, ``maintenance`` or ``upgrade``. Empty when unknown.
+        notice: of another agent.
     """
 
     kind: str
@@ -203,7 +203,7 @@ class LanChange(NamedTuple):
 
 
 class LanSnapshot(NamedTuple):
-    """The network as one agent knows it. ``is_suspected`` says that so many fell silent that it is the network."""
+    """The network as one agent knows it. ``is_suspected``: the network is suspected, because very many skills fell silent."""
 
     agent_id: str
     at: float
@@ -213,25 +213,24 @@ class LanSnapshot(NamedTuple):
 
 
 class SceneResult(NamedTuple):
-    """What came of asking for a scene. Spec: SDP §4.
+    """The result of a request for a scene. Spec: SDP §4.
 
     Args:
-        scene: that was asked for.
-        group_id: of the group that was joined; empty when there is none.
+        scene: the requested one.
+        group_id: of the joined group; empty for none.
         connection_info: SDP 4.3's keys, with ``endpoint`` (``host:port``): a path of the provider is at
             ``{protocol}://{endpoint}{basePath}``. With ``apiKey`` and ``expiresAt`` when the provider handed out a
-            short-lived key, which goes into the field ``authHeader``; ``authType`` and ``authHeader`` are empty where
-            nobody whom we believe has said how one is used.
+            short-lived key, which goes into the field ``authHeader``; ``authType`` and ``authHeader`` are empty
+            unless a trusted agent said how a key is used.
         skill_id: of the provider.
         version: of it.
         capabilities: of it.
         members: of the group, the PRIMARY first.
-        is_missing: whether somebody said that the scene is not here, rather than nobody answering.
-        no_key: why we have no key that the provider could have given, a note with its code and what to do:
-            ``DISC_005`` when it could not be reached, ``DISC_004`` when it is not who it says, or refuses us. None when
-            there is a key, or none is handed out.
+        is_missing: whether an agent answered that it knows no provider, rather than no answer at all.
+        no_key: why the provider gave no key, with its code and a fix: ``DISC_005`` when it could not be reached,
+            ``DISC_004`` when it is another agent, or refused. None with a key, and without keys.
 
-    Its ``repr`` shows no key, so that none gets into logs.
+    Its ``repr`` hides the key from logs.
     """
 
     scene: str
@@ -251,5 +250,5 @@ class SceneResult(NamedTuple):
 
     @property
     def is_joined(self) -> bool:
-        """Whether we are in the scene's group."""
+        """Whether the scene's group was joined."""
         return bool(self.group_id)

@@ -1,1 +1,1 @@
-"""Bridges: what we publish in the forms of our neighbours, and what we take from them."""
+"""Bridges: published skills in the forms of other ecosystems, and skills imported from them."""

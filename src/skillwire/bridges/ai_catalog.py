@@ -1,15 +1,13 @@
-"""An AI Catalog of what is published: ``/.well-known/ai-catalog.json``, and the answers of ``POST /search``.
+"""An AI Catalog of published skills: ``/.well-known/ai-catalog.json``, and the answers of ``POST /search``.
 
-A catalog lists artifacts of any kind, each with an identifier, a media type and a URL. A skill is one entry: its
-artifact by its digest, so that what was listed is what is fetched. Where the site has a domain of its own, entries are
-named ``urn:air:DOMAIN:skill:NAME``; a site at an address of a machine names them by their URL, since an address says
-who answers today, not who publishes. An entry's digest is in the official extension for metadata.
+A catalog lists artifacts, each with an identifier, a media type and a URL. A skill is one entry with its artifact's
+digest URL, so the listed bytes are the fetched ones; the digest is in the official metadata extension. A site with a
+domain names entries ``urn:air:DOMAIN:skill:NAME``; a site at an IP address names them by URL, because an address does
+not identify a publisher.
 
-``POST /search`` is that of Agentic Resource Discovery, the protocol beside the catalog: a text, a filter, a page; the
-hits are entries with a ``score`` and a ``source``. The score tells the order and nothing else.
-
-Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a query is untrusted; it is bounded,
-and searches nothing but what everyone may see.
+``POST /search`` is Agentic Resource Discovery: a text, a filter, a page; hits are entries with a ``score``, which shows
+only the order, and a ``source``. Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a
+query is hostile; it is bounded, and searches public skills only.
 """
 
 from __future__ import annotations
@@ -52,13 +50,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class CatalogSearch(NamedTuple):
-    """A search as it was asked for.
-
-    Args:
-        query: what is searched.
-        types: media types that hits may have; all when empty.
-        before: how many hits the pages before it had.
-    """
+    """A search request: the query, allowed media types (all if empty), and the number of hits on earlier pages."""
 
     query: SearchQuery
     types: frozenset[str]
@@ -66,14 +58,7 @@ class CatalogSearch(NamedTuple):
 
 
 def encode_catalog(skills: Iterable[Skill], publisher: str, site: str, *, card: str | None = None) -> bytes:
-    """Return the catalog of ``skills``, by name.
-
-    Args:
-        skills: to be listed.
-        publisher: whose they are.
-        site: the address of the site, without a final slash.
-        card: the path of its agent card, when it has one.
-    """
+    """Return the catalog of ``skills``, by name; ``site`` has no final slash, ``card`` is the agent card's path."""
     host = _host(site)
     entries = [entry_of(skill, site) for skill in sorted(skills, key=lambda skill: skill.name)]
     if card is not None:
@@ -101,14 +86,10 @@ def entry_of(skill: Skill, site: str) -> dict[str, Any]:
 
 
 def read_search(data: bytes) -> CatalogSearch:
-    """Return the search that the body of a ``POST /search`` asks for.
+    """Return the search in the body of a ``POST /search``.
 
-    Members that mean nothing here are passed over; a filter that is not known is refused, as it would let through what
-    it should keep back.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
-        UsageError: ``QUERY``, ``CURSOR``.
+    Unknown members are ignored; an unknown filter is refused, because it would return what it should exclude. Raises
+    DecodeError (``LIMIT_SIZE``, ``JSON_...``), UsageError (``QUERY``, ``CURSOR``).
     """
     document = load_json(data, max_bytes=limits.CATALOG_SEARCH_BYTES, source="request")
     query = document.get("query") if isinstance(document, dict) else None
@@ -125,14 +106,7 @@ def read_search(data: bytes) -> CatalogSearch:
 
 
 def encode_hits(search: CatalogSearch, skills: Sequence[Skill], following: str | None, site: str) -> bytes:
-    """Return the answer to ``search``.
-
-    Args:
-        search: as it was asked for.
-        skills: of its page, best first.
-        following: what leads to the next page.
-        site: as for :func:`encode_catalog`.
-    """
+    """Return the answer to ``search``: its page of skills, best first, and the cursor of the next page."""
     results = [
         {**entry, "score": max(1, _BEST - search.before - place), "source": f"{site}/"}
         for place, entry in enumerate(entry_of(skill, site) for skill in skills)

@@ -1,7 +1,7 @@
-"""What a static site holds for neighbours: files beside its own that list the same skills.
+"""Files of other ecosystems in a static site, which list the same skills.
 
-A ``marketplace.json`` serves who has the site as a folder or as a branch of a repository, since paths in it are taken
-from the folder that it lies in. An AI Catalog carries full URLs. There is no agent card: a host of files runs nothing.
+A ``marketplace.json`` is for a site used as a folder or repository branch, because its paths are relative to its
+folder. An AI Catalog contains full URLs. There is no agent card: a static host runs nothing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
 
 def check_bridges(bridges: Collection[str], publisher: str, base_url: str) -> None:
-    """Look whether a site of ``publisher`` can have the files of ``bridges``.
+    """Check that a site of ``publisher`` can have the files of ``bridges``.
 
-    Raises:
-        UsageError: ``USAGE`` when a catalog would have no address, ``MARKETPLACE_NAME``.
+    Raises UsageError (``USAGE`` for a catalog without a base URL, ``MARKETPLACE_NAME``).
     """
     if "ai-catalog" in bridges and not base_url:
         fix = "Give --base-url with the address that the site will have."

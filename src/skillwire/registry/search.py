@@ -1,12 +1,12 @@
-"""What a search asks for and how hits are narrowed: words, cursors and facets.
+"""Searches over published skills: words, cursors and facets.
 
-``kind`` is what a skill is made of, ``license`` its license field, ``tag`` what its author files it under. Thousands
-of skills share few combinations of these values, so each combination is one :class:`Profile`, and counting hits by
-profile first makes counting facets cheap.
+The facet ``kind`` is what a skill is made of, ``license`` its license field, ``tag`` its author's tags. Thousands of
+skills share few combinations of these values, so each combination is one :class:`Profile`, and hits are counted by
+profile first.
 
-A cursor is the name of the last skill of the page before, with a fingerprint of the search. Sorted by name, it is a
-place in every revision. Ranked, it is a place among the same skills only, so such a cursor is refused when they have
-changed: going on would skip skills or repeat them. Trust: texts and cursors come from untrusted peers.
+A cursor is the name of the previous page's last skill with a fingerprint of the search. Sorted by name, it is a place
+in every revision. Ranked, it is a place among the same skills only, so it is refused after a change: continuing would
+skip or repeat skills. Trust: texts and cursors are hostile.
 """
 
 from __future__ import annotations
@@ -50,12 +50,7 @@ FACETS: Final = Profile._fields
 
 
 def skill_kind(kind: str, paths: Iterable[str]) -> str:
-    """Return ``callable``, ``scripts`` for instructions with scripts, or ``instructions``.
-
-    Args:
-        kind: of the skill, see :data:`skillwire.model.skill.Kind`.
-        paths: of its files.
-    """
+    """Return ``callable``, ``scripts`` for instructions with scripts among ``paths``, or ``instructions``."""
     if kind == "action":
         return "callable"
     return "scripts" if any(path.startswith("scripts/") for path in paths) else "instructions"
@@ -122,11 +117,7 @@ class Words(NamedTuple):
 
 
 def check_query(query: SearchQuery) -> None:
-    """Refuse what is beyond the bounds.
-
-    Raises:
-        UsageError: ``QUERY``.
-    """
+    """Check a query against the bounds. Raises UsageError (``QUERY``)."""
     if not 1 <= query.limit <= limits.SEARCH_HITS:
         raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.SEARCH_HITS}")
     if len(query.text) > limits.SEARCH_TEXT_LENGTH:
@@ -134,21 +125,16 @@ def check_query(query: SearchQuery) -> None:
 
 
 def read_words(text: str) -> Words:
-    """Return the words of ``text``, all of them; :func:`telling_words` are those to look for.
+    """Return all words of ``text``; :func:`telling_words` selects those to search for.
 
-    Trust: ``text`` is untrusted. What is no letter or digit separates words, so that nothing of a query
-    language is left.
+    Trust: hostile. Everything but letters and digits separates words, so no query syntax remains.
     """
     words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
     return Words(words, is_open=bool(words) and _is_word(text[-1]))
 
 
 def telling_words(words: Words) -> Words:
-    """Return ``words`` without stop words, unless there are no others, and no more than are looked for.
-
-    Raises:
-        UsageError: ``QUERY`` when there are too many.
-    """
+    """Return ``words`` without stop words, unless there are no others. Raises UsageError (``QUERY``) for too many."""
     told = tuple(word for word in words.words if word not in _STOP_WORDS) or words.words
     if len(told) > limits.SEARCH_WORDS:
         raise UsageError("QUERY", f"the text has more than {limits.SEARCH_WORDS} words")
@@ -161,13 +147,7 @@ def make_cursor(name: str, mark: bytes) -> str:
 
 
 def read_cursor(cursor: str, mark: bytes) -> str:
-    """Return the name that ``cursor`` goes on behind.
-
-    Trust: ``cursor`` is untrusted.
-
-    Raises:
-        UsageError: ``CURSOR`` when it is none of ours, or of another search.
-    """
+    """Return the name after which ``cursor`` continues. Raises UsageError (``CURSOR``). Trust: hostile."""
     raw = unseal(cursor, _CURSOR_LENGTH)
     name = raw[_MARK_BYTES:].decode("latin-1")
     if not is_skill_name(name):

@@ -1,8 +1,8 @@
 """Access tokens: issued, shown once, recognised, rotated, revoked. Spec: SSP §7.2.
 
-An API key is ``sw_ID_SECRET``. The store keeps the ID and a keyed hash of the whole, and the key is in a file of its
-own: reading the store allows neither using a token nor guessing secrets. The secret of a signing key is derived from
-the key and the ID, so it is stored nowhere. Both are compared in constant time.
+An API key is ``sw_ID_SECRET``. The store holds the ID and a keyed hash of the whole; the hash key is in another file,
+so reading the store allows neither using a token nor guessing secrets. A signing key's secret is derived from the key
+and the ID and is not stored. Both are compared in constant time.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Tokens:
     """The tokens of one publisher.
 
     Args:
-        store: where they are kept.
-        key: of the hashes; 32 random bytes that lie elsewhere.
+        store: of the tokens.
+        key: of the hashes; 32 random bytes stored elsewhere.
         clock: seconds since the epoch.
     """
 
@@ -62,17 +62,14 @@ class Tokens:
         expires_in: float | None = None,
         kind: TokenKind = "api_key",
     ) -> Issued:
-        """Make a token.
+        """Make a token. Raises UsageError (``TOKEN_FORM``).
 
         Args:
             name: the owner's name, for people.
             skills: names of the skills that it opens, ``*`` for all.
-            scopes: what else it allows.
-            expires_in: seconds until it ends; None for never.
+            scopes: further rights.
+            expires_in: seconds; None for never.
             kind: an API key, or a key to sign requests with.
-
-        Raises:
-            UsageError: ``TOKEN_FORM``.
         """
         check_form(name, skills, scopes, expires_in)
         now = self._clock()
@@ -83,11 +80,9 @@ class Tokens:
         return issued
 
     async def rotate(self, token_id: str, *, overlap: float) -> Issued:
-        """Make a successor of a token with the same rights; the old one ends after ``overlap`` seconds.
+        """Make a successor with the same rights; the old token ends after ``overlap`` seconds.
 
-        Raises:
-            NotFoundError: ``TOKEN_NOT_FOUND``.
-            UsageError: ``TOKEN_FORM`` when the token has ended already.
+        Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for an ended token.
         """
         old, now = await self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
@@ -98,31 +93,21 @@ class Tokens:
         return issued
 
     async def revoke(self, token_id: str) -> Token:
-        """Take a token back, for good and at once.
-
-        Raises:
-            NotFoundError: ``TOKEN_NOT_FOUND``.
-        """
+        """Revoke a token immediately and permanently. Raises NotFoundError (``TOKEN_NOT_FOUND``)."""
         await self._store.revoke(token_id, self._clock())
         return await self.look_up(token_id)
 
     async def look_up(self, token_id: str) -> Token:
-        """Return the token of this ID.
-
-        Raises:
-            NotFoundError: ``TOKEN_NOT_FOUND``.
-        """
+        """Return the token of this ID. Raises NotFoundError (``TOKEN_NOT_FOUND``)."""
         token = await self._store.find(token_id)
         if token is None:
             raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
         return token
 
     async def look_up_good(self, token_id: str) -> Token:
-        """Return the token of this ID, which may still be used.
+        """Return the token of this ID if it is still valid.
 
-        Raises:
-            NotFoundError: ``TOKEN_NOT_FOUND``.
-            UsageError: ``TOKEN_FORM`` when it has ended already.
+        Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for an ended token.
         """
         token = await self.look_up(token_id)
         if not token.is_good_at(self._clock()):
@@ -134,7 +119,7 @@ class Tokens:
         return await self._store.all()
 
     async def forget_ended(self, beginning: str, *, kept: float) -> int:
-        """Forget API keys whose name begins so, ``kept`` seconds after their end; return how many there were."""
+        """Delete API keys with this name prefix, ``kept`` seconds after their end; return their number."""
         return await self._store.forget(beginning, before=self._clock() - kept)
 
     async def recognise(self, text: str) -> Token | None:
@@ -181,11 +166,7 @@ def _new_id() -> str:
 
 
 def read_scopes(scopes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the skills that ``skill:NAME`` among ``scopes`` opens, and the other scopes, which a server here knows.
-
-    Raises:
-        UsageError: ``TOKEN_FORM`` for a scope that would allow nothing.
-    """
+    """Return the skills of the ``skill:NAME`` scopes, and the other scopes. Raises UsageError (``TOKEN_FORM``)."""
     opened = tuple(scope.removeprefix(_OPENS) for scope in scopes if scope.startswith(_OPENS))
     others = tuple(scope for scope in scopes if not scope.startswith(_OPENS))
     for scope in others:
@@ -196,11 +177,7 @@ def read_scopes(scopes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def check_form(name: str, skills: Collection[str], scopes: Collection[str], expires_in: float | None) -> None:
-    """Refuse what no token can be made of; see :meth:`Tokens.issue`.
-
-    Raises:
-        UsageError: ``TOKEN_FORM``.
-    """
+    """Check the arguments of :meth:`Tokens.issue`. Raises UsageError (``TOKEN_FORM``)."""
     if not name.strip() or len(name) > _NAME_LENGTH or not name.isprintable():
         raise UsageError("TOKEN_FORM", "a token's name is a short text", fix="Say whose it is, such as 'build robot'.")
     for skill in skills:

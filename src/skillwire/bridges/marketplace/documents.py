@@ -1,28 +1,18 @@
-"""What a ``marketplace.json`` says, as far as it concerns skills.
+"""Claude's ``marketplace.json``: reading what concerns skills, and writing one for published skills.
 
-A marketplace is a folder, most often a git repository, whose ``.claude-plugin/marketplace.json`` lists plugins. Each
+A marketplace is a folder, usually a git repository, whose ``.claude-plugin/marketplace.json`` lists plugins. A plugin
 has a name and a source: a path from the marketplace's root that begins with ``./`` (or, with ``metadata.pluginRoot``, a
-bare name below that), or an object that names a repository, a package, an archive or a command. A plugin's skills are
-in its folder ``skills/``, and where ``skills`` of its entry or of its own ``.claude-plugin/plugin.json`` says; a plugin
-with a ``SKILL.md`` and no ``skills/`` is one skill. An entry that lists skills and whose plugin has no ``plugin.json``
-is the whole manifest, as with ``"strict": false``: then ``skills/`` is not looked into beside the list.
+bare name below that), or an object for a repository, package, archive or command. A plugin's skills are in its folder
+``skills/``, and where ``skills`` of its entry or of its ``.claude-plugin/plugin.json`` points; a plugin with a
+``SKILL.md`` and no ``skills/`` is one skill. An entry that lists skills and whose plugin has no ``plugin.json`` is the
+whole manifest, as with ``"strict": false``; then ``skills/`` is not searched. Each entry is judged separately, as
+Claude does, and rejected ones are reported.
 
-Each entry is judged on its own, as Claude does, and one that cannot be taken is said.
-
-Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is untrusted. Every path in it is checked
-before it is joined to anything, and nothing that it names is run.
-
-Published skills as a ``marketplace.json`` that Claude takes.
-
-Each skill is a plugin of its own, so that people install what they want; or all of them are one plugin, when that is
-asked for. A plugin's source is the folder in which its skills lie, and the entry is its whole manifest
-(``"strict": false``): it names the skill's folder, which keeps the skill's name wherever the plugin is copied to, and
-says nothing else. Only what everyone may see is listed.
-
-The version of the document holds a digest of the rest. So what was written here, and changed by nobody, is known again
-and may be written anew (:func:`is_untouched`).
-
-Spec: specs §5; the marketplace reference of Claude Code.
+When written, each skill is a plugin, so that people choose; or all are one plugin, on request. The entry is the whole
+manifest and names the skill's folder, which keeps the skill's name in every copy. Only public skills are listed. The
+document's version holds a digest of the rest, so an unchanged document of ours is recognised and may be replaced
+(:func:`is_untouched`). Spec: specs §5; the marketplace reference of Claude Code. Trust: a document is hostile. Every
+path is checked before it is joined, and nothing that it names is run.
 """
 
 from __future__ import annotations
@@ -71,9 +61,9 @@ class Plugin(NamedTuple):
     """One plugin.
 
     Args:
-        name: as the entry has it.
-        source: its folder, from the marketplace's root, empty for the root itself; or that it is elsewhere.
-        skills: folders that the entry lists, from the plugin's folder; empty for that folder itself.
+        name: of the entry.
+        source: its folder from the marketplace's root, empty for the root; or a mark that it is elsewhere.
+        skills: listed folders, from the plugin's folder; empty for that folder itself.
     """
 
     name: str
@@ -90,15 +80,9 @@ class Marketplace(NamedTuple):
 
 
 def read_marketplace(data: bytes, source: str) -> Marketplace:
-    """Return what a ``marketplace.json`` says.
+    """Return the contents of a ``marketplace.json`` from ``source``, a file or URL.
 
-    Args:
-        data: the document.
-        source: its file or URL, for errors and findings.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
-        ValidationError: ``MARKETPLACE_FORM``.
+    Raises DecodeError (``LIMIT_SIZE``, ``JSON_...``), ValidationError (``MARKETPLACE_FORM``).
     """
     document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
     entries = document.get("plugins") if isinstance(document, dict) else None
@@ -121,12 +105,10 @@ def read_marketplace(data: bytes, source: str) -> Marketplace:
 
 
 def read_plugin_skills(data: bytes, source: str) -> tuple[str, ...]:
-    """Return the folders that ``skills`` of a ``plugin.json`` names, from the plugin's folder.
+    """Return the folders in ``skills`` of a ``plugin.json``, from the plugin's folder.
 
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``JSON_...``.
-        ValidationError: ``MARKETPLACE_FORM``.
-        TrustError: ``PATH_...``.
+    Raises DecodeError (``LIMIT_SIZE``, ``JSON_...``), ValidationError (``MARKETPLACE_FORM``), TrustError
+    (``PATH_...``).
     """
     document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES, source=source)
     if not isinstance(document, dict):
@@ -137,7 +119,7 @@ def read_plugin_skills(data: bytes, source: str) -> tuple[str, ...]:
 
 
 def note(code: str, message: str, source: str, fix: str | None = None) -> Finding:
-    """Return what is said of something that is passed over."""
+    """Return a finding about something skipped."""
     return Finding(code, "warning", message, SourceLocation(source), fix or CODES[code].fix)
 
 
@@ -186,9 +168,9 @@ def _skills(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _folder(path: object) -> str:
-    """Return the folder that ``path`` names, without ``./`` and a final ``/``; empty for ``.``.
+    """Return the folder of ``path`` without ``./`` and a final ``/``; empty for ``.``.
 
-    Trust: what is left is checked by the one rule for paths, so nothing leads out of where it is joined to.
+    Trust: the path rule checks it next.
     """
     if not isinstance(path, str):
         raise ValidationError("PLUGIN_FORM", "a path is not a text")
@@ -250,11 +232,7 @@ class ListedSkill(NamedTuple):
 
 
 def check_marketplace_name(name: str) -> str:
-    """Return ``name``.
-
-    Raises:
-        UsageError: ``MARKETPLACE_NAME`` when no marketplace or plugin may be called so.
-    """
+    """Return ``name`` if a marketplace or plugin may have it. Raises UsageError (``MARKETPLACE_NAME``)."""
     if not _NAME.fullmatch(name) or ".." in name:
         raise UsageError("MARKETPLACE_NAME", f"nothing can be called {name[:80]!a} there")
     if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_START):
@@ -267,9 +245,9 @@ def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, 
 
     Args:
         name: of the marketplace, checked.
-        owner: who publishes.
-        listed: the skills, and where they are.
-        plugin: the one plugin that all of them are; without it each is one, called as the skill is.
+        owner: the publisher.
+        listed: the skills and their folders.
+        plugin: the one plugin that contains all; by default each skill is one.
     """
     rows = sorted(listed, key=lambda row: row.skill.name)
     number = "1 skill" if len(rows) == 1 else f"{len(rows)} skills"
@@ -284,10 +262,7 @@ def encode_marketplace(name: str, owner: str, listed: Iterable[ListedSkill], *, 
 
 
 def is_untouched(data: bytes) -> bool:
-    """Whether ``data`` is a document that :func:`encode_marketplace` gave, byte for byte.
-
-    Trust: it may be anyone's; nothing in it raises.
-    """
+    """Whether ``data`` is exactly a document of :func:`encode_marketplace`. Trust: hostile; this never raises."""
     try:
         document = load_json(data, max_bytes=limits.MARKETPLACE_BYTES)
     except DecodeError:

@@ -1,20 +1,13 @@
-"""The skills of a marketplace that lies in a folder: found where its plugins say, read leniently, each one once.
+"""The skills of a marketplace in a folder or at a URL, each read leniently and once.
 
-A folder is a marketplace when it has ``.claude-plugin/marketplace.json``; one with ``.claude-plugin/plugin.json``, with
-``skills/`` or with a ``SKILL.md`` is a plugin, and taken as the only one of a marketplace.
+A folder is a marketplace when it has ``.claude-plugin/marketplace.json``; one with ``.claude-plugin/plugin.json``,
+``skills/`` or a ``SKILL.md`` is a plugin and counts as a marketplace of one. Over HTTP no folder can be listed, so only
+skills named in entries or in a ``plugin.json`` are fetched: the ``SKILL.md``, and linked files, one Markdown file after
+another. Files without a link are missing, which is reported with each skill; a clone of the repository has all.
 
-Trust: the folder is untrusted. Paths in its documents were checked; links on the way to a skill may lead to other
-places of the marketplace and nowhere else, and within a skill no further than that skill
-(:mod:`skillwire.folder.files`). What is read is bounded as it is for every skill.
-
-The skills of a marketplace at a URL, as an exchange.
-
-Over HTTP no folder can be listed. So of plugins in the marketplace's own place those skills are fetched that its
-entries, or their ``plugin.json``, name; of each the ``SKILL.md``, and what that links to, one Markdown file after the
-other. Whatever no link leads to is missing, and that is said with every skill: who wants all clones the repository.
-
-Trust: the documents are untrusted. Every path is checked before it becomes part of a URL, every URL stays below
-that of the marketplace, and files, bytes and skills are bounded.
+Trust: folders and documents are hostile. Paths are checked before use; links may lead to other places of the
+marketplace only, and within a skill to that skill only (:mod:`skillwire.folder.files`). Every URL stays below the
+marketplace's; files, bytes and skills are bounded.
 """
 
 from __future__ import annotations
@@ -56,10 +49,7 @@ if TYPE_CHECKING:
 
 
 class GatheredSkill(NamedTuple):
-    """A skill of a marketplace, its name as a folder of its own would have it.
-
-    ``place`` is where it was, for people.
-    """
+    """A skill of a marketplace with a name for its own folder; ``place`` is where it was, for people."""
 
     name: str
     plugin: str
@@ -69,7 +59,7 @@ class GatheredSkill(NamedTuple):
 
 @dataclass(slots=True)
 class GatheredSkills:
-    """What was taken of a marketplace, and what was said of the rest; a skill that two plugins list is one."""
+    """The accepted skills of a marketplace, each once, and findings about the rest."""
 
     name: str = ""
     plugins: int = 0
@@ -95,7 +85,7 @@ class GatheredSkills:
         return len(self.skills) >= limits.MARKETPLACE_SKILLS
 
     def pass_over(self, plugin: Plugin, source: str) -> bool:
-        """Whether ``plugin`` is elsewhere; then that is said."""
+        """Whether ``plugin`` is elsewhere, which is then reported."""
         if not isinstance(plugin.source, ExternalPlugin):
             return False
         message = f"plugin {plugin.name!a} was not fetched: its source is of kind {plugin.source.kind!a}"
@@ -104,12 +94,10 @@ class GatheredSkills:
 
 
 def gather(root: Path) -> GatheredSkills:
-    """Return the skills of the marketplace, or plugin, in the folder ``root``.
+    """Return the skills of the marketplace or plugin in the folder ``root``.
 
-    Raises:
-        DecodeError, ValidationError: of the marketplace's document, see
-            :func:`~skillwire.bridges.marketplace.documents.read_marketplace`; ``MARKETPLACE_FORM`` when it is neither.
-        StorageError: ``STORAGE`` when the document cannot be read.
+    Raises as :func:`~skillwire.bridges.marketplace.documents.read_marketplace`; ``MARKETPLACE_FORM`` when it is
+    neither, StorageError (``STORAGE``).
     """
     marketplace = _marketplace_at(root)
     source = str(root / MARKETPLACE_PATH)
@@ -202,11 +190,7 @@ _ABSENT: Final = frozenset({404, 410})
 
 
 def marketplace_url(url: str) -> str:
-    """Return the URL of the document that ``url`` means: it, or the place whose marketplace it is.
-
-    Raises:
-        ValidationError: ``URL``.
-    """
+    """Return the URL of the marketplace document at or below ``url``. Raises ValidationError (``URL``)."""
     parsed = parse_url(url)
     if parsed.path.endswith(".json"):
         return str(parsed)
@@ -216,10 +200,8 @@ def marketplace_url(url: str) -> str:
 def fetch_skills(url: str) -> Flow[GatheredSkills]:
     """Fetch the skills of the marketplace whose document is at ``url``.
 
-    Raises:
-        FetchError, TrustError: of the document: what the driver raises; ``HTTP_STATUS``.
-        NotFoundError: ``FILE_NOT_FOUND`` when it is not there.
-        DecodeError, ValidationError: see :func:`~skillwire.bridges.marketplace.documents.read_marketplace`.
+    Raises FetchError or TrustError from the driver, ``HTTP_STATUS``, NotFoundError (``FILE_NOT_FOUND``), and as
+    :func:`~skillwire.bridges.marketplace.documents.read_marketplace`.
     """
     place = _SkillSource(url)
     data = yield from place.fetch_document(url)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
@@ -33,10 +33,7 @@ def lan_threads():
 
 
 def soon(condition):
-    ends = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    eventually(condition)
 
 
 class Gate:

@@ -1,0 +1,189 @@
+"""What a server does for its memory."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import threading
+
+import pytest
+import structlog
+from tests.support.eventually import eventually
+from tests.support.publishing import Asgi, write_skill
+
+from skillwire.adapters.files import loading
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.search import SearchIndex
+from skillwire.errors import StorageError
+from skillwire.folder.publish import prepare
+from skillwire.server import create_app
+from skillwire.server.catalog_service import CatalogService
+from skillwire.server.folders import PublishedFolders
+
+
+@pytest.fixture(autouse=True)
+def _thawed():
+    yield
+    gc.unfreeze()
+
+
+class Published:
+    """A publication that is driven by hand: nothing is watched."""
+
+    def __init__(self, tmp_path, *roots):
+        self.skills = tmp_path / "skills"
+        self.skills.mkdir(exist_ok=True)
+        self.blobs = FileBlobs(tmp_path / "blobs")
+        self.folders = PublishedFolders([str(root) for root in roots or (self.skills,)], "acme", self.blobs)
+        self.publication = CatalogService(self.folders, self.blobs, lambda: SearchIndex(self.blobs.directory))
+        self.loaded = []
+
+    def look(self, touched=None):
+        """Look at the folders once; return the revision that is current then."""
+        self.publication._refresh(touched)
+        return self.publication.current
+
+    @property
+    def names(self):
+        revision = self.publication.current
+        assert revision is not None
+        return list(revision.site.names)
+
+    def description(self, name):
+        return self.publication._skills[name].description
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch):
+    """Let no test wait for the pauses that spare a server's processor."""
+    monkeypatch.setattr("skillwire.server.catalog_service._TICK_MS", 50)
+    monkeypatch.setattr("skillwire.server.catalog_service._POLL", 0.02)
+    monkeypatch.setattr("skillwire.server.catalog_service._POLL_SHARE", 1.0)
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    published = Published(tmp_path)
+
+    def prepare_and_note(path, publisher, **options):
+        published.loaded.append(path.name)
+        return prepare(path, publisher, **options)
+
+    monkeypatch.setattr(loading, "prepare", prepare_and_note)
+    return published
+
+
+def test_the_thread_loads_watches_and_ends(tmp_path):
+    published = Published(tmp_path)
+    write_skill(published.skills, "one")
+    before = threading.active_count()
+    publication = published.publication
+    publication.start()
+    publication.start()
+    try:
+        eventually(lambda: publication.current is not None)
+        write_skill(published.skills, "two")
+        eventually(lambda: published.names == ["one", "two"])
+        shutil.rmtree(published.skills / "one")
+        eventually(lambda: published.names == ["two"])
+    finally:
+        publication.stop()
+    assert threading.active_count() == before
+    publication.stop()
+
+
+@pytest.mark.parametrize("poll", [None, 0.02])
+def test_a_folder_that_is_replaced_as_a_whole_is_noticed(tmp_path, poll):
+    for name in ("blue", "green"):
+        write_skill(tmp_path / name, f"from-{name}")
+    current = tmp_path / "current"
+    current.symlink_to("blue")
+    published = Published(tmp_path, current)
+    publication = CatalogService(
+        published.folders, published.blobs, lambda: SearchIndex(published.blobs.directory), poll=poll
+    )
+    published.publication = publication
+    publication.start()
+    try:
+        eventually(lambda: publication.current is not None and published.names == ["from-blue"])
+        (tmp_path / "new").symlink_to("green")
+        (tmp_path / "new").rename(current)
+        eventually(lambda: published.names == ["from-green"])
+        current.unlink()
+        eventually(lambda: published.names == [])
+        current.symlink_to("blue")
+        eventually(lambda: published.names == ["from-blue"])
+    finally:
+        publication.stop()
+
+
+def test_where_no_notifications_can_be_had_the_folders_are_polled(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr("skillwire.server.catalog_service.watchfiles.watch", refuse)
+    published = Published(tmp_path)
+    with structlog.testing.capture_logs() as log:
+        published.publication.start()
+        try:
+            eventually(lambda: published.publication.current is not None)
+            write_skill(published.skills, "one")
+            eventually(lambda: published.names == ["one"])
+        finally:
+            published.publication.stop()
+    [warning] = [event for event in log if event["log_level"] == "warning"]
+    assert "watch limit" in warning["reason"]
+
+
+@pytest.mark.parametrize("where", ["refresh", "_choose", "known_skills", "restore"])
+@pytest.mark.parametrize("error", [RuntimeError("unforeseen"), StorageError("STORAGE", "no space left on device")])
+async def test_a_failure_of_the_thread_is_told_and_closes_nothing_for_good(tmp_path, monkeypatch, where, error):
+    monkeypatch.setattr("skillwire.server.catalog_service._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("skillwire.server.catalog_service._LONGEST_PAUSE", 0.01)
+    application = create_app([tmp_path], blobs=tmp_path.parent / "blobs")
+    folder = write_skill(tmp_path, "one")
+    publication, client = application.catalog, Asgi(application)
+    works = getattr(publication.folders, where)
+    broken = threading.Event()
+
+    def fail(*arguments):
+        if broken.is_set():
+            raise error
+        return works(*arguments)
+
+    monkeypatch.setattr(publication.folders, where, fail)
+    if where == "restore":
+        broken.set()
+    with structlog.testing.capture_logs() as log:
+        await application.startup()
+        if where != "restore":
+            await publication.first(20)
+            broken.set()
+            (folder / "skill.toml").write_text('access = "private"\n')
+        eventually(lambda: publication.watch.interruptions > 1)
+        ready = await client.get("/readyz")
+        assert ready.status == 503
+        if where != "restore":
+            assert (ready.json()["status"], ready.json()["watching"]) == ("stale", False)
+            assert "skillwire_watching 0.0" in (await client.get("/metrics")).body.decode().splitlines()
+        broken.clear()
+        eventually(lambda: publication.watch.alive)
+        assert (await client.get("/readyz")).json()["watching"]
+        if where != "restore":
+            assert (await client.get("/.well-known/agent-skills/one/SKILL.md")).status == 404
+        await application.shutdown()
+    assert {"error"} == {event["log_level"] for event in log if "folders" in event["event"]}
+
+
+def test_blobs_that_nothing_needs_are_removed_at_the_start(tmp_path):
+    published = Published(tmp_path)
+    write_skill(published.skills, "one", {"a.md": "# A\n"})
+    unused = published.blobs.put(b"of yesterday")
+    published.publication.start()
+    try:
+        eventually(lambda: published.blobs.path(unused) is None)
+        [skill] = published.publication._skills.values()
+        assert all(published.blobs.read(file.digest) for file in skill.files)
+        assert published.blobs.read(skill.artifact.digest)
+    finally:
+        published.publication.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.conformance import sharing_examples as example
@@ -254,7 +255,8 @@ def test_what_is_no_invocation_response_is_the_output(workflow):
 
 @pytest.mark.spec("SSP-call-cancel")
 def test_an_execution_is_taken_back_by_delete_of_its_status(workflow):
-    assert [(one.method, one.url) for one in [next(cancel(STATUS, {}))]] == [("DELETE", STATUS)]
+    request: Any = next(cancel(STATUS, {}))
+    assert (request.method, request.url) == ("DELETE", STATUS)
     error = {"code": "EXECUTION_FAILED", "message": "Cancelled.", "details": {"reason": "cancelled"}}
     workflow.publisher.reply("POST", f"{API}/summarize", http(example.ACCEPTED, 202))
     failed = {**json.loads(example.ACCEPTED), "status": "failed", "error": error}

@@ -1,6 +1,7 @@
 """Skill Sharing, what a consumer does: a test's name says the sentence, its mark the clause; data are of the text."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.conformance import sharing_examples as example
@@ -38,7 +39,7 @@ def client(publisher, findings, tmp_path, monkeypatch):
 
 @pytest.mark.spec("SSP-client-paths")
 def test_the_three_paths_are_asked_as_the_text_writes_them():
-    asked = [
+    asked: list[Any] = [
         next(fetch_index("https://a.example")),
         next(fetch_index("https://a.example", "api")),
         next(fetch_descriptor("https://a.example/any/descriptor")),

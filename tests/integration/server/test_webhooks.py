@@ -36,7 +36,7 @@ class Hall:
     def clock(self):
         return self.office.clock.now
 
-    async def sleep(self, seconds):
+    async def sleep(self, _):
         await asyncio.sleep(0)
 
     async def changed(self, since, seconds):

@@ -80,8 +80,7 @@ class TestAccepting:
     def test_of_many_requests_with_one_key_one_makes_an_execution(self, office):
         def ask(_):
             ledger = office.another()
-            accepted = ledger.accept(make_execution(), key())
-            return accepted
+            return ledger.accept(make_execution(), key())
 
         with ThreadPoolExecutor(4) as pool:
             accepted = list(pool.map(ask, range(12)))

@@ -59,10 +59,12 @@ def test_an_artifact_is_taken_back_with_every_set_of_permissions(store):
 
 
 TOKEN = Token("old", "robot", "api_key", frozenset({"a"}), frozenset(), 5.0, 100.0, None, b"digest")
+NEW = TOKEN._replace(token_id="new")  # noqa: S106  # an ID
+OTHER = TOKEN._replace(token_id="other", created=4.0, expires=None)  # noqa: S106  # same
 
 
 def test_a_token_is_found_as_it_was(tokens):
-    other = TOKEN._replace(token_id="other", created=4.0, expires=None)
+    other = OTHER
     for token in (TOKEN, other):
         tokens.add(token)
     assert tokens.find("old") == TOKEN
@@ -81,15 +83,15 @@ def test_a_token_is_revoked_once(tokens):
 @pytest.mark.parametrize(("expires", "end"), [(None, 50.0), (100.0, 50.0), (20.0, 20.0)])
 def test_a_token_ends_when_its_successor_is_stored(tokens, expires, end):
     tokens.add(TOKEN._replace(expires=expires))
-    assert tokens.succeed("old", TOKEN._replace(token_id="new"), end=50.0)
+    assert tokens.succeed("old", NEW, end=50.0)
     assert (tokens.find("old").expires, tokens.find("new").expires) == (end, 100.0)
 
 
 def test_a_revoked_token_has_no_successor(tokens):
     tokens.add(TOKEN)
     tokens.revoke("old", 7.0)
-    assert not tokens.succeed("old", TOKEN._replace(token_id="new"), end=50.0)
-    assert not tokens.succeed("none", TOKEN._replace(token_id="new"), end=50.0)
+    assert not tokens.succeed("old", NEW, end=50.0)
+    assert not tokens.succeed("none", NEW, end=50.0)
     assert tokens.find("new") is None
     assert tokens.find("old").expires == 100.0
 

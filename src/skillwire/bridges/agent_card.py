@@ -1,12 +1,9 @@
-"""What runs here, as an agent card of A2A: ``/.well-known/agent-card.json``.
+"""An agent card of A2A for the skills executed here: ``/.well-known/agent-card.json``.
 
-A card says of an agent who it is, where it is reached and what it can do. Ours lists the skills that are executed
-here, for directories and agents that collect cards. They are called by Skill Sharing, and by the Skills Protocol where
-that is open; A2A lets an interface name a binding of its own, and ours name those two. Nothing here answers
-``message/send``: an agent that speaks the bindings of A2A alone finds none that it knows, and says so, where a card
-that claimed one would fail with the first call.
-
-Spec: specs §5; A2A 1.0 §4.4.1, §5.8 (custom bindings).
+The card lists callable skills for directories and agents that collect cards. They are called by Skill Sharing, and by
+the Skills Protocol where that is open; A2A allows interfaces with bindings of their own, and the card names those two.
+``message/send`` is not implemented: an agent that speaks only A2A's bindings finds none here, instead of failing with
+its first call. Spec: specs §5; A2A 1.0 §4.4.1, §5.8 (custom bindings).
 """
 
 from __future__ import annotations
@@ -41,13 +38,13 @@ def executed(skills: Iterable[Skill]) -> list[Skill]:
 def encode_card(
     skills: Iterable[Skill], publisher: str, site: str, interfaces: Iterable[tuple[str, str]] = ()
 ) -> bytes:
-    """Return the card of what runs on ``site``.
+    """Return the agent card of ``site``, an address without a final slash.
 
     Args:
-        skills: that are executed.
-        publisher: whose they are.
-        site: the address of the site, without a final slash.
-        interfaces: at which they are called: the path and the binding of each.
+        skills: the executed skills.
+        publisher: of the skills.
+        site: address of the site.
+        interfaces: the path and the binding of each.
     """
     listed = list(skills)
     number = "1 skill" if len(listed) == 1 else f"{len(listed)} skills"

@@ -1,9 +1,7 @@
-"""Bytes as MCP holds them: text where they are one, and base64.
+"""Bytes in MCP: text where they are UTF-8, else base64; and blobs, files that go into or come out of a skill.
 
-Blobs in MCP: files that a caller hands in for a skill, and that a skill hands out.
-
-A blob's id is the URI of its resource, so what a run leaves is linked and read like every other resource, by the one
-whose blob it is. An input that takes a blob says so in the schema of a tool; the types of JSON know texts only.
+A blob's id is the URI of its resource, so its owner reads it like any other resource. An input that takes a blob states
+it in the tool's schema, because JSON types have only text.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def mime_type(path: str) -> str:
 
 
 def contents_of(uri: str, kind: str, content: bytes) -> TextResourceContents | BlobResourceContents:
-    """Return what a resource holds: a text whose UTF-8 is these bytes exactly, or else base64."""
+    """Return the contents of a resource: text if the bytes are exactly UTF-8, else base64."""
     if kind.startswith("text/") or kind == JSON:
         try:
             return TextResourceContents(uri=uri, mime_type=kind, text=content.decode("utf-8"))
@@ -61,11 +59,7 @@ def is_blob_uri(uri: str) -> bool:
 
 
 async def find_blob(uri: str, caller: McpSkills) -> Blob:
-    """Return a blob of ``caller``.
-
-    Raises:
-        MCPError: -32602: it has none of this id, or a larger one than is given over MCP.
-    """
+    """Return a blob of ``caller``. Raises MCPError (-32602) if it does not exist or is too large for MCP."""
     try:
         return await caller.find_blob(uri)
     except (NotFoundError, DecodeError) as error:
@@ -90,6 +84,6 @@ async def blob_inputs(skill: Skill, caller: McpSkills) -> frozenset[str]:
 
 
 def blob_schema(own: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an input that takes a blob; ``own`` is what it says itself."""
+    """Return the schema of an input that takes a blob, extending ``own``."""
     described = " ".join(filter(None, (own.get("description"), _WANTED)))
     return {"type": "string", "pattern": _ID_PATTERN, **own, "description": described}

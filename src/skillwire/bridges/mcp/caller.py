@@ -1,7 +1,6 @@
-"""Who sent a request of MCP: what that one may know of, may use, and may ask this server to run.
+"""The caller of an MCP request: what it may see, use and run.
 
-The host of the bridge makes one for each request, from the credentials that came with it, so nothing of one caller can
-reach another: there are no sessions to mix up.
+The host makes one per request from the request's credentials. There are no sessions, so callers cannot be confused.
 """
 
 from __future__ import annotations
@@ -29,14 +28,10 @@ class Large(Protocol):
     """Where large values of an answer are put, beside what the SDK writes; what is held of them is bounded."""
 
     def reserve(self, size: int) -> None:
-        """Take so many bytes of room, or give some back.
-
-        Raises:
-            SkillwireError: too much is held already, or the answer is too large.
-        """
+        """Reserve ``size`` bytes, or release them if negative. Raises SkillwireError when too much is held."""
 
     def attach(self, value: bytes) -> str:
-        """Return what stands for ``value``, JSON for which room was taken, as a string in what the SDK writes."""
+        """Return a placeholder for ``value``, JSON with reserved space, for use as a string in the SDK's output."""
 
 
 class Blob(NamedTuple):
@@ -60,11 +55,11 @@ class McpSkills(Protocol):
 
     @property
     def is_public(self) -> bool:
-        """Whether it is told nothing that is not public."""
+        """Whether the caller sees public content only."""
 
     @property
     def large(self) -> Large | None:
-        """Where large values of the answer go; None where nobody but this caller is answered."""
+        """The place for large values of the answer; None where only this caller is served."""
 
     async def find(self, words: str, limit: int) -> Sequence[Skill]:
         """Return the skills it may know of that fit these words best; all, by name, without words."""

@@ -1,20 +1,10 @@
-"""What every host of the Skills extension has to take, and no more is served as a skill. Spec: MCP Skills "Limits".
+"""Entries of the Skills extension: a skill's URIs, its frontmatter, and its files with digest and size.
 
-``skill://NAME/PATH``: the addresses of the files of skills, and of the index.
-
-A URI is taken apart and its parts are looked up, the skill by its name and the file by its exact path in the skill's
-list: no URI can mean anything outside of a skill. Spec: MCP Skills "Resource Mapping".
-
-The frontmatter of a SKILL.md as JSON, with the types that YAML gives its values.
-
-Hosts read the frontmatter themselves and compare it with this one, field by field. Plain scalars are therefore what
-the core schema of YAML 1.2 makes of them, whose words readers agree on best; what is in quotes, or in a block, is
-text. Spec: MCP Skills "Frontmatter"; YAML 1.2 §10.3.2.
-
-The entries of skills: frontmatter, and every file with its digest and size, as hosts verify what they read.
-
-A skill beyond the extension's bounds is served nowhere in it, since no host has to take it; its tools go on working.
-Spec: MCP Skills "Skill Entries", "Limits".
+``skill://NAME/PATH`` is split, the skill found by name and the file by its exact path in the skill's list, so no URI
+can lead outside of a skill. Hosts compare the frontmatter with their own reading field by field. So plain scalars get
+the types of YAML 1.2's core schema, on which readers agree best; quoted and block scalars are text. A skill beyond the
+extension's bounds, which no host must accept, is not served by it; its tools remain. Spec: MCP Skills "Resource
+Mapping", "Frontmatter", "Skill Entries", "Limits"; YAML 1.2 §10.3.2.
 """
 
 from __future__ import annotations
@@ -74,10 +64,7 @@ def uri_of(skill: Skill, path: str = SKILL_MD) -> str:
 
 
 def find_target(uri: str, skills: Mapping[str, Skill]) -> Target | None:
-    """Return what ``uri`` means among ``skills``, or None.
-
-    Trust: ``uri`` is untrusted.
-    """
+    """Return what ``uri`` names among ``skills``, or None. Trust: ``uri`` is hostile."""
     if len(uri) > limits.URL_LENGTH or not uri.startswith(_SCHEME):
         return None
     name, _, path = uri.removeprefix(_SCHEME).partition("/")
@@ -100,11 +87,7 @@ _Loader: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def frontmatter_of(skill_md: bytes) -> dict[str, Any]:
-    """Return the whole frontmatter.
-
-    Raises:
-        DecodeError, ValidationError: as :func:`skillwire.folder.frontmatter.parse_skill_md`, whose bounds hold here.
-    """
+    """Return the whole frontmatter. Raises as :func:`skillwire.folder.frontmatter.parse_skill_md`."""
     head = parse_skill_md(skill_md).head
     values = _value(yaml.compose(head, Loader=_Loader))  # one document, without aliases: that was looked at
     return values if isinstance(values, dict) else {}
@@ -138,11 +121,7 @@ _KEPT: Final = 256
 
 
 class Entries:
-    """Makes the entries of skills, and keeps those that were asked for lately.
-
-    They are kept by the digest of the artifact, which the content decides alone: whoever may use the skill gets what
-    everyone who may use it gets.
-    """
+    """Makes the entries of skills and caches recent ones by the artifact's digest."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Digest, dict[str, Any]] = OrderedDict()
@@ -174,9 +153,9 @@ def skill_md_of(skill: Skill) -> Digest:
 
 
 def index_of(skills: Iterable[Skill]) -> bytes:
-    """Return ``skill://index.json``: an index of Agent Skills Discovery 0.2.0 whose URLs are resources.
+    """Return ``skill://index.json``: a 0.2.0 index of Agent Skills Discovery whose URLs are resources.
 
-    Every entry is a ``skill-md``, whatever the skill holds: its other files are resources beside that one.
+    Every entry is a ``skill-md``; the skill's other files are resources beside it.
     """
     return encode_index(
         IndexEntry(

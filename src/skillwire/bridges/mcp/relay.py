@@ -1,11 +1,9 @@
 """A relay between a host that speaks MCP with a process, and an endpoint that speaks it over HTTP.
 
-Each message of the host becomes a POST, and whatever comes back becomes lines again. The fields that HTTP wants are
-taken from the message: since 2026-07-28 it says its version itself, before that the handshake has settled it. What the
-endpoint asks its client for of its own accord is not relayed; ours asks for nothing.
-
-Spec: MCP Transports "stdio", "Streamable HTTP". Trust: answers are untrusted; they are read as JSON, bounded, and
-written anew, so that one of them is one line.
+Each message of the host becomes a POST, and responses become lines. The HTTP header fields come from the message: since
+2026-07-28 it states its version, before that the handshake did. Requests of the endpoint to its client are not relayed;
+our endpoint makes none. Spec: MCP Transports "stdio", "Streamable HTTP". Trust: responses are hostile; they are read as
+bounded JSON and encoded again, so that each is one line.
 """
 
 from __future__ import annotations
@@ -71,11 +69,10 @@ class Relay:
         return HttpRequest(self.endpoint, "POST", fields, body, max_bytes=most, timeout=seconds)
 
     def lines(self, message: Message, response: HttpResponse) -> list[bytes]:
-        """Return what the host learns of the answer to ``message``, a line each.
+        """Return the host's lines for the response to ``message``.
 
-        Raises:
-            FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``: it is no answer of MCP.
-            DecodeError, ValidationError: it is none either.
+        Raises FetchError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``), DecodeError or ValidationError
+        for anything but an MCP response.
         """
         told = list(_messages(response)) if response.body else []
         if not told and "id" in message:
@@ -88,7 +85,7 @@ class Relay:
 
 
 def error_line(message: Message, error: SkillwireError) -> bytes | None:
-    """Return how the host learns that its message could not be relayed; None for one that nobody answers."""
+    """Return the host's line for a message that could not be relayed; None for a notification."""
     if "id" not in message or "method" not in message:
         return None
     return _error_line(id_of(message["id"]), _INTERNAL, error)
@@ -105,13 +102,9 @@ def _error_line(request_id: str | int | None, code: int, error: SkillwireError) 
 
 
 def read_message(line: bytes | None) -> Message | None:
-    """Return a message of the host; None for a blank line.
+    """Return a message of the host; None for a blank line. A None line was too long.
 
-    Args:
-        line: as it came; None for one that was too long.
-
-    Raises:
-        DecodeError, ValidationError: it is no message.
+    Raises DecodeError or ValidationError.
     """
     if line is None:
         raise DecodeError("LIMIT_SIZE", f"a message has at most {limits.RPC_REQUEST_BYTES:,} bytes")

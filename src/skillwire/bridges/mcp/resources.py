@@ -1,13 +1,9 @@
-"""Pages of skills, by name.
+"""Skills as resources: the index, every file at its URI, and the caller's blobs; listed in pages.
 
-A cursor holds the last name of the page before, so a change between two pages neither repeats a skill nor leaves one
-out that was there all the time.
-
-Skills as resources: the index, and every file at its URI; and the caller's blobs.
-
-Clients that do not know the extension find skills by ``skill://index.json``, or in ``resources/list``, where each
-stands with its ``SKILL.md``; the other files are read by their URIs. Spec: MCP Skills "Resource Mapping", "Reading
-Skill Content"; MCP Resources.
+Clients without the extension find skills by ``skill://index.json`` or in ``resources/list``, where each skill has its
+``SKILL.md``; other files are read by URI. A cursor holds the last name of the previous page, so a change between two
+pages neither repeats nor omits an unchanged skill.
+Spec: MCP Skills "Resource Mapping", "Reading Skill Content"; MCP Resources.
 """
 
 from __future__ import annotations
@@ -53,14 +49,9 @@ if TYPE_CHECKING:
 
 
 def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str | None]:
-    """Return the names of the page that ``cursor`` asks for, and the cursor of the next one, if there is one.
+    """Return the names of the page at ``cursor`` (None for the first), and the next cursor if any.
 
-    Args:
-        names: in order.
-        cursor: as it was given with the page before; None for the first.
-
-    Raises:
-        MCPError: -32602 for a cursor that is none of ours.
+    Raises MCPError (-32602) for an invalid cursor.
     """
     start = bisect_right(names, _name_in(cursor)) if cursor is not None else 0
     page = names[start : start + limits.MCP_PAGE]
@@ -92,7 +83,7 @@ _TEMPLATE: Final = ResourceTemplate(
 
 
 class Hint(CacheHint):
-    """For how long a client may keep an answer, and for whom."""
+    """How long a client may cache an answer, and for whom."""
 
     def wire(self) -> dict[str, int | str]:
         """Return it as it is in a result. Spec: MCP Caching."""
@@ -100,12 +91,12 @@ class Hint(CacheHint):
 
 
 def hint(caller: McpSkills) -> Hint:
-    """Return how long what ``caller`` is told may be kept: public content, by shared caches too."""
+    """Return the cache hint for ``caller``: public content may also be in shared caches."""
     return Hint(1000 * limits.MCP_FRESH_SECONDS, "public" if caller.is_public else "private")
 
 
 def resource_of(skill: Skill, file: SkillFile) -> Resource:
-    """Return the description of a file; ``SKILL.md`` stands for its skill. Spec: MCP Skills "Resource Metadata"."""
+    """Return the description of a file; ``SKILL.md`` represents its skill. Spec: MCP Skills "Resource Metadata"."""
     is_main = file.path == SKILL_MD
     return Resource(
         uri=uri_of(skill, file.path),
@@ -117,11 +108,7 @@ def resource_of(skill: Skill, file: SkillFile) -> Resource:
 
 
 class Resources:
-    """Answers the methods of resources.
-
-    Args:
-        caller_of: returns who sent a request.
-    """
+    """Answers the methods of resources; ``caller_of`` returns the caller of a request."""
 
     def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]]) -> None:
         self._caller_of = caller_of
@@ -160,8 +147,7 @@ class Resources:
     async def read(self, context: ServerRequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Answer ``resources/read``.
 
-        Raises:
-            MCPError: -32602 when nothing is served there; -32603 when it cannot be read, or too much is answered.
+        Raises MCPError: -32602 for an unknown URI; -32603 when reading fails or is too large.
         """
         caller = await self._caller_of(context)
         try:
@@ -191,7 +177,7 @@ class Resources:
         return await self._contents(params.uri, held, caller)
 
     async def _contents(self, uri: str, held: Blob, caller: McpSkills) -> TextResourceContents | BlobResourceContents:
-        """Return what a file or a blob holds; of a large one what stands for it, which is made aside, one at a time."""
+        """Return the contents of a file or blob; a large one is encoded in a thread, one at a time, behind a placeholder."""
         large = caller.large
         kind = plain(held.kind)
         if large is None or held.size <= limits.SERVER_PIECE_BYTES:
@@ -206,10 +192,7 @@ class Resources:
         return contents.model_copy(update=shown)
 
     async def _index(self, catalog: Catalog) -> bytes:
-        """Return the index of a catalog as a string in JSON; of 10,000 skills it takes a while to make.
-
-        Callers share catalogs, and who comes while it is made waits for it.
-        """
+        """Return a catalog's index as a JSON string, made once for all waiting callers: 10,000 skills take a while."""
         async with self._turn:
             kept = self._indexes.get(id(catalog))
             if kept is None:
@@ -232,7 +215,7 @@ def _encoded_index(catalog: Catalog) -> bytes:
 
 
 def _text_of(value: bytes, large: Large | None) -> str:
-    """Return a string in JSON as the SDK is to write it: as it is, or what stands for it."""
+    """Return a JSON string for the SDK, or a placeholder for it."""
     if large is None:
         return msgspec.json.decode(value, type=str)
     large.reserve(len(value))

@@ -1,21 +1,11 @@
-"""``skills/list``, ``skills/get`` and ``resources/directory/read``: the methods of the Skills extension.
+"""The MCP server: the Skills extension, resources and tools, over streamable HTTP and over standard input and output.
 
-What is listed is what the caller may use: an entry promises that every file in it can be read. Spec: MCP Skills
-"Listing Skills", "Getting a Skill", "Reading Directories".
-
-The MCP server: its methods put together over callers that its host makes.
-
-It keeps nothing of a client between two requests. Over HTTP each request brings its caller with it; elsewhere there is
-one. Spec: MCP 2026-07-28, and the handshake of the versions before it, which the SDK speaks.
-
-MCP by streamable HTTP: one endpoint that answers POST, each request by itself.
-
-No session is kept, so none can be stolen, mixed up or left open: a request says all that its answer needs, and who
-sent it is recognised each time. Clients of the versions with a handshake are answered without a session, which those
-versions allow. An answer that takes long is a stream; when its reader goes away, what was begun for it is cancelled.
-Spec: MCP Transports "Streamable HTTP".
-
-MCP over standard input and output, as hosts speak it with the programs that they start.
+``skills/list``, ``skills/get`` and ``resources/directory/read`` list what the caller may use, because an entry promises
+that all of its files can be read. Over HTTP one endpoint answers each POST independently: there is no session to steal,
+confuse or leave open, and the caller is authenticated each time. Clients of versions with a handshake get no session,
+which those versions allow. A long answer is a stream; when its reader disconnects, the work for it is cancelled.
+Spec: MCP 2026-07-28 and its earlier handshake, which the SDK speaks; MCP Transports; MCP Skills "Listing Skills",
+"Getting a Skill", "Reading Directories".
 """
 
 from __future__ import annotations
@@ -67,12 +57,7 @@ class ReadDirectoryParams(PaginatedRequestParams):
 
 
 class SkillMethods:
-    """Answers the methods of the extension.
-
-    Args:
-        caller_of: returns who sent a request.
-        entries: makes entries.
-    """
+    """Answers the methods of the extension; ``caller_of`` returns the caller of a request."""
 
     def __init__(self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]], entries: Entries) -> None:
         self._caller_of = caller_of
@@ -115,7 +100,7 @@ class SkillMethods:
 
 
 def _children(target: Target) -> Iterator[dict[str, Any]]:
-    """Yield what stands directly in a folder, folders once."""
+    """Yield the direct children of a folder, each subfolder once."""
     skill, before = target.skill, f"{target.path}/" if target.path else ""
     folders: set[str] = set()
     for file in skill.files:
@@ -149,8 +134,8 @@ def make_server(
     """Return a server.
 
     Args:
-        alone: makes the one caller there is, where requests do not come over HTTP.
-        pins: the names of the skills that are tools of their own.
+        alone: returns the only caller, where requests do not come over HTTP.
+        pins: names of skills that are tools.
     """
 
     async def caller_of(context: ServerRequestContext) -> McpSkills:

@@ -1,18 +1,10 @@
-"""What the tools take, as a model reads it: the schema of each says what it means.
+"""The tools: finding a skill, reading its instructions, and running it; and pinned skills as tools.
 
-What a tool answers: facts as JSON, for programs and for models, and faults that a model can fix.
-
-Pinned skills: those that the operator makes tools of their own, with the inputs that they take.
-
-A skill that is only read becomes a tool without inputs that gives its instructions. Who may not use a skill does not
-see its tool. The name of a skill is a good name for a tool everywhere: models' interfaces take letters, digits,
-hyphens and underscores; and ours all have an underscore, which no skill has.
-
-The tools: what a model does with skills, in the order in which it does it.
-
-It finds a skill, reads its instructions, and has it run where it is an action. What is wrong with a call is said in
-its result, so that the model can fix it; only a tool that does not exist is an error of the protocol. Each pinned
-skill is a tool of its own beside these, with the inputs that the skill takes. Spec: MCP Tools.
+The schema of each tool describes its inputs for a model. Results are JSON facts. A faulty call is reported in its
+result, so that the model can correct it; only an unknown tool is a protocol error. The operator can pin skills: each
+becomes a tool with the skill's inputs, or one without inputs that returns the instructions. A caller that may not use a
+skill does not see its tool. Skill names are valid tool names everywhere, and never collide with ours, which contain an
+underscore. Spec: MCP Tools.
 """
 
 from __future__ import annotations
@@ -131,10 +123,7 @@ def success(facts: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
 
 
 def failure(error: SkillwireError) -> CallToolResult:
-    """Return an error as the model reads it: what is wrong, and what to do about it in this case.
-
-    What generally helps is written for people at a command line, and left out.
-    """
+    """Return an error for a model: the problem and its specific fix. General advice for a command line is left out."""
     text = f"{error.code}: {error.message}" + (f"\n{error.fix}" if error.fix else "")
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
@@ -150,10 +139,9 @@ def run_result(run: RunResult | Running) -> CallToolResult:
 
 
 def file_result(skill: Skill, path: str, content: bytes, offset: int) -> CallToolResult:
-    """Return a file: a part of a text from character ``offset`` on, an image, or a resource in base64.
+    """Return a file: a text from character ``offset`` on, an image, or a base64 resource.
 
-    Raises:
-        ValidationError: ``VALIDATION_ERROR``: the text ends before ``offset``.
+    Raises ValidationError (``VALIDATION_ERROR``) for an offset beyond the end.
     """
     contents = contents_of(uri_of(skill, path), mime_type(path), content)
     text = getattr(contents, "text", None)
@@ -291,10 +279,9 @@ async def create_blob(caller: McpSkills, wanted: CreateBlob) -> CallToolResult:
 
 
 class _Row(NamedTuple):
-    """A tool: what it takes, who answers, and how it looks to a model.
+    """A tool: its inputs, handler and annotations.
 
-    ``reads`` when it changes nothing; ``reaches`` when it may reach beyond the server, as a skill may what it was
-    granted.
+    ``reads`` if it changes nothing, ``reaches`` if it may use the network.
     """
 
     arguments: type[Arguments]
@@ -361,12 +348,7 @@ def _tool(name: str, row: _Row) -> Tool:
 
 
 class Tools:
-    """Answers the methods of tools.
-
-    Args:
-        caller_of: returns who sent a request.
-        pins: the names of the skills that are tools of their own.
-    """
+    """Answers the methods of tools; ``caller_of`` returns the caller of a request, ``pins`` are pinned skills."""
 
     def __init__(
         self, caller_of: Callable[[ServerRequestContext], Awaitable[McpSkills]], pins: Sequence[str] = ()
@@ -388,11 +370,7 @@ class Tools:
         return ListToolsResult(tools=tools, ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)
 
     async def call(self, context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
-        """Answer ``tools/call``.
-
-        Raises:
-            MCPError: -32602 when there is no such tool.
-        """
+        """Answer ``tools/call``. Raises MCPError (-32602) for an unknown tool."""
         caller = await self._caller_of(context)
         try:
             return await self._answer(caller, params.name, params.arguments or {})

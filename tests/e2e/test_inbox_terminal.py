@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.support.tasks import add_task
+from tests.support.tasks import add_task, open_at
 from tests.support.transcript import CTRL_C, Surrounding
-
-from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.ledger import SqliteLedger
 
 ID = "exec-" + "a" * 32
 
@@ -29,11 +25,11 @@ def state(surrounding):
 
 
 def kept(state):
-    database = Database(state / "skillwire.db")
+    ledger = open_at(state)
     try:
-        return SqliteLedger(database, FileBlobs(state / "outputs")).find(ID)
+        return ledger.find(ID)
     finally:
-        database.close()
+        ledger.close()
 
 
 def shows(terminal, text):

@@ -203,7 +203,7 @@ class LanChange(NamedTuple):
 
 
 class LanSnapshot(NamedTuple):
-    """The network as one agent knows it. ``is_suspected``: the network is suspected, because very many skills fell silent."""
+    """The network as one agent knows it. ``is_suspected``: so many skills fell silent that the network is suspected."""
 
     agent_id: str
     at: float

@@ -177,7 +177,7 @@ class Resources:
         return await self._contents(params.uri, held, caller)
 
     async def _contents(self, uri: str, held: Blob, caller: McpSkills) -> TextResourceContents | BlobResourceContents:
-        """Return the contents of a file or blob; a large one is encoded in a thread, one at a time, behind a placeholder."""
+        """Return the contents of a file or blob; a large one is encoded in a thread behind a placeholder."""
         large = caller.large
         kind = plain(held.kind)
         if large is None or held.size <= limits.SERVER_PIECE_BYTES:

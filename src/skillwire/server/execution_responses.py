@@ -177,15 +177,15 @@ class AnswerBody:
         yield self._tail
 
 
-async def make_body(desk: ExecutionService, execution: Execution) -> AnswerBody:
+async def make_body(service: ExecutionService, execution: Execution) -> AnswerBody:
     """Return the body of a response about ``execution``, with its output when it has completed."""
     if execution.status is not ExecutionStatus.COMPLETED:
         return AnswerBody(encode_execution(execution))
     if execution.output_blob is not None:
-        file = await desk.ledger.output_file(execution)
+        file = await service.ledger.output_file(execution)
         found = None if file is None else await asyncio.to_thread(_large, execution, file)
         return found or AnswerBody(encode_execution(execution))
-    output = await desk.output_of(execution)
+    output = await service.output_of(execution)
     if output is None or len(output) <= _AT_ONCE:
         return AnswerBody(encode_execution(execution, output))
     return await asyncio.to_thread(lambda: AnswerBody(encode_execution(execution, output)))
@@ -200,11 +200,11 @@ def _large(execution: Execution, path: Path) -> AnswerBody | None:
     return None
 
 
-async def small_output_of(desk: ExecutionService, execution: Execution) -> bytes | None:
+async def small_output_of(service: ExecutionService, execution: Execution) -> bytes | None:
     """Return what an execution gave, unless it is too large to be sent unasked: None."""
     if execution.output_blob is not None:
         return None
-    output = await desk.output_of(execution)
+    output = await service.output_of(execution)
     return output if output is None or len(output) <= limits.WEBHOOK_BYTES else None
 
 
@@ -216,18 +216,18 @@ _CROWDED: Final = Problem(
 )
 
 
-async def stream(desk: ExecutionService, execution: Execution, caller: str, receive: Receive, send: Send) -> None:
+async def stream(service: ExecutionService, execution: Execution, caller: str, receive: Receive, send: Send) -> None:
     """Send ``execution`` and each of its changes to ``caller``, until it has ended or the client has gone."""
-    if not desk.places.has_room(caller):
+    if not service.places.has_room(caller):
         await _CROWDED.send(send)
         return
-    with desk.places.taking(caller):
-        await _stream(desk, execution, receive, send)
+    with service.places.taking(caller):
+        await _stream(service, execution, receive, send)
 
 
-async def _stream(desk: ExecutionService, execution: Execution, receive: Receive, send: Send) -> None:
+async def _stream(service: ExecutionService, execution: Execution, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": encode_fields(_STREAM_FIELDS, OPEN_FIELDS)})
-    sending = asyncio.create_task(_send_changes(desk, execution, send))
+    sending = asyncio.create_task(_send_changes(service, execution, send))
     gone = asyncio.create_task(until_disconnected(receive))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -243,17 +243,17 @@ async def until_disconnected(receive: Receive) -> None:
         pass
 
 
-async def _send_changes(desk: ExecutionService, execution: Execution, send: Send) -> None:
+async def _send_changes(service: ExecutionService, execution: Execution, send: Send) -> None:
     loop = asyncio.get_running_loop()
-    end, shown = loop.time() + max(0.0, execution.deadline - desk.clock().wall) + _HEARTBEAT, ""
-    with desk.changes.follow(execution.execution_id) as following:
+    end, shown = loop.time() + max(0.0, execution.deadline - service.clock().wall) + _HEARTBEAT, ""
+    with service.changes.follow(execution.execution_id) as following:
         while True:
-            now = await desk.look_up(execution.execution_id) or execution
-            body = encode_execution(now, await small_output_of(desk, now))
+            now = await service.look_up(execution.execution_id) or execution
+            body = encode_execution(now, await small_output_of(service, now))
             tag = tag_of(body)
             piece = b": \n\n" if tag == shown else b"event: status\nid: %s\ndata: %s\n\n" % (tag.encode(), body)
             shown = tag
-            is_last = now.status.is_final or loop.time() > end or desk.changes.is_closed
+            is_last = now.status.is_final or loop.time() > end or service.changes.is_closed
             await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
             if is_last:
                 return

@@ -95,11 +95,11 @@ _TYPES: Final = {"deadline": "timeout"}
 _STILL_RUNNING: Final = 1.0
 
 
-async def result_of(desk: ExecutionService, execution: Execution, called: str) -> RunResult:
+async def result_of(service: ExecutionService, execution: Execution, called: str) -> RunResult:
     """Return the run that an execution was, which has ended.
 
     Args:
-        desk: has its output.
+        service: has its output.
         execution: as it is now.
         called: what sentences call that which was run.
     """
@@ -112,7 +112,7 @@ async def result_of(desk: ExecutionService, execution: Execution, called: str) -
         message = failure.message if failure else "it failed"
         error = RunError(_TYPES.get(reason, reason), message)
         return RunResult("failed", run_id, f"{called} failed: {message}", None, blobs, _preview(execution), error)
-    output = await desk.output_of(execution)
+    output = await service.output_of(execution)
     value = None if output is None else msgspec.json.decode(output)
     return RunResult("completed", run_id, _summary(called, execution), value, blobs, execution.log)
 
@@ -157,7 +157,7 @@ class Runs:
     """Executes skills and code, and waits for their end.
 
     Args:
-        desk: where executions are.
+        service: where executions are.
         offers: what skills promise.
         granted: whether a skill may run here.
         blobs: of those who ask.
@@ -169,7 +169,7 @@ class Runs:
 
     def __init__(
         self,
-        desk: ExecutionService,
+        service: ExecutionService,
         offers: CallableSkills,
         granted: GrantCache,
         blobs: RunBlobs,
@@ -177,11 +177,11 @@ class Runs:
         settings: RunSettings,
     ) -> None:
         self.on_accept: Callable[[], object] = lambda: None
-        self._desk = desk
+        self._service = service
         self._offers = offers
         self._granted = granted
         self._settings = settings
-        self.blobs = BlobUploads(blobs, settings, lambda: desk.clock().wall)
+        self.blobs = BlobUploads(blobs, settings, lambda: service.clock().wall)
 
     async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> RunResult:
         """Execute a skill by its dotted name, and return what came of it.
@@ -198,7 +198,7 @@ class Runs:
             self._check_executing(owner)
             skill = await asyncio.to_thread(skills.usable, params.name, params.version)
             run_id = await self._begin(owner, skill, params)
-            return await result_of(self._desk, await self._ended(run_id), f"{params.name} {skill.version}")
+            return await result_of(self._service, await self._ended(run_id), f"{params.name} {skill.version}")
 
     async def begin_skill(self, owner: str, skill: Skill, args: Mapping[str, Any]) -> str:
         """Have a skill, which ``owner`` may use, executed without waiting; return the id of the run for :meth:`follow`.
@@ -217,16 +217,16 @@ class Runs:
             NotFoundError: ``RUN_NOT_FOUND``: there is none of this id, or it is somebody else's.
             PendingError: ``RUN_PENDING``: it has not ended yet; ``details`` have its status.
         """
-        execution = await self._desk.look_up(run_id)
+        execution = await self._service.look_up(run_id)
         if execution is None or execution.caller != owner:
             raise NotFoundError("RUN_NOT_FOUND", f"there is no run {run_id[:_ID_LENGTH]!a}")
         is_code = execution.attachments is not None and execution.attachments.code is not None
         called = "the code" if is_code else execution.skill
-        is_crowded = not self._desk.places.has_room(owner)  # then it is answered now
+        is_crowded = not self._service.places.has_room(owner)  # then it is answered now
         del execution  # its inputs are not needed while waiting
-        with self._desk.places.taking(owner):
+        with self._service.places.taking(owner):
             ended = await self._ended(run_id, 0.0 if is_crowded else seconds)
-        return await result_of(self._desk, ended, called)
+        return await result_of(self._service, ended, called)
 
     @contextmanager
     def _place(self, owner: str) -> Iterator[None]:
@@ -236,18 +236,18 @@ class Runs:
             ConflictError: ``TOO_MANY_EXECUTIONS``.
         """
         self._check_place(owner)
-        with self._desk.places.taking(owner):
+        with self._service.places.taking(owner):
             yield
 
     def _check_place(self, owner: str) -> None:
-        if not self._desk.places.has_room(owner):
+        if not self._service.places.has_room(owner):
             raise queue_full_error("as many wait for their runs as may, or as many of yours")
 
     async def cancel(self, owner: str, run_id: str) -> None:
         """End a run of ``owner``, unless it has ended."""
-        execution = await self._desk.look_up(run_id)
+        execution = await self._service.look_up(run_id)
         if execution is not None and execution.caller == owner:
-            await self._desk.cancel(run_id, "its caller")
+            await self._service.cancel(run_id, "its caller")
 
     def _check_executing(self, owner: str) -> None:
         check_allowed(
@@ -280,7 +280,7 @@ class Runs:
         """
         with self._place(owner):
             run_id = await self._begin_code(owner, skills, params)
-            return await result_of(self._desk, await self._ended(run_id), "the code")
+            return await result_of(self._service, await self._ended(run_id), "the code")
 
     async def _begin_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> str:
         """Accept the execution of code; return its id."""
@@ -311,7 +311,7 @@ class Runs:
             fix = "Hand in what is large as a blob."
             raise DecodeError("LIMIT_SIZE", f"args have more than {limits.EXECUTION_REQUEST_BYTES:,} bytes", fix=fix)
         self.on_accept()
-        now = self._desk.clock().wall
+        now = self._service.clock().wall
         invocation = Invocation(self._request(owner, wanted), owner, now, attachments=wanted.attachments)
         blobs = [digest_of(f"{PREFIX}{digest.removeprefix('sha256:')}") for digest in wanted.attachments.blobs]
 
@@ -319,12 +319,12 @@ class Runs:
             until = max(execution.deadline + _HELD_SECONDS, now + self._settings.blob_seconds)
             return BlobHold(owner, tuple(blobs), now, until) if blobs else None
 
-        accepted = await self._desk.accept(wanted.offer, invocation, skills=wanted.skills, hold=hold)
+        accepted = await self._service.accept(wanted.offer, invocation, skills=wanted.skills, hold=hold)
         return accepted.execution.execution_id
 
     def _request(self, owner: str, wanted: _RunRequest) -> InvocationRequest:
         """Return the request of a run. The caller waits for the end, so a person gets no more time than code."""
-        longest = round(self._desk.settings.longest * _MS)
+        longest = round(self._service.settings.longest * _MS)
         is_task = wanted.offer.action.executor == "human"
         timeout = min(wanted.timeout_ms or longest, longest) if is_task else wanted.timeout_ms
         caller = _UNPRINTABLE.sub("?", owner.partition(" ")[2])[:_ID_LENGTH] or _KIND
@@ -341,11 +341,11 @@ class Runs:
         Raises:
             PendingError: ``RUN_PENDING``: that time is over, or the server stops.
         """
-        changes = self._desk.changes
+        changes = self._service.changes
         until = math.inf if seconds is None else time.monotonic() + seconds
         with changes.follow(run_id) as following:
             while True:
-                now = await self._desk.look_up(run_id)
+                now = await self._service.look_up(run_id)
                 if now is not None and now.status.is_final:
                     return now
                 left = until - time.monotonic()

@@ -43,16 +43,16 @@ class WebhookSender:
     """Delivers what is due, until it is stopped.
 
     Args:
-        desk: where executions are.
+        service: where executions are.
         driver: makes the requests; its address policy says where they may lead.
         key: returns the server's, from which the secrets of callers are derived. Called in a thread, once.
         queue: the queue whose executions are delivered; other queues may have other rules for addresses.
     """
 
     def __init__(
-        self, desk: ExecutionService, driver: AsyncDriver, key: Callable[[], bytes], *, queue: str = ""
+        self, service: ExecutionService, driver: AsyncDriver, key: Callable[[], bytes], *, queue: str = ""
     ) -> None:
-        self._desk = desk
+        self._service = service
         self._queue = queue
         self._driver = driver
         self._read_key = key
@@ -76,7 +76,7 @@ class WebhookSender:
             except SkillwireError as error:
                 self._log.error("the ledger failed", error=one_line(error))  # its message says all
             seen = await self._changed(seen)
-            await self._desk.sleep(_PAUSE)
+            await self._service.sleep(_PAUSE)
 
     def look(self) -> None:
         """Do nothing: the loop waits for changes itself."""
@@ -95,7 +95,7 @@ class WebhookSender:
         room = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
         if room <= 0:
             return ()
-        return await self._desk.ledger.due_callbacks(self._desk.clock(), limit=room, queue=self._queue)
+        return await self._service.ledger.due_callbacks(self._service.clock(), limit=room, queue=self._queue)
 
     async def _changed(self, seen: int) -> int:
         """Return when an execution has changed, a place has become free, or after a while."""
@@ -103,7 +103,7 @@ class WebhookSender:
             await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
             return seen
         stopping = asyncio.create_task(self._stopping.wait())
-        changed = asyncio.create_task(self._desk.changed(seen, _LOOK))
+        changed = asyncio.create_task(self._service.changed(seen, _LOOK))
         await asyncio.wait({stopping, changed}, return_when=asyncio.FIRST_COMPLETED)
         number = changed.result() if changed.done() else seen
         for task in (stopping, changed):
@@ -116,8 +116,8 @@ class WebhookSender:
         """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""
         host = parse_url(execution.webhook.url).host if execution.webhook else ""
         if list(self._under_way.values()).count(host) >= limits.WEBHOOK_HOST_CONCURRENCY:
-            until = self._desk.clock().wall + _TURN
-            await self._desk.ledger.put_off_callback(execution.execution_id, until, was_tried=False)
+            until = self._service.clock().wall + _TURN
+            await self._service.ledger.put_off_callback(execution.execution_id, until, was_tried=False)
             return
         task = asyncio.create_task(self._deliver(execution))
         self._under_way[task] = host
@@ -129,7 +129,7 @@ class WebhookSender:
     async def _deliver(self, execution: Execution) -> None:
         try:
             until = await self._tell(execution)
-            await self._desk.ledger.put_off_callback(execution.execution_id, until)
+            await self._service.ledger.put_off_callback(execution.execution_id, until)
             if (task := asyncio.current_task()) is not None:
                 self._end(task)  # from here on another delivery may begin
         except SkillwireError as error:
@@ -142,7 +142,7 @@ class WebhookSender:
         if execution.webhook is None:
             return None
         body = await self._body(execution)
-        delivery = sign(self.secret_of(execution), message_id(execution), body, self._desk.clock().wall)
+        delivery = sign(self.secret_of(execution), message_id(execution), body, self._service.clock().wall)
         request = HttpRequest(
             execution.webhook.url,
             "POST",
@@ -170,13 +170,13 @@ class WebhookSender:
 
     async def _body(self, execution: Execution) -> bytes:
         """Return the payload; without the output where that is too large for one, or forgotten."""
-        output = await self._desk.output_of(execution)
+        output = await self._service.output_of(execution)
         if output is not None and len(output) > limits.WEBHOOK_BYTES:
             output = None
         return payload(execution, encode_execution(execution, output))
 
     def _failed(self, execution: Execution, reason: str) -> float | None:
-        until = next_delivery(execution.callbacks, self._desk.clock().wall)
+        until = next_delivery(execution.callbacks, self._service.clock().wall)
         told = "a caller was not told" if until is not None else "a caller is not told any more"
         self._log.warning(
             told, execution=without_ids(execution.execution_id), delivery=execution.callbacks, reason=reason

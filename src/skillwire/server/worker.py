@@ -138,13 +138,13 @@ class ExpiryTask:
     """Expires and recovers executions, and forgets old ones.
 
     Args:
-        desk: where they are.
+        service: where they are.
         wake: called when there may be something to run again.
         sweep_blobs: deletes some of the blobs that have expired at a time, and returns how many.
     """
 
-    def __init__(self, desk: ExecutionService, wake: Callable[[], object], sweep_blobs: SweepBlobs | None) -> None:
-        self._desk = desk
+    def __init__(self, service: ExecutionService, wake: Callable[[], object], sweep_blobs: SweepBlobs | None) -> None:
+        self._service = service
         self._sweep_blobs = sweep_blobs
         self._wake = wake
         self._outputs_due = float("-inf")
@@ -152,38 +152,38 @@ class ExpiryTask:
 
     async def run(self) -> bool:
         """End what is late, and take up what was lost; return whether there was anything."""
-        ledger = self._desk.ledger
+        ledger = self._service.ledger
         was_late = await self._all(ledger.expire, lambda _: "deadline")
         return await self._all(ledger.recover, _loss_outcome) or was_late
 
     async def forget(self, is_over: Callable[[], bool]) -> None:
         """Forget what is old, until nothing is left of it or ``is_over``."""
-        settings, desk = self._desk.settings, self._desk
+        settings, service = self._service.settings, self._service
         forgotten = 1
         while forgotten and not is_over():
-            forgotten = await desk.ledger.forget(
-                desk.clock(), outputs=settings.keep_outputs, rows=settings.keep_executions
+            forgotten = await service.ledger.forget(
+                service.clock(), outputs=settings.keep_outputs, rows=settings.keep_executions
             )
-        if desk.clock().steady >= self._outputs_due:
-            self._outputs_due = desk.clock().steady + _DAY
-            if removed := await desk.ledger.sweep_outputs():
+        if service.clock().steady >= self._outputs_due:
+            self._outputs_due = service.clock().steady + _DAY
+            if removed := await service.ledger.sweep_outputs():
                 self._log.info("outputs of no execution were removed", number=removed)
         swept = 1
         while swept and self._sweep_blobs is not None and not is_over():
-            swept = await self._sweep_blobs(desk.clock().wall)
+            swept = await self._sweep_blobs(service.clock().wall)
 
     async def _all(
         self, sweep: Callable[[Moment], Awaitable[Sequence[str]]], outcome: Callable[[Execution], str]
     ) -> bool:
         number, is_any = EXPIRED_PER_BATCH, False
         while number >= EXPIRED_PER_BATCH:
-            swept = await sweep(self._desk.clock())
+            swept = await sweep(self._service.clock())
             number, is_any = len(swept), is_any or bool(swept)
             if swept:
-                self._desk.changes.tell(*swept)
+                self._service.changes.tell(*swept)
                 self._wake()
             for execution_id in swept:
-                found = await self._desk.ledger.find(execution_id)
+                found = await self._service.ledger.find(execution_id)
                 if found is not None:
                     self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
         return is_any
@@ -210,7 +210,7 @@ class Worker:
     """Runs executions in this process, until it is stopped.
 
     Args:
-        desk: where they come from and what came of them goes to.
+        service: where they come from and what came of them goes to.
         executors: makes each kind of executor, when it is first needed; it claims what it can have one for.
         offers: what the skills promise.
         may_run: whether a skill is granted.
@@ -221,7 +221,7 @@ class Worker:
 
     def __init__(
         self,
-        desk: ExecutionService,
+        service: ExecutionService,
         executors: Mapping[ExecutorKind, Callable[[], Executor]],
         offers: CallableSkills,
         may_run: Callable[[Skill], Awaitable[bool]],
@@ -230,17 +230,17 @@ class Worker:
         functions: Collection[str] = (),
         sweep_blobs: SweepBlobs | None = None,
     ) -> None:
-        settings = desk.settings
+        settings = service.settings
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._desk = desk
+        self._service = service
         self._makers = executors
         self._versions: dict[str, Skill] = {}
         self._executors: dict[ExecutorKind, Executor] = {}
         self._offers = offers
         self._may_run = may_run
         self._dispatcher = dispatcher
-        self._sweep = ExpiryTask(desk, dispatcher.wake, sweep_blobs)
-        desk.on_cancel = self._let_go_of
+        self._sweep = ExpiryTask(service, dispatcher.wake, sweep_blobs)
+        service.on_cancel = self._let_go_of
         kinds = tuple(executors)
         limits, queue = (settings.per_caller, settings.per_skill), settings.queue
         self._quota = Quota(*limits, kinds, settings.lease, functions=functions, queue=queue)
@@ -296,18 +296,18 @@ class Worker:
     async def _claim(self) -> None:
         """Take as much as there is room for, then wait until something changes."""
         async with self._claiming:
-            room = self._desk.settings.concurrency - len(self._running)
+            room = self._service.settings.concurrency - len(self._running)
             begun = 0 if room <= 0 or self._stopping.is_set() else await self._begin(room)
         if begun < room or room <= 0:
             await self._dispatcher.wait(_LOOK)
 
     async def _begin(self, limit: int) -> int:
         """Claim and begin at most ``limit`` executions; return how many."""
-        desk = self._desk
-        claimed = await desk.ledger.claim(self.name, desk.clock(), self._quota, limit=limit)
+        service = self._service
+        claimed = await service.ledger.claim(self.name, service.clock(), self._quota, limit=limit)
         for execution in claimed:
             claim = Claim(execution.execution_id, self.name, execution.attempt)
-            desk.changes.tell(execution.execution_id)
+            service.changes.tell(execution.execution_id)
             task = asyncio.create_task(self._run(claim, execution))
             self._running[claim] = task
             task.add_done_callback(partial(self._ended, claim))
@@ -326,7 +326,7 @@ class Worker:
     async def _keep(self) -> None:
         """Renew the leases when it is time, and when another process has changed the ledger."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._desk.settings.lease / _RENEWALS):
+            async with asyncio.timeout(self._service.settings.lease / _RENEWALS):
                 await self._looked.wait()
         self._looked.clear()
         await self._renew()
@@ -335,8 +335,8 @@ class Worker:
         claims = [claim for claim in self._running if claim not in self._lost]
         if not claims:
             return
-        desk = self._desk
-        for claim in await desk.ledger.renew(claims, desk.clock(), desk.settings.lease):
+        service = self._service
+        for claim in await service.ledger.renew(claims, service.clock(), service.settings.lease):
             self._let_go(claim)
 
     def look(self) -> None:
@@ -384,7 +384,7 @@ class Worker:
             mounts = await self._mounts(execution.attachments.mounts)
         if isinstance(mounts, Failure):
             return Outcome(failure=mounts), None
-        seconds = execution.deadline - self._desk.clock().wall
+        seconds = execution.deadline - self._service.clock().wall
         attempt = Attempt(execution, skill, msgspec.json.decode(execution.inputs), max(seconds, 0.0), mounts)
         try:
             async with asyncio.timeout(attempt.seconds):
@@ -400,7 +400,7 @@ class Worker:
 
     async def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill] | Failure:
         """Return the skill that is to run and its offer, or why it does not run."""
-        skill = self._versions.get(execution.digest) or await self._desk.ledger.find_skill(execution.digest)
+        skill = self._versions.get(execution.digest) or await self._service.ledger.find_skill(execution.digest)
         offer = await asyncio.to_thread(self._offers.of, skill) if skill else None
         if skill is None or offer is None:
             return Failure("unavailable", "The skill is not here any more")
@@ -415,7 +415,7 @@ class Worker:
         """Return the mounted skills by their dotted names, or why one is missing."""
         found: dict[str, Skill] = {}
         for name, digest in wanted:
-            skill = await self._desk.ledger.find_skill(digest)
+            skill = await self._service.ledger.find_skill(digest)
             if skill is None:
                 return Failure("unavailable", f"The skill {name}, which the run was to see, is not here any more")
             found[name] = skill
@@ -433,10 +433,14 @@ class Worker:
         output = b""
         if failure is None:
             output, failure = await validate_output(outcome.output, offer)
-        desk, failed = self._desk, failure
+        service, failed = self._service, failure
         log, blobs = outcome.log, outcome.blobs
         is_kept = await self._kept(
-            lambda: desk.fail(claim, failed, log=log) if failed else desk.complete(claim, output, log=log, blobs=blobs)
+            lambda: (
+                service.fail(claim, failed, log=log)
+                if failed
+                else service.complete(claim, output, log=log, blobs=blobs)
+            )
         )
         what = failure.reason if failure else "completed"
         self._log.info("ended" if is_kept else "ended too late to count", outcome=what, attempt=claim.attempt)
@@ -457,12 +461,12 @@ class Worker:
         """Release or fail an execution whose task was cancelled, unless it had ended."""
         if claim in self._lost:
             return
-        desk, what, why = self._desk, "released", None
+        service, what, why = self._service, "released", None
         try:
             if execution.is_repeatable:
-                is_kept = await desk.ledger.release(claim, desk.clock())
+                is_kept = await service.ledger.release(claim, service.clock())
             else:
-                is_kept, what = await desk.fail(claim, WORKER_LOST), WORKER_LOST.reason
+                is_kept, what = await service.fail(claim, WORKER_LOST), WORKER_LOST.reason
         except SkillwireError as error:
             is_kept, why = False, one_line(error)
         outcome = what if is_kept else "lost"

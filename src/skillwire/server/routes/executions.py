@@ -276,7 +276,7 @@ class InvocationRoute:
     """Answers requests for executions.
 
     Args:
-        desk: where executions are.
+        service: where executions are.
         offers: what skills promise.
         granted: whether a skill may run here.
         webhook_secret: returns the secret that signs an execution's callbacks.
@@ -286,7 +286,7 @@ class InvocationRoute:
 
     def __init__(
         self,
-        desk: ExecutionService,
+        service: ExecutionService,
         offers: CallableSkills,
         granted: GrantCache,
         *,
@@ -294,7 +294,7 @@ class InvocationRoute:
         callbacks: AddressPolicy,
         base_url: str,
     ) -> None:
-        self._desk = desk
+        self._service = service
         self._offers = offers
         self._granted = granted
         self._webhook_secret = webhook_secret
@@ -317,11 +317,11 @@ class InvocationRoute:
         execution = await self._look_up(meant.execution_id, request)
         if request.method == "DELETE":
             by = request.principal.name if request.principal else "its caller"
-            execution = await self._desk.cancel(execution.execution_id, by) or execution
+            execution = await self._service.cancel(execution.execution_id, by) or execution
             await self._send_execution(200, execution, request, send)
             return
         if request.method == "GET" and _EVENTS in request.asked.accept and meant.purpose == "status":
-            await stream(self._desk, execution, request.caller, receive, send)
+            await stream(self._service, execution, request.caller, receive, send)
             return
         execution, fields = await self._wait(execution, request, request.asked.tags)
         if meant.purpose == "result":
@@ -360,11 +360,11 @@ class InvocationRoute:
 
     async def _accept(self, meant: EndpointMatch, offer: CallableSkill, request: Request) -> Execution:
         """Return the execution of a call; nothing of its body is held any more, nor of its inputs."""
-        accepted_at = self._desk.clock().wall
+        accepted_at = self._service.clock().wall
         wanted = _read_invocation(meant, offer, request)
         self._check_callback(request.asked.webhook)
         invocation = Invocation(wanted, request.caller, accepted_at, request.asked.webhook)
-        accepted = await self._desk.accept(offer, invocation, _key(wanted, request))
+        accepted = await self._service.accept(offer, invocation, _key(wanted, request))
         request.body.release()
         return replace(accepted.execution, inputs=b"")
 
@@ -376,7 +376,7 @@ class InvocationRoute:
                 raise ValidationError("VALIDATION_ERROR", "Callback-Url: callbacks may not lead there") from error
 
     async def _look_up(self, execution_id: str, request: Request) -> Execution:
-        execution = await self._desk.look_up(execution_id)
+        execution = await self._service.look_up(execution_id)
         if execution is None or not may_follow(execution, request.principal):
             message = f"Execution '{execution_id[:100]}' was not found"
             raise NotFoundError("SKILL_NOT_FOUND", message, details={"execution_id": execution_id[:100]})
@@ -393,17 +393,17 @@ class InvocationRoute:
         heeded = {"Preference-Applied": f"wait={seconds}"}
         if execution.status.is_final:
             return execution, heeded
-        if not self._desk.places.has_room(request.caller):
+        if not self._service.places.has_room(request.caller):
             return execution, {}
-        with self._desk.places.taking(request.caller):
+        with self._service.places.taking(request.caller):
             return await self._changed(execution, tags, seconds), heeded
 
     async def _changed(self, execution: Execution, tags: str, seconds: float) -> Execution:
-        changes, loop = self._desk.changes, asyncio.get_running_loop()
+        changes, loop = self._service.changes, asyncio.get_running_loop()
         until = loop.time() + seconds
         with changes.follow(execution.execution_id) as following:
             while True:
-                now = replace(await self._desk.look_up(execution.execution_id) or execution, inputs=b"")
+                now = replace(await self._service.look_up(execution.execution_id) or execution, inputs=b"")
                 is_news = bool(tags) and not matching_tag(tags, (tag_of(encode_execution(now)),))
                 left = until - loop.time()
                 if now.status.is_final or is_news or left <= 0 or changes.is_closed:
@@ -426,8 +426,8 @@ class InvocationRoute:
         send: Send,
         more: Mapping[str, str] | None = None,
     ) -> None:
-        body = await make_body(self._desk, execution)
-        fields = {**answer_fields(execution, body.tag, body.size, self._desk.clock().wall), **(more or {})}
+        body = await make_body(self._service, execution)
+        fields = {**answer_fields(execution, body.tag, body.size, self._service.clock().wall), **(more or {})}
         is_empty = request.method == "HEAD"
         if status == 200 and request.method in READ and matching_tag(request.asked.tags, (fields["ETag"],)):  # noqa: PLR2004  # OK
             status, is_empty = 304, True

@@ -306,8 +306,8 @@ def make_components(
         base_url=base,
         poll=poll,
         needed=lambda: _wait_for(_needed_blobs(executions.desk.ledger)),
-        tell=_publish_warnings(settings) if runs.execute_skill or not is_local else lambda _: None,
-        tells_all=is_local,
+        warn=_publish_warnings(settings) if runs.execute_skill or not is_local else lambda _: None,
+        logs_all=is_local,
     )
     skills = SkillListCache(store)
     publication.prepares.append(skills.prepare)

@@ -194,8 +194,8 @@ class CatalogService:
         base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
         poll: seconds between two looks at the folders, instead of notifications of changes.
         needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
-        tell: called with the skills that are new, or others than before, when they are published. In a thread.
-        tells_all: whether the log counts and names every skill, rather than those that are open to everyone.
+        warn: called with the skills that are new, or others than before, when they are published. In a thread.
+        logs_all: whether the log counts and names every skill, rather than those that are open to everyone.
     """
 
     def __init__(
@@ -207,8 +207,8 @@ class CatalogService:
         base_url: str = "",
         poll: float | None = None,
         needed: Callable[[], Iterable[Digest]] = tuple,
-        tell: Callable[[Iterable[Skill]], object] = lambda _: None,
-        tells_all: bool = False,
+        warn: Callable[[Iterable[Skill]], object] = lambda _: None,
+        logs_all: bool = False,
     ) -> None:
         self.folders = folders
         self.blobs = blobs
@@ -221,15 +221,15 @@ class CatalogService:
         self._base_url = base_url
         self._poll = poll
         self._needed = needed
-        self._tell = tell
-        self._tells_all = tells_all
+        self._warn = warn
+        self._logs_all = logs_all
         self._number = 0
         self._pause = _FIRST_PAUSE
         self._is_restored = False
         self._is_owed = True  # a revision of what the folders hold has still to be made
         self._all = self._skills = self._known = PackedSkills({})
         self._public_number = 0
-        self._told: list[InvalidFolder] = []
+        self._reported: list[InvalidFolder] = []
         self._superseded: dict[Artifact, tuple[str, float]] = {}
         self._make_index = make_index
         self._index: SkillIndex | None = None
@@ -346,11 +346,11 @@ class CatalogService:
         for follow in self.follows:
             follow(revision)
         whole, self._all = everything.changes_since(self._all), everything
-        told, news = (everything, whole) if self._tells_all else (skills, changes)
-        log_changes(self._log, self._number, len(told), news)
-        log_templates(self._log, told.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
+        listed, news = (everything, whole) if self._logs_all else (skills, changes)
+        log_changes(self._log, self._number, len(listed), news)
+        log_templates(self._log, listed.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
-            self._tell([everything[name] for name in (*whole.added, *whole.changed)])
+            self._warn([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
 
     def _prepare(self, revision: Revision) -> None:
@@ -362,10 +362,10 @@ class CatalogService:
 
     def _count_public(self, known: PackedSkills, broken: Iterable[InvalidFolder]) -> int:
         """Return the number that anonymous clients may see: it rises with what they may see, and with nothing else."""
-        told = [one for one in broken if one.access is Access.PUBLIC]
-        if self._public_number == 0 or any(known.changes_since(self._known)) or told != self._told:
+        reported = [one for one in broken if one.access is Access.PUBLIC]
+        if self._public_number == 0 or any(known.changes_since(self._known)) or reported != self._reported:
             self._public_number += 1
-        self._known, self._told = known, told
+        self._known, self._reported = known, reported
         return self._public_number
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:

@@ -65,14 +65,14 @@ class MissingPins:
 
     def __init__(self, pins: Iterable[str]) -> None:
         self._pins = tuple(pins)
-        self._told: list[str] = []
+        self._logged: list[str] = []
 
-    def tell(self, revision: Revision) -> None:
+    def log(self, revision: Revision) -> None:
         """Log what a revision has not, unless that was said of the one before."""
         missing = [name for name in self._pins if name not in revision.everything.skills]
-        if missing and missing != self._told:
+        if missing and missing != self._logged:
             structlog.get_logger("skillwire.mcp").warning("pinned, but not published", skills=", ".join(missing))
-        self._told = missing
+        self._logged = missing
 
 
 def log_left_out(revision: Revision) -> None:

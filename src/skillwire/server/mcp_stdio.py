@@ -44,7 +44,7 @@ async def _serve(parts: Components, pins: Sequence[str]) -> None:
         if (revision := await catalog.first()) is not None:
             await asyncio.to_thread(log_left_out, revision)
 
-    catalog.prepares.append(MissingPins(pins).tell)
+    catalog.prepares.append(MissingPins(pins).log)
     async with started(parts):
         telling = asyncio.create_task(tell())
         try:

@@ -283,13 +283,13 @@ class RpcDispatcher:
             result = await self._methods.call(item, caller)
             answer = None if item.is_notification else room.take(encode_result(item.request_id, result))
         except SkillwireError as error:
-            return None if item.is_notification else encode_error(item.request_id, self._told(error, item))
+            return None if item.is_notification else encode_error(item.request_id, self._without_internals(error, item))
         except Exception:  # noqa: BLE001  # whatever it is, the caller gets an error, and the log has the reason
             self._log.exception("a call failed", method=item.method)
             return None if item.is_notification else encode_error(item.request_id, _INTERNAL)
         return answer
 
-    def _told(self, error: SkillwireError, call: Call) -> SkillwireError:
+    def _without_internals(self, error: SkillwireError, call: Call) -> SkillwireError:
         if not isinstance(error, StorageError):
             return error
         self._log.error("a call failed", method=call.method, error=one_line(error))

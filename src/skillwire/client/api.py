@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from skillwire.client.runner import AsyncRunner
 from skillwire.client.session import ClientSession
 from skillwire.client.skill import AsyncRemoteSkill
+from skillwire.resolver.references import endpoint_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -232,6 +233,5 @@ class AsyncClient:
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
         """As :meth:`Client.rpc`."""
         from skillwire.client.rpc import AsyncRpcSkills  # noqa: PLC0415  # installing does without
-        from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)

@@ -53,6 +53,7 @@ from skillwire.resolver.calls import (
     status_place,
     submit_until,
 )
+from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.wire.exchange import work
 from skillwire.wire.pacing import Circuits
@@ -410,8 +411,6 @@ class Calls:
         if "://" in text:
             url = parse_url(text)
             return CallRecord("", "", "", str(url), self._context.clock(), (url.origin,), status_url=str(url))
-        from skillwire.resolver.lockfile import did_you_mean  # noqa: PLC0415  # only an error needs it
-
         ids = [one.execution_id for one in self._book.recent() if one.execution_id is not None]
         fix = did_you_mean(text, ids)
         raise NotFoundError("EXECUTION_UNKNOWN", f"no call {ascii(text)[1:-1][:120]} is remembered here", fix=fix)

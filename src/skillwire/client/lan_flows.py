@@ -21,6 +21,8 @@ from skillwire.errors import FetchError, SkillwireError, SourceLocation, Storage
 from skillwire.limits import LAN_CACHE_BYTES
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.skill import Finding
+from skillwire.protocols.skill_discovery.scenes import group_id
+from skillwire.protocols.skill_discovery.search import every_provider, one_provider
 from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.merge import read_origin
 from skillwire.resolver.rank import rank
@@ -254,8 +256,6 @@ class LanFlows(Generic[ThreadT]):
         self, query: str, filters: Filters, patience: float | None = None, quiet: float | None = None
     ) -> Flow[list[LanSkill]]:
         """Ask the network for all that it has; where it is silent, return what was kept."""
-        from skillwire.protocols.skill_discovery.search import every_provider  # noqa: PLC0415  # few clients ask
-
         enough = every_provider(self.settings.figures)
         if quiet is not None:
             enough = enough._replace(quiet=quiet)
@@ -342,8 +342,6 @@ class LanFlows(Generic[ThreadT]):
         Raises:
             FetchError: ``DISC_001``, no agent has answered.
         """
-        from skillwire.protocols.skill_discovery.search import one_provider  # noqa: PLC0415  # few clients ask
-
         may_be = self.uses_unverified(wanted=use_unverified)
         enough = one_provider(self.settings.figures, use_unverified=may_be)
         found = yield from self._discover("", Filters((capability,), (), ()), None, enough)
@@ -438,8 +436,6 @@ def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
 
 def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
     """Return the scenes of what was found, with who provides each, by name."""
-    from skillwire.protocols.skill_discovery.scenes import group_id  # noqa: PLC0415  # only scenes need it
-
     registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
     names = sorted({name for skill in registered for name in skill.scenes})
     return [

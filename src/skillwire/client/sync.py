@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientSession
 from skillwire.client.skill import RemoteSkill
+from skillwire.resolver.references import endpoint_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -389,6 +390,5 @@ class Client:
             UsageError: ``REFERENCE`` for what is no URL.
         """
         from skillwire.client.rpc import RpcSkills  # noqa: PLC0415  # installing does without
-        from skillwire.resolver.references import endpoint_url  # noqa: PLC0415  # same
 
         return RpcSkills(endpoint_url(endpoint), self._session, self._runner)

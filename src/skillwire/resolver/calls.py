@@ -36,7 +36,7 @@ from msgspec import UNSET
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, SourceLocation
-from skillwire.model.execution import RemoteExecution, RemoteFailure
+from skillwire.model.execution import ExecutionStatus, RemoteExecution, RemoteFailure
 from skillwire.model.url import parse_url, resolve_url
 from skillwire.protocols.skill_sharing.calls import Answer, cancel, fetch_result, fetch_status, status_headers, submit
 from skillwire.wire.exchange import HttpRequest, Sleep
@@ -245,8 +245,6 @@ def accepted(response: InvocationResponse, record: CallRecord) -> RemoteExecutio
 
 def known(record: CallRecord) -> RemoteExecution:
     """Return the execution of a remembered call, before its provider was asked."""
-    from skillwire.model.execution import ExecutionStatus  # noqa: PLC0415  # few calls are resumed
-
     return RemoteExecution(
         execution_id=record.execution_id,
         skill_id=record.skill_id,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
+from skillwire.resolver.merge import add_facts
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source
@@ -122,7 +123,6 @@ def which(
 
 
 def _ask_both(found: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-    from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # only --explain asks
 
     return (yield from add_facts(found, context))
 

@@ -30,6 +30,7 @@ from skillwire.protocols.skill_sharing.client import (
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.resolver.context import Attempt, read_document
 from skillwire.resolver.sources import SKILL_SHARING
+from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ def _request(text: str, capability_type: str | None) -> tuple[str, DocumentReque
 
 def _read(document: CachedResponse, url: str, capability_type: str | None, context: ResolveContext) -> list[SkillRef]:
     from skillwire.protocols.skill_sharing.codec import decode_index  # noqa: PLC0415  # see the module's docstring
-    from skillwire.trust.guarded_json import load_json  # noqa: PLC0415  # same
 
     source = document.base_url
     value = load_json(document.body, max_bytes=limits.INDEX_BYTES, source=source)

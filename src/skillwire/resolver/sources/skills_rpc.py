@@ -22,6 +22,8 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
+
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError, ValidationError
 from skillwire.model.install import CachedResponse
@@ -40,6 +42,7 @@ from skillwire.protocols.skills_rpc.messages import (
     ReadSkillFile,
 )
 from skillwire.resolver.context import Attempt
+from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources import SKILLS_RPC
 from skillwire.trust.hidden_text import neutralise
@@ -256,8 +259,6 @@ def _describe(endpoint: str, context: ResolveContext, name: str) -> Flow[SkillRe
 
 def _names_alike(endpoint: str, context: ResolveContext, name: str) -> Flow[str | None]:
     """Return a hint at skills of the same namespace; None where that finds none, or fails."""
-    from skillwire.resolver.lockfile import did_you_mean  # noqa: PLC0415  # only an error needs it
-
     namespace = name.partition(".")[0] if "." in name else None
     params = ListSkills(namespace=namespace, limit=int(limits.RPC_PAGE))
     try:
@@ -357,8 +358,6 @@ def read_text_or_bytes(
         if error.details.get("rpc_code") != INVALID_PARAMS or params.encoding != "text":
             raise
         refused = error
-    import msgspec  # noqa: PLC0415  # few files are no text
-
     try:
         return (yield from ask(endpoint, msgspec.structs.replace(params, encoding="base64"), context, decode))
     except SkillwireError as error:

@@ -263,8 +263,10 @@ class OutageDetector:
 
     def discard(self, key: Key) -> None:
         """Count a skill no more: it gave a sign of life, or is gone."""
-        for silent in self._silent:
-            silent.discard(key)
+        certified, unverified, hints = self._silent
+        certified.discard(key)
+        unverified.discard(key)
+        hints.discard(key)
 
     def judge(self, listed: ListedSkill, total: int, now: float) -> None:
         """Suspect the network when too many of the ``total`` skills with the trust of ``listed`` are silent."""

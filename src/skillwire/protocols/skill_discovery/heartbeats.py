@@ -210,6 +210,8 @@ class SuspectPinger:
 
     def changed(self, change: Change, now: Moment) -> None:
         """Take a change of the registry."""
+        if change.after is not None and change.kind is not ChangeKind.SUSPECTED:
+            return
         agent_id, _ = key = change.listed.key
         if change.after is None and not self._registry.count_of_agent(agent_id):
             self._addresses.pop(agent_id, None)

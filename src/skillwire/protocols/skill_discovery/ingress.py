@@ -222,8 +222,16 @@ class Ingress:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self._note_signer(signer, source, now)
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.UNKNOWN_KEY
-        is_repeated = freshness is Freshness.REPEATED
-        return [received._replace(standing=standing, judgement=judgement, is_repeated=is_repeated, signer=signer)]
+        known = (
+            standing,
+            judgement,
+            freshness is Freshness.REPEATED,
+            received.is_proven,
+            signer,
+            b"",
+            received.is_released,
+        )
+        return [VerifiedMessage(message, data, source, *known)]
 
     def _note_signer(self, signer: str, source: Peer, now: Moment) -> None:
         """Prolong what an agent proved, since it signed something new; once a second."""

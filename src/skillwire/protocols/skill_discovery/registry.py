@@ -78,7 +78,7 @@ class RegistryQuota:
 
     def has_room(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
         """Return whether one more skill of an agent, from a host, may be listed."""
-        if self.per_agent[agent_id] >= limits.LAN_SKILLS_PER_AGENT:
+        if self.per_agent.get(agent_id, 0) >= limits.LAN_SKILLS_PER_AGENT:
             return False
         if is_verified:
             return not self.is_full or bool(self._unverified)
@@ -165,11 +165,11 @@ class Registry:
 
     def count_of_agent(self, agent_id: str) -> int:
         """Return how many skills an agent has registered, and owes heartbeats for."""
-        return self._quota.per_agent[agent_id]
+        return self._quota.per_agent.get(agent_id, 0)
 
     def count_of_host(self, host: str) -> int:
         """Return how many skills were registered from a host."""
-        return self._quota.per_host[host]
+        return self._quota.per_host.get(host, 0)
 
     def network_is_suspected(self, now: float, listed: ListedSkill | None = None) -> bool:
         """Return whether so many skills fell silent that it is the network; as far as it concerns ``listed``."""
@@ -247,7 +247,7 @@ class Registry:
         """List what was stored before a restart: UNKNOWN and unverified until a sign of life comes."""
         for message in messages:
             is_new = (message.agent_id, message.skill_id) not in self._skills
-            is_within = self._quota.per_agent[message.agent_id] < limits.LAN_SKILLS_PER_AGENT
+            is_within = self._quota.per_agent.get(message.agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
             if is_new and is_within and not self._quota.is_full:
                 self._add(ListedSkill(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
 

@@ -12,14 +12,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.support.opened import BlockingLedger
-
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
 from skillwire.model.execution import Accepted, Claim, Event, Execution, Moment, NewExecution, Quota
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a program
+from tests.support.opened import BlockingLedger  # from there
 
 if TYPE_CHECKING:
     from collections.abc import Callable

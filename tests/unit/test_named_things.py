@@ -117,7 +117,7 @@ def test_what_docstrings_name_is_there():
 def test_a_name_of_nothing_is_found():
     module = modules()["skillwire.adapters.lan.agent"]
     for name in (
-        "News.take",
+        "EventRouter.take",
         "take",
         "skillwire.adapters.lan.agent.EventRouter",
         "asyncio",
@@ -126,7 +126,7 @@ def test_a_name_of_nothing_is_found():
     ):
         assert resolves(name, module), name
     for name in (
-        "News.give",
+        "EventRouter.give",
         "give",
         "skillwire.adapters.lan.olds",
         "skillwire.errors.NetworkError",

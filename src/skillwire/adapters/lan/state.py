@@ -90,7 +90,7 @@ class Changes(NamedTuple):
 
     Args:
         heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or
-            otherwise, as in :class:`Heard`.
+            otherwise, as in :class:`HeardRecords`.
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
         edge: milliseconds since the epoch; older timestamps need not be kept.

@@ -174,7 +174,7 @@ class EndAgent:
         patience: float | None = None,
         enough: StopCondition | None = None,
     ) -> str:
-        """Search for skills; return the name of the request, which the :class:`Discovered` event repeats.
+        """Search for skills; return the name of the request, which the event ``Discovered`` repeats.
 
         Answers are collected for ``patience`` seconds (those of the settings by default), or until ``enough`` holds.
         """

@@ -7,15 +7,20 @@ descriptors of this process are replaced, so that what a command starts writes t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import gc
 import json
 import os
 import signal
+import struct
 import sys
 import tempfile
+import termios
+import threading
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from unittest import mock
 
 from tests.support.documents import check_document
@@ -55,6 +60,8 @@ def run_command(
     input: str | bytes = b"",  # noqa: A002  # as subprocess.run names it
     cwd: str | os.PathLike[str] | None = None,
     env: dict[str, str] | None = None,
+    is_all: bool = False,
+    columns: int | None = None,
 ) -> Result:
     """Run ``skillwire`` with ``arguments`` as a process of its own would, and return how it ended.
 
@@ -63,22 +70,56 @@ def run_command(
         input: what it reads from standard input.
         cwd: the folder it runs in.
         env: variables beside those of this process.
+        is_all: whether ``env`` is all of its environment.
+        columns: of a terminal that it runs on; all that it writes is ``raw`` then.
     """
     with ExitStack() as stack:
         streams: list[IO[bytes]] = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         streams[0].write(input.encode() if isinstance(input, str) else input)
-        streams[0].seek(0)
-        stack.enter_context(mock.patch.dict(os.environ, env or {}))
+        streams[0].seek(0)  # which also writes it out
+        terminal = None if columns is None else stack.enter_context(_Terminal(columns))
+        stack.enter_context(mock.patch.dict(os.environ, env or {}, clear=is_all))
         stack.enter_context(_folder(cwd))
         stack.enter_context(_signals())
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
         stack.enter_context(mock.patch.object(gc, "disable"))
         stack.enter_context(mock.patch.object(gc, "freeze"))
-        with _descriptors(streams):
+        with _descriptors([terminal.end] * 3 if terminal else [stream.fileno() for stream in streams]):
             code = _exit_code([str(argument) for argument in arguments])
-        raw, errors = (_content(stream) for stream in streams[1:])
+        raw, errors = (terminal.close(), b"") if terminal else (_content(streams[1]), _content(streams[2]))
     check_document(raw)
     return Result(code, raw, errors)
+
+
+class _Terminal:
+    """A pseudo-terminal that nobody types on; ``end`` is where a command reads and writes."""
+
+    def __init__(self, columns: int) -> None:
+        self._shown, self.end = os.openpty()
+        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self._raw = b""
+        self._thread = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> bytes:
+        """Return all that was written."""
+        if self.end >= 0:
+            os.close(self.end)
+            self.end = -1
+            self._thread.join()
+            os.close(self._shown)
+        return self._raw
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+            while data := os.read(self._shown, 65536):
+                self._raw += data
 
 
 async def run_command_async(*arguments: object, **options: Any) -> Result:
@@ -95,23 +136,23 @@ def _exit_code(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _descriptors(streams: list[IO[bytes]]) -> Iterator[None]:
+def _descriptors(streams: list[int]) -> Iterator[None]:
     """Let 0, 1 and 2 and the streams of :mod:`sys` be these."""
     kept = [os.dup(number) for number in range(3)]
     old = sys.stdin, sys.stdout, sys.stderr
     for stream in old[1:]:
         stream.flush()
-    streams[0].flush()
     try:
         for number, stream in enumerate(streams):
-            os.dup2(stream.fileno(), number)
+            os.dup2(stream, number)
         with (
             open(0, encoding="utf-8", closefd=False) as stdin,
             open(1, "w", encoding="utf-8", closefd=False) as stdout,
             open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stderr,
         ):
             sys.stdin, sys.stdout, sys.stderr = stdin, stdout, stderr
-            yield
+            with mock.patch.object(sys, "__stdout__", stdout):  # where shutil looks for the width of a terminal
+                yield
     finally:
         sys.stdin, sys.stdout, sys.stderr = old
         for number, descriptor in enumerate(kept):

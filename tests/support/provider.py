@@ -95,9 +95,10 @@ class Provider(LoopbackServer):
         document: dict[str, Any] = {
             "execution_id": execution["id"],
             "skill_id": f"acme/{execution['skill']}",
-            "status": "accepted" if age < 0.05 else "running",
+            "status": "running" if execution.setdefault("told", 0) else "accepted",
             "timestamps": stamps,
         }
+        execution["told"] += 1
         if execution.get("cancelled"):
             error = {"code": "EXECUTION_FAILED", "message": "Its caller took it back."}
             return {**document, "status": "failed", "error": {**error, "details": {"reason": "cancelled"}}}

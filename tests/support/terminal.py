@@ -34,7 +34,38 @@ class _FadingScreen(pyte.HistoryScreen):
         super().select_graphic_rendition(*(3 if number == 2 else number for number in attributes), **private)
 
 
-class Terminal:
+class Shown:
+    """What a person sees of what was written to a terminal of this size."""
+
+    def __init__(self, columns: int = 80, lines: int = 24, raw: bytes = b"") -> None:
+        self.screen = _FadingScreen(columns, lines, history=10_000, ratio=0.5)
+        self.raw = raw
+        self._stream = pyte.ByteStream(self.screen)
+        self._stream.feed(raw)
+
+    def text(self) -> str:
+        """Return what scrolled off and what is on the screen, without the space at the ends of lines."""
+        return "\n".join("".join(char.data for char in row).rstrip() for row in self._rows()).rstrip("\n")
+
+    def styled(self) -> str:
+        """Return :meth:`text` with styles written out, such as ``<red bold>error</>``."""
+        return "\n".join(_styled(row) for row in self._rows()).rstrip("\n")
+
+    def show_anew(self, rewrite: Callable[[bytes], bytes]) -> Self:
+        """Show everything that was written once more, rewritten first, on an empty screen."""
+        self.screen.reset()
+        self.screen.history.top.clear()
+        self._stream.feed(rewrite(self.raw))
+        return self
+
+    def _rows(self) -> list[list[pyte.screens.Char]]:
+        columns = range(self.screen.columns)
+        buffer = self.screen.buffer
+        above = [[row[column] for column in columns] for row in self.screen.history.top]
+        return above + [[buffer[line][column] for column in columns] for line in range(self.screen.lines)]
+
+
+class Terminal(Shown):
     """Runs ``command`` on a terminal of its own; a context manager that ends it.
 
     Args:
@@ -47,11 +78,9 @@ class Terminal:
     def __init__(
         self, command: Sequence[str], *, cwd: Path, environment: dict[str, str], columns: int = 80, lines: int = 24
     ) -> None:
-        self.screen = _FadingScreen(columns, lines, history=10_000, ratio=0.5)
+        super().__init__(columns, lines)
         self.program = command[0]
-        self.raw = b""
         self.exit_code: int | None = None
-        self._stream = pyte.ByteStream(self.screen)
         self._pid, self._handle = pty.fork()
         if self._pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -98,27 +127,6 @@ class Terminal:
     def settings(self) -> list[object]:
         """Return the terminal's modes: echo, line by line and so on; also when the program has ended."""
         return termios.tcgetattr(self._handle)
-
-    def text(self) -> str:
-        """Return what scrolled off and what is on the screen, without the space at the ends of lines."""
-        return "\n".join("".join(char.data for char in row).rstrip() for row in self._rows()).rstrip("\n")
-
-    def styled(self) -> str:
-        """Return :meth:`text` with styles written out, such as ``<red bold>error</>``."""
-        return "\n".join(_styled(row) for row in self._rows()).rstrip("\n")
-
-    def show_anew(self, rewrite: Callable[[bytes], bytes]) -> Self:
-        """Show everything that was written once more, rewritten first, on an empty screen."""
-        self.screen.reset()
-        self.screen.history.top.clear()
-        self._stream.feed(rewrite(self.raw))
-        return self
-
-    def _rows(self) -> list[list[pyte.screens.Char]]:
-        columns = range(self.screen.columns)
-        buffer = self.screen.buffer
-        above = [[row[column] for column in columns] for row in self.screen.history.top]
-        return above + [[buffer[line][column] for column in columns] for line in range(self.screen.lines)]
 
     def _read(self, patience: float) -> bool:
         """Read what is there; return False when there will be nothing any more."""

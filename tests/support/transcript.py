@@ -22,7 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from tests.support.terminal import Terminal
+from tests.support.command import run_command
+from tests.support.terminal import Shown, Terminal
 
 from skillwire.version import VERSION
 
@@ -80,12 +81,16 @@ class Surrounding:
     Args:
         columns: of the terminal; None for a pipe.
         servers: name in calls → host and port.
+        is_alone: whether no other one plays at the same time, so that commands can run in this process.
         variables: more of the environment.
     """
 
-    def __init__(self, columns: int | None, servers: Mapping[str, str], **variables: str) -> None:
+    def __init__(
+        self, columns: int | None, servers: Mapping[str, str], *, is_alone: bool = True, **variables: str
+    ) -> None:
         self.columns = columns
         self.raw = b""
+        self._is_alone = is_alone
         self._servers = servers
         self._home = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))  # its length is known everywhere
         self.project = self._home / "project"
@@ -114,6 +119,9 @@ class Surrounding:
         return Terminal([PROGRAM, *words], cwd=self.project, environment=environment, columns=self.columns or 80)
 
     def _on_terminal(self, words: Sequence[str], call: Call) -> list[str]:
+        if self._is_alone and not call.until and not call.typed:
+            done = run_command(*words, cwd=self.project, env=self._environment, is_all=True, columns=self.columns)
+            return self._seen(Shown(self.columns or 80, raw=done.raw), done.code)
         with self.start(words) as terminal:
             if call.until:
                 terminal.until(lambda text: all(part in text for part in call.until))
@@ -122,11 +130,17 @@ class Surrounding:
                 terminal.until(lambda text: "[y/N]:" in text.replace("\n", ""))
                 terminal.type(call.typed)
             code = terminal.wait()
-            terminal.show_anew(lambda raw: self._stable(raw.decode()).encode())
-            self.raw = terminal.raw
-            return [f"--- {self.columns} columns ---", terminal.styled(), f"[exit {code}]"]
+            return self._seen(terminal, code)
+
+    def _seen(self, shown: Shown, code: int) -> list[str]:
+        shown.show_anew(lambda raw: self._stable(raw.decode()).encode())
+        self.raw = shown.raw
+        return [f"--- {self.columns} columns ---", shown.styled(), f"[exit {code}]"]
 
     def _in_pipe(self, words: Sequence[str], call: Call) -> list[str]:
+        if self._is_alone and not call.until:
+            done = run_command(*words, cwd=self.project, env=self._environment, is_all=True)
+            return self._piped(done.raw, done.raw_errors, done.code)
         with subprocess.Popen(
             [PROGRAM, *words],
             cwd=self.project,
@@ -142,12 +156,14 @@ class Surrounding:
                 early = _read_until(process.stdout, call.until[0])
                 process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=PATIENCE)  # which ends its input
-            errors = told + errors
-        self.raw = early + out + errors
+        return self._piped(early + out, told + errors, process.returncode)
+
+    def _piped(self, out: bytes, errors: bytes, code: int) -> list[str]:
+        self.raw = out + errors
         assert b"\x1b" not in self.raw
-        streams = [("pipe, standard output", early + out), ("pipe, standard error", errors)]
+        streams = [("pipe, standard output", out), ("pipe, standard error", errors)]
         parts = [part for title, data in streams if data for part in (f"--- {title} ---", self._text_of(data))]
-        return [*(parts or ["--- pipe ---"]), f"[exit {process.returncode}]"]
+        return [*(parts or ["--- pipe ---"]), f"[exit {code}]"]
 
     def _text_of(self, data: bytes) -> str:
         return self._stable(data.decode()).removesuffix("\n")
@@ -192,7 +208,7 @@ def play(
     """
 
     def seen_on(columns: int | None) -> list[str]:
-        with Surrounding(columns, servers) as surrounding:
+        with Surrounding(columns, servers, is_alone=not at_once) as surrounding:
             return list(_play_in(surrounding, calls))
 
     with ThreadPoolExecutor(3 if at_once else 1) as threads:

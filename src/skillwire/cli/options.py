@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import time
@@ -191,7 +190,6 @@ def shortened(text: str, width: int) -> str:
     return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
 
 
-@functools.cache
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
     import shutil  # noqa: PLC0415  # only for lines that are cut

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import termios
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
@@ -28,7 +29,7 @@ from tests.support.documents import check_document
 from skillwire.cli.main import main
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,6 +74,16 @@ def run_command(
         is_all: whether ``env`` is all of its environment.
         columns: of a terminal that it runs on; all that it writes is ``raw`` then.
     """
+    options: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "is_all": is_all, "columns": columns}
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run(arguments, **options)
+    with ThreadPoolExecutor(1) as threads:  # the driver of a browser keeps a loop running in this thread
+        return threads.submit(_run, arguments, **options).result()
+
+
+def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any, is_all: bool, columns: Any) -> Result:  # noqa: A002  # same
     with ExitStack() as stack:
         streams: list[IO[bytes]] = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         streams[0].write(input.encode() if isinstance(input, str) else input)

@@ -46,7 +46,14 @@ def site(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothi
         write_skill(root / "skills", "report")
         with ConsoleServer([root / "skills"], root / "blobs") as server:
             fill(server)
+            server.home = str(root / "home")
             yield server
+
+
+@pytest.fixture(autouse=True)
+def _home_of_the_site(site, monkeypatch):
+    """Let the server of all tests look for its keys where it keeps them: each test has a home of its own."""
+    monkeypatch.setenv("SKILLWIRE_HOME", site.home)
 
 
 def fill(server):

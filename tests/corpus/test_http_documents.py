@@ -71,7 +71,7 @@ def test_a_hostile_url_reaches_nobody(case, drive, outside):
 def test_a_hostile_url_reaches_nobody_through_a_redirect(case, outside):
     """The flow hands the target to the driver, whose first act is to ask the policy."""
     policy = AddressPolicy().naming(parse_url("https://a.example/"))
-    exchange = fetch(HttpRequest("https://a.example/"))
+    exchange: Any = fetch(HttpRequest("https://a.example/"))
     next(exchange)
 
     def redirected():

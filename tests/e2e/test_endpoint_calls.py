@@ -71,8 +71,9 @@ def told(place, tmp_path):
     endpoint, _, folder = place
 
     def run(*words):
-        words = [word.replace("ENDPOINT", endpoint) for word in words]
-        done = run_command(*words, cwd=folder, env={"SKILLWIRE_HOME": str(tmp_path)})
+        done = run_command(
+            *(word.replace("ENDPOINT", endpoint) for word in words), cwd=folder, env={"SKILLWIRE_HOME": str(tmp_path)}
+        )
         return done.code, done.raw, done.err
 
     return run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.opened import Blocking
 
@@ -97,7 +99,11 @@ def test_a_revoked_token_has_no_successor(tokens):
 
 
 def test_ended_api_keys_of_a_name_are_forgotten(tokens):
-    kinds = {"signing": {"kind": "signing_key"}, "open": {"expires": None}, "late": {"expires": 300.0}}
+    kinds: dict[str, dict[str, Any]] = {
+        "signing": {"kind": "signing_key"},
+        "open": {"expires": None},
+        "late": {"expires": 300.0},
+    }
     for token_id, fields in {**kinds, "named": {"name": "other"}, "gone": {}}.items():
         tokens.add(TOKEN._replace(token_id=token_id, **fields))
     assert tokens.forget("rob", before=200.0) == 1

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -303,7 +303,7 @@ class TestDevice:
     def poll(self, *answers, expires_in=60.0):
         """Return what came of it, and the pause before each question."""
         pauses, now = [], [0.0]
-        exchange = await_device(TOKEN_URL, PUBLIC, replace(self.DEVICE, expires_in=expires_in), lambda: now[0])
+        exchange: Any = await_device(TOKEN_URL, PUBLIC, replace(self.DEVICE, expires_in=expires_in), lambda: now[0])
         waiting = list(answers)
         try:
             step = next(exchange)
@@ -367,7 +367,7 @@ class TestMetadata:
     MISSING = HttpResponse("https://auth.example/", 404, {}, b"")
 
     def test_it_is_looked_for_where_both_texts_say(self):
-        exchange = fetch_metadata("https://auth.example/tenant")
+        exchange: Any = fetch_metadata("https://auth.example/tenant")
         urls = [next(exchange).url]
         urls += [exchange.send(self.MISSING).url for _ in range(2)]
         assert [url.removeprefix("https://auth.example") for url in urls] == [

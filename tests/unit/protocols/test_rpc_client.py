@@ -1,6 +1,7 @@
 """Calls as exchanges: what is sent, what is taken, and where a credential goes."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ def ask(*answers, params=None, **more):
 
 @pytest.mark.spec("RPC-client")
 def test_a_call_is_a_post_of_one_request():
-    exchange = call(URL, "describe_skill", DescribeSkill(name="a.b"), authorization="Bearer x", timeout=5, max_bytes=99)
+    exchange: Any = call(
+        URL, "describe_skill", DescribeSkill(name="a.b"), authorization="Bearer x", timeout=5, max_bytes=99
+    )
     request = next(exchange)
     assert (request.url, request.method, request.timeout, request.max_bytes) == (URL, "POST", 5, 99)
     assert request.headers == {
@@ -44,7 +47,8 @@ def test_a_call_is_a_post_of_one_request():
 
 
 def test_without_a_credential_none_is_sent():
-    assert "Authorization" not in next(call(URL, "list_skills", {})).headers
+    request: Any = next(call(URL, "list_skills", {}))
+    assert "Authorization" not in request.headers
 
 
 @pytest.mark.spec("RPC-client")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from inspect import unwrap
 
 import pytest
 from tests.support.executions import NO_QUOTA, claim_of, fill, ids, make_execution
@@ -54,9 +55,7 @@ def test_a_claim_costs_the_same_however_much_waits_before_it_that_may_not_run(of
             office.ledger.cancel(late.execution_id, "tester", office.clock.now)
             office.accept(caller="late", skill="other")
             counted = Steps(connection)
-            (claimed,) = SqliteLedger.claim.__wrapped__(
-                office.ledger.wrapped, connection, "w1", office.clock.now, quota
-            )
+            (claimed,) = unwrap(SqliteLedger.claim)(office.ledger.wrapped, connection, "w1", office.clock.now, quota)
             steps.append(counted.number)
             connection.set_progress_handler(None, 0)
             office.ledger.cancel(claimed.execution_id, "tester", office.clock.now)
@@ -115,8 +114,8 @@ def test_no_search_reads_the_rows_of_what_it_does_not_return(office, query):
     with office.database.reading() as connection:
         plans: list[str] = []
         connection.set_trace_callback(plans.append)
-        SqliteLedger.search.__wrapped__(office.ledger.wrapped, connection, query)
-        SqliteLedger.count.__wrapped__(office.ledger.wrapped, connection, query)
+        unwrap(SqliteLedger.search)(office.ledger.wrapped, connection, query)
+        unwrap(SqliteLedger.count)(office.ledger.wrapped, connection, query)
         connection.set_trace_callback(None)
         seen = [statement for statement in plans if statement.startswith("SELECT")]
         steps = [row[3] for one in seen for row in connection.execute(f"EXPLAIN QUERY PLAN {one}").fetchall()]

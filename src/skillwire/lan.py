@@ -1,4 +1,4 @@
-"""The local network for programs: the faces of :attr:`Client.lan <skillwire.Client.lan>` and the values they return."""
+"""The local network for programs: the faces of ``Client.lan`` and the values they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Skills Protocol for programs: what :meth:`Client.rpc <skillwire.Client.rpc>` returns, and its values."""
+"""The Skills Protocol for programs: what ``Client.rpc`` returns, and its values."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Inbox:
         """Decline a task that the person has; the caller gets the reason.
 
         Raises:
-            UsageError: as :func:`declined`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
+            UsageError: as :func:`rejection`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
         """
         return await self._settled(
             task, is_done=await self._ledger.fail(self._claim(task), rejection(reason), self._clock())

@@ -78,7 +78,7 @@ class LoadedFolder:
 
 
 class CheckedFolder(NamedTuple):
-    """What :func:`examine` found: the skill, unless a finding is an error, and every finding."""
+    """What :func:`check_folder` found: the skill, unless a finding is an error, and every finding."""
 
     path: Path
     folder: LoadedFolder | None

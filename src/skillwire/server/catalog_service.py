@@ -1,27 +1,20 @@
-"""Keeping the memory of a server close to what it needs.
+"""Watches the folders of skills and makes the next revision of the catalog.
 
-Making a revision of thousands of skills takes several times the memory that the revision keeps, and what was freed
-stays with the process: Python keeps free tuples at hand, each of which pins the megabyte that it lies in, and the C
-library of Linux keeps what has anything in use behind it, in a heap for each thread; and each large piece that is
-freed makes it take larger ones from that heap, too. That would leave a server with its peak for good: 105 MiB at
-10,000 skills, where 60 are needed.
+One thread waits for a change, loads what changed, makes the next revision and swaps it in with a single assignment.
+The event loop only reads :attr:`CatalogService.current`, so no lock is needed, and requests are answered from the
+previous revision however long loading takes.
 
-Waiting for folders to change.
+File notifications report a change at once, but they can fail: a large tree needs more watches than the system grants,
+some file systems send none, and a watched folder can be replaced as a whole (a link that points elsewhere, a volume
+mounted anew). The folders themselves are therefore compared now and then, and every few seconds where notifications
+are unavailable.
 
-The system's notifications say at once what was touched. They can fail: too few watches for a large tree, a file
-system that sends none, a watched folder that is replaced as a whole (a link that is pointed elsewhere, a volume
-mounted anew). So the folders themselves are compared now and then, and where notifications cannot be had,
-everything is looked at every few seconds.
+After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
+may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down.
 
-A live publication: folders in, revisions out.
-
-One thread does it all, one step after the other: it waits for a change, loads what changed, makes the next
-revision and swaps it in with a single assignment. The event loop only ever reads :attr:`Publication.current`,
-so nothing here needs a lock, and however long loading takes, requests go on being answered from the revision
-before.
-
-Whatever fails, the thread goes on: it waits a while, longer each time, and looks at everything again. Until that
-succeeds, what is served may be more than what the folders allow, so :attr:`Publication.watch` says that it is down.
+Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
+with the process: Python keeps free tuples, each of which pins a megabyte, and the C library of Linux keeps one heap per
+thread. After each revision the service returns what it can to the system.
 """
 
 from __future__ import annotations

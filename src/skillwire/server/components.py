@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,14 +101,14 @@ class StaticView(NamedTuple):
     base_url: str = ""
 
 
-class Protocol:
+class Protocol(ABC):
     """A protocol that skills are published over. A row in :data:`skillwire.server.app.PROTOCOLS` adds one."""
 
     name = ""
 
+    @abstractmethod
     def routes(self, services: Services) -> Sequence[Route]:
         """Return its rows of the route table."""
-        raise NotImplementedError
 
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:  # noqa: ARG002  # for those that override it
         """Return what a static site holds for it, by paths in the site; without the files of single skills."""

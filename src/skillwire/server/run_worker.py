@@ -36,7 +36,7 @@ def run_worker(executions: Executions, *, on_ready: Callable[[], object]) -> Non
     """Work until SIGINT or SIGTERM; what runs then is given a while.
 
     Args:
-        executions: from :func:`make_work`.
+        executions: from :func:`make_worker`.
         on_ready: called when work has begun.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -213,7 +213,7 @@ class TestSources:
             sections = look(project, {"SKILLWIRE_SOURCES": source, "SKILLWIRE_TOKENS": f"{source}=hush"})
             assert b"authorization: Bearer hush" in server.requests[0]
         lines = said(sections, "Network")
-        assert [line for line in lines if line.endswith("with the credential from SKILLWIRE_TOKENS")]
+        assert [line for line in lines if line.endswith("with the credential of SKILLWIRE_TOKENS")]
         assert "hush" not in repr(sections)
 
     def test_one_that_is_down_is_told_beside_one_that_is_not(self, project):

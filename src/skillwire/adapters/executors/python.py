@@ -121,7 +121,7 @@ async def store_output_files(
     Args:
         blobs: where they are kept.
         owner: of the new blobs.
-        rows: of :func:`read_rows`.
+        rows: of :func:`read_output_rows`.
         files: their bytes, one file's after the other's; closed here.
         now: seconds since the epoch.
 

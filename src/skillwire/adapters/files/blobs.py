@@ -185,7 +185,7 @@ _FILE_MODE: Final = 0o444
 
 
 class FileBlobWriting:
-    """Fills :class:`skillwire.ports.BlobWriting`; hashes as it writes into a temporary file of the blob folder."""
+    """A blob that is being written: hashes the bytes while they go to a temporary file of the blob folder."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._size = 0

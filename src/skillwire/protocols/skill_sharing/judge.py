@@ -52,7 +52,7 @@ class DocumentFault(NamedTuple):
 
 
 class DocumentReport(NamedTuple):
-    """What was found out about a document: its kind (a key of :data:`KINDS`; None for no JSON) and its faults."""
+    """The judgement of a document: its kind (a key of :data:`DOCUMENT_KINDS`; None for no JSON) and its faults."""
 
     kind: str | None
     faults: tuple[DocumentFault, ...]

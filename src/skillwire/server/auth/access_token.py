@@ -1,4 +1,4 @@
-"""Access tokens that are JWTs: taken apart, their signature verified, their claims judged. No input or output.
+"""Decodes access tokens that are JWTs, verifies their signature and validates their claims, without IO.
 
 Order matters: size and form first, then the header, which only chooses among keys that we know already; then the
 signature; then the claims. Nothing in a token is believed before its signature is, and what a header says of keys
@@ -100,13 +100,13 @@ def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: fl
     """Return what the token says, once it is known to be true and of use here and now.
 
     Args:
-        token: from :func:`take_apart`.
+        token: from :func:`decode_token`.
         key: the issuer's, for the token's algorithm.
         rules: what it has to say.
         now: seconds since the epoch.
 
     Raises:
-        TrustError: ``AUTH_REQUIRED`` with the reason ``signature``, ``malformed``, or that of :func:`judge`.
+        TrustError: ``AUTH_REQUIRED`` with the reason ``signature``, ``malformed``, or that of :func:`validate_claims`.
     """
     if not key.verifies(token.signed, token.signature):
         raise refused("the access token's signature is wrong", "signature")

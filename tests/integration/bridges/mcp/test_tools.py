@@ -53,7 +53,7 @@ async def test_cancelled_call_ends_the_run(host):
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         for _ in range(200):
-            found = ledger.find(begun[0].execution_id)
+            found = await ledger.find(begun[0].execution_id)
             if found.status.is_final:
                 break
             await asyncio.sleep(0.02)

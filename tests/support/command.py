@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import gc
 import json
+import logging
 import os
 import signal
 import struct
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from unittest import mock
 
+import structlog
 from tests.support.documents import check_document
 
 from skillwire.cli.main import main
@@ -92,6 +94,7 @@ def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any,
         stack.enter_context(mock.patch.dict(os.environ, env or {}, clear=is_all))
         stack.enter_context(_folder(cwd))
         stack.enter_context(_signals())
+        stack.enter_context(_logs())
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
         stack.enter_context(mock.patch.object(gc, "disable"))
         stack.enter_context(mock.patch.object(gc, "freeze"))
@@ -191,6 +194,26 @@ def _signals() -> Iterator[None]:
         for number, handler in before:
             if signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _logs() -> Iterator[None]:
+    """Set back how is logged, and let no logger keep a stream that is closed after the command."""
+    configure, before, was_configured = structlog.configure, structlog.get_config(), structlog.is_configured()
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "skillwire.lan")]
+    kept = [(one, one.handlers, one.propagate, one.level) for one in loggers]
+
+    def uncached(**settings: Any) -> None:
+        configure(**{**settings, "cache_logger_on_first_use": False})
+
+    try:
+        with mock.patch.object(structlog, "configure", uncached):
+            yield
+    finally:
+        configure(**before) if was_configured else structlog.reset_defaults()
+        for one, handlers, propagates, level in kept:
+            one.handlers, one.propagate = handlers, propagates
+            one.setLevel(level)
 
 
 def _content(stream: IO[bytes]) -> bytes:

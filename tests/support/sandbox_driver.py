@@ -126,7 +126,10 @@ async def run(order, blobs, run_blobs, given):
     failure = (
         None if outcome.failure is None else {**outcome.failure._asdict(), "details": dict(outcome.failure.details)}
     )
-    left = {one.name: run_blobs.path(Digest(one.digest)).read_text("latin-1") for one in outcome.blobs}
+    left = {}
+    for one in outcome.blobs:
+        path = await run_blobs.file_of(Digest(one.digest))
+        left[one.name] = await asyncio.to_thread(path.read_text, "latin-1")
     return {"output": outcome.output, "failure": failure, "log": "".join(logs), "left": left}
 
 

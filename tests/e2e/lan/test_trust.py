@@ -228,7 +228,7 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
     identity = world.identity("agent-001")
     asked = []
 
-    def give(request, _):
+    async def give(request, _):
         asked.append(request)
         return ConnectionSecret(key, time.time() + 3600)
 
@@ -261,7 +261,7 @@ async def test_of_who_nobody_certified_a_key_comes_from_the_one_that_has_registe
     other = identity if is_same_key else _own("agent-001", new_key(), world)  # who got between, with the same name
     asked = []
 
-    def give(request, _):
+    async def give(request, _):
         asked.append(request)
         return ConnectionSecret("sw_key", time.time() + 3600)
 

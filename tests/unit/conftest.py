@@ -2,7 +2,7 @@
 
 What is refused here raises where it is called. Sockets in pairs are allowed, an event loop has one to wake itself. A
 sleep of an event loop is allowed in code under test, where it is a timer in the background, and in a test whose time is
-virtual (``tests/support/virtual_time.py``).
+virtual (``tests/support/virtual_time.py``). So is the sleep of a background thread, which waits for a lock of SQLite.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pty
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TESTS = str(Path(__file__).parents[1])
 _sleep = asyncio.sleep
+_sleep_of_thread = time.sleep
 
 
 def refused(what: str) -> Callable[..., NoReturn]:
@@ -44,6 +46,12 @@ async def _sleep_in_virtual_time(delay: float, result: Any = None) -> Any:
     return await _sleep(delay, result)
 
 
+def _sleep_in_background(seconds: float) -> None:
+    if threading.current_thread() is threading.main_thread() or sys._getframe(1).f_code.co_filename.startswith(TESTS):
+        refused("sleeps")()
+    _sleep_of_thread(seconds)
+
+
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a unit test do nothing that depends on the system around it."""
@@ -58,5 +66,5 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
         (pty, "fork"),
     ]:
         monkeypatch.setattr(owner, name, refused("starts a process"))
-    monkeypatch.setattr(time, "sleep", refused("sleeps"))
+    monkeypatch.setattr(time, "sleep", _sleep_in_background)
     monkeypatch.setattr(asyncio, "sleep", _sleep_in_virtual_time)

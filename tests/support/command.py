@@ -198,7 +198,10 @@ def _signals() -> Iterator[None]:
 
 @contextmanager
 def _logs() -> Iterator[None]:
-    """Set back how is logged, and let no logger keep a stream that is closed after the command."""
+    """Restore the configuration of logging after the command, and let no logger keep a stream that is closed then.
+
+    Until the command configures logging, threads of this process log to the stream of the test, not to the command's.
+    """
     configure, before, was_configured = structlog.configure, structlog.get_config(), structlog.is_configured()
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "skillwire.lan")]
     kept = [(one, one.handlers, one.propagate, one.level) for one in loggers]
@@ -206,6 +209,8 @@ def _logs() -> Iterator[None]:
     def uncached(**settings: Any) -> None:
         configure(**{**settings, "cache_logger_on_first_use": False})
 
+    if not was_configured:
+        configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
     try:
         with mock.patch.object(structlog, "configure", uncached):
             yield

@@ -189,7 +189,7 @@ def test_many_processes_at_once_renew_once(user, origin, oidc_provider):
 
 def test_a_login_on_another_device(user, origin, oidc_provider):
     wants_oauth(origin, oidc_provider)
-    with user.terminal("login", origin.url, "--client-id", NATIVE.client_id, "--flow", "device") as terminal:
+    with user.terminal("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--flow", "device") as terminal:
         terminal.until("Log in at")
         terminal.type("y\n")
         screen = terminal.until("enter the code")

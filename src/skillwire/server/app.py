@@ -434,7 +434,6 @@ def make_executors(
 
     def http() -> Executor:
         from skillwire.adapters.executors.http import HttpExecutor  # noqa: PLC0415  # see above
-        from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # same
 
         return HttpExecutor(AsyncDriver(AddressPolicy(allow=settings.allow)), _secrets(settings).value)
 
@@ -451,8 +450,7 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
     """Return what recognises those who ask, by the configuration and the tokens in the state folder."""
     if settings.oauth2 is None:
         return Authentication(settings, open_tokens, base_url=base_url)
-    from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # with an authorization server only
-    from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # same
+    from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # few servers have one
 
     driver = AsyncDriver(issuer_policy(AddressPolicy(), settings.oauth2))
     credentials = load_credentials(settings, os.environ)

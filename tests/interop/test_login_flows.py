@@ -235,7 +235,7 @@ def test_nobody_is_sent_to_a_server_without_consent(user, origin, oidc_provider)
     wants_oauth(origin, oidc_provider)
     told = user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, status=4)
     assert "error[LOGIN_NOT_AGREED]" in told
-    assert "asked for: skill:forecast" in " ".join(told.split())
+    assert "requested scopes: skill:forecast" in " ".join(told.split())
     assert oidc_provider.issuer in told
     assert not user.store.exists()
 

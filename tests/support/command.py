@@ -77,12 +77,18 @@ def run_command(
         columns: of a terminal that it runs on; all that it writes is ``raw`` then.
     """
     options: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "is_all": is_all, "columns": columns}
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_loop_running():
         return _run(arguments, **options)
     with ThreadPoolExecutor(1) as threads:  # the driver of a browser keeps a loop running in this thread
         return threads.submit(_run, arguments, **options).result()
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any, is_all: bool, columns: Any) -> Result:  # noqa: A002  # same

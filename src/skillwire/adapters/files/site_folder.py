@@ -13,6 +13,7 @@ can finish after a crash. Trust: a manifest may come from elsewhere with its sit
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -237,7 +238,12 @@ def _take(stage: Path) -> int:
             raise ConflictError("FOLDER_BUSY", message, place=SourceLocation(str(stage.parent))) from None
         if stage.exists() and os.path.samestat(stage.stat(), os.fstat(handle)):
             for entry in stage.iterdir():
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                try:
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+                except OSError as error:
+                    # A worker of a killed build still writes there; the end of this build removes its last files.
+                    if error.errno not in {errno.ENOTEMPTY, errno.ENOENT}:
+                        raise
             return handle
         os.close(handle)  # another build ended at this moment and took the folder with it
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SourceLocation(NamedTuple):
-    """Where something is: a file or URL, and, in a text, line and columns (both from 1)."""
+    """A file or URL and, in a text, line and columns, counted from 1."""
 
     source: str
     line: int | None = None
@@ -45,7 +45,7 @@ class SourceLocation(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """An error, taken apart for people and for ``--json``."""
+    """An error's parts, for people and for ``--json``."""
 
     code: str
     message: str
@@ -63,15 +63,12 @@ class SkillwireError(Exception):
     Args:
         code: a key of :data:`skillwire.codes.CODES`.
         message: what happened in this case, one sentence without a final stop.
-        place: where, when there is a place.
         fix: what to do in this case; the code's general advice otherwise.
         details: facts for machines, JSON values only. Never a secret.
-
-    ``may_be_accepted`` says, of a call that has failed, whether the provider may have accepted it all the same; None
-    where the error is not about that. What was certainly not accepted can be asked of another provider.
     """
 
     exit_code = 1
+    #: Of a failed call: whether the provider may have accepted it. If False, another provider can be called.
     may_be_accepted: bool | None = None
 
     def __init__(

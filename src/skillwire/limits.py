@@ -135,7 +135,6 @@ SERVER_CONNECTIONS = Bound(2_000, "connections", "each costs memory; half of the
 SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one client, however slow it is")
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing")
 SERVER_REMEMBERED_HEAD_BYTES = Bound(1 * KIB, "bytes", "of such a request; browsers send some 500")
-SERVER_REMEMBERED_BODY_BYTES = Bound(16 * KIB, "bytes", "of the body behind one; each connection may hold such a call")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
 SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of one audience that were asked for lately")
 

@@ -3,8 +3,6 @@
 Spec: SKP "Example: Full discovery". ``skp_full_discovery.txt`` is the example, letter by letter.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

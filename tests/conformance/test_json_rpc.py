@@ -3,8 +3,6 @@
 Here is what the codec makes of them, with the methods that the specification calls.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

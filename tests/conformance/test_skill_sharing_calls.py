@@ -1,7 +1,5 @@
 """Skill Sharing, how a consumer calls: a test's name says the sentence, its mark the clause; data are of the text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Skills Protocol, clause by clause: what its text shows and demands of discovery."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -5,8 +5,6 @@ changes, (2) a refusal leaves no destination, (3) no special file, no dangerous 
 (5) bounded bytes, (6) bounded time and memory, (7) nothing is executed or imported.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -16,15 +14,13 @@ import stat
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from skillwire.codes import CODES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 EXPECTATIONS: dict[str, Any] = json.loads((HERE / "archives" / "expectations.json").read_bytes())

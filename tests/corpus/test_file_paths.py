@@ -1,7 +1,5 @@
 """Every ``file-path`` case of the hostile documents: what may name a file of a skill."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

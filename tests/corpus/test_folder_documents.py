@@ -1,7 +1,5 @@
 """The corpus of hostile and benign documents: frontmatter, skill.toml and text, each within 1 s and 150 MB."""
 
-from __future__ import annotations
-
 import base64
 import json
 import tracemalloc

@@ -1,14 +1,13 @@
 """Hostile URLs, redirects and servers: each comes out as its expectation says, over both drivers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket
 import ssl
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import trustme
@@ -22,9 +21,6 @@ from skillwire.protocols.agent_skills.messages import IndexEntry
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpRequest, HttpResponse, follow
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DOCUMENTS = Path(__file__).parent / "documents"
 ADDRESS = {"ADDRESS_REFUSED", "PLAIN_HTTP_REFUSED", "PORT_REFUSED"}

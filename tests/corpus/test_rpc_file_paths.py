@@ -1,7 +1,5 @@
 """Every ``file-path`` case of the hostile documents, asked for by ``read_skill_file``."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ or None, seconds of the processor, growth of the peak memory in bytes, and the a
 raise.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

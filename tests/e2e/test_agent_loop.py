@@ -1,7 +1,5 @@
 """The agent of the examples finds, reads and calls a skill, as its page shows; and over HTTP."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

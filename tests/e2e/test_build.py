@@ -1,7 +1,5 @@
 """``skillwire build``: the same bytes everywhere, read again only what changed, and the same site as ``serve``."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

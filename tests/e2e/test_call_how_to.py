@@ -1,7 +1,5 @@
 """What the page on calls shows, against a provider on loopback."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the pages about functions, APIs and webhooks show is so."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Calls in processes of their own, against a provider on loopback: lost connections, kills, and two clients at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The page of the examples calls a skill of each capability type, and shows what that gives."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

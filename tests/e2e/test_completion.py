@@ -1,7 +1,5 @@
 """Pressing Tab in real shells: bash, zsh and fish, on a terminal, as people do."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

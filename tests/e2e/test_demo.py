@@ -1,7 +1,5 @@
 """``./dev demo``: every command of it works, with a sandbox and without, and it leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -3,8 +3,6 @@
 In an example ``...`` stands for any text within a line, or, alone on a line, for any lines.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``call``, ``cat`` and ``client.rpc`` against a server of ours that executes: blobs, failures, and what is closed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Answers at once on the wire: the same as the application's, and at home in the life of a connection."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """``./dev`` where it cannot do its work: it says what is wrong and what to do, and leaves nothing that looks ready."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The page about giving access, played as one shell session against a server with its three skills."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A server that runs takes calls of a skill from the moment somebody granted it, until the folder changes."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """What the pages about CI and about private origins show, against an origin that wants a token."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shutil

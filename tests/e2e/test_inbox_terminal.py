@@ -1,7 +1,5 @@
 """``skillwire inbox complete`` on a real terminal: asked field by field, and broken off without a trace."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 The moments are exact: a request that the publisher holds back, or a rename of the process itself. Nothing sleeps.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the page on JSON-RPC shows, against the server that it starts."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

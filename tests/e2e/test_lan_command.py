@@ -1,7 +1,5 @@
 """``skillwire lan`` on a terminal and in a pipe, while a server of another process comes, and says goodbye."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -3,8 +3,6 @@
 The long forms are ``bench/crash.py``, ``bench/crash_servers.py`` and ``bench/power_cuts.py``.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """``skillwire auth login`` with a key, as a user types it: asked for without an echo, tried, kept for one origin."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

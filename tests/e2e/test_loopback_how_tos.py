@@ -1,7 +1,5 @@
 """Pages that name hosts of one's own say how to follow them on one machine, and that is what happens."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

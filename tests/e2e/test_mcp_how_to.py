@@ -1,7 +1,5 @@
 """What the page on MCP has hosts read: every form is sound, and every command that it starts is one of ours."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

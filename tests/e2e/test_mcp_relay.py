@@ -1,7 +1,5 @@
 """``skillwire mcp --server``: a host that starts programs uses a server over HTTP, as somebody."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

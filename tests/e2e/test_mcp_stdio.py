@@ -1,7 +1,5 @@
 """``skillwire mcp`` as a host starts it: on its standard input and output, until it is ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Requests go over the wire to a real ``skillwire serve``. Every check that schema
 do not ask where a document cannot say what is right.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

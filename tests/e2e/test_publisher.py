@@ -1,7 +1,5 @@
 """A small service of typed functions: in every index, on the pages, in search, and called."""
 
-from __future__ import annotations
-
 import enum
 import json
 import os

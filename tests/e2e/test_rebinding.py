@@ -3,10 +3,8 @@
 The address that was checked is connected to. The name server is a real one, on loopback, asked over UDP.
 """
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import dnslib  # type: ignore[import-untyped]  # it has no type information
 import dnslib.server  # type: ignore[import-untyped]  # same
@@ -15,9 +13,6 @@ from tests.support.raw_server import RawServer, answer, serving
 
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.trust.address import AddressPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PUBLIC = "93.184.215.14"
 

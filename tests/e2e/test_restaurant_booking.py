@@ -1,7 +1,5 @@
 """The story of SSP 5.1, as the example tells it: three processes, OAuth 2.0, eight steps; and its README by hand."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import socket

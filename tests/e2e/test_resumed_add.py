@@ -1,7 +1,5 @@
 """A download of a real process is killed on the way; the next process goes on where it was."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

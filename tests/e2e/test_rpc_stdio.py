@@ -1,7 +1,5 @@
 """``skillwire rpc`` as a supervisor runs it: a line in, a line out, and an end that it can rely on."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Runs of a server that runs nothing itself: ``skillwire worker`` does, with blobs and skills, and outlives it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

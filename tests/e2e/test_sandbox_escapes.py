@@ -3,8 +3,6 @@
 The server runs as root and as an ordinary user, where the tests run as root; otherwise as whoever runs them.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The one way out: a sandbox reaches granted origins at addresses that the policy allows, and nothing else."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -1,7 +1,5 @@
 """``skillwire serve`` as a process: what it says, what it answers on the wire, and how it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

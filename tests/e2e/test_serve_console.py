@@ -1,7 +1,5 @@
 """The console of a real ``skillwire serve``: a key of the command line opens it, and live pages do not keep it up."""
 
-from __future__ import annotations
-
 import contextlib
 from http.client import HTTPConnection
 from urllib.parse import urlencode

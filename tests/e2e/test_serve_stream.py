@@ -1,7 +1,5 @@
 """``serve --json``: one object a line, each at once, each as its schema says."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

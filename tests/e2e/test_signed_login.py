@@ -1,7 +1,5 @@
 """A login with a signing key at a real server of ours: each request is signed, and the key goes nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """What the page about static hosts shows: its files parse, its commands run, and each path gets what it needs."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os

@@ -1,7 +1,5 @@
 """The page about tasks for people, played as one shell session: an agent asks, a person answers, the agent reads it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ A transcript is what a person sees: the screen with its styles written out (``<r
 a pipe. A narrow screen that shows the same as a wide one is left out. ``--update-transcripts`` writes the files anew.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

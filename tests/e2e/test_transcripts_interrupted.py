@@ -1,7 +1,5 @@
 """Ctrl-C on a terminal: what is said, the exit code, no half state, and a terminal that is as it was before."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

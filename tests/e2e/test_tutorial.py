@@ -4,8 +4,6 @@ Each box is run where its title says: ``publisher`` or ``project``. A box of ano
 title, as a reader saves it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Programs that publish functions share a state folder, and each runs its own functions only."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

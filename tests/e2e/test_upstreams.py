@@ -1,7 +1,5 @@
 """Skills that are an API: against a real HTTPS server on loopback, and against hostile ones."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The wheel that people get: built, installed into a clean environment with the locked versions, and run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,15 +1,10 @@
 """What the fuzz targets share: seeds, a folder for what is found, and the start of the engine."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 TESTS = Path(__file__).parent.parent
 KEPT = TESTS.parent / ".fuzz"

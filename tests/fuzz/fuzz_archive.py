@@ -5,8 +5,6 @@ checksums are put right first, because a mutation behind two checksums would rea
 archives of ``tests/corpus/archives``, and their tars inflated.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 

@@ -3,8 +3,6 @@
 Seeds are the datagrams of the corpus that fit into one.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -4,8 +4,6 @@ The first byte chooses between a descriptor and an index. Seeds are the example'
 index documents of the corpus.
 """
 
-from __future__ import annotations
-
 import json
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types

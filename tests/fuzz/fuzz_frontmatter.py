@@ -4,8 +4,6 @@ Seeds are the frontmatter cases of the corpus that are small enough to mutate. I
 given one, since most mutations would otherwise end at the first line.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 

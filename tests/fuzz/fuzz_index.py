@@ -3,8 +3,6 @@
 Seeds are the index documents of the corpus that are small enough to mutate.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -4,8 +4,6 @@ The first byte chooses: a request as a server reads it, or an answer as a caller
 specification and what servers answer besides.
 """
 
-from __future__ import annotations
-
 import json
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types

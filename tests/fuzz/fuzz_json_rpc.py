@@ -4,8 +4,6 @@ The first byte chooses between a request, which is answered from a catalog of tw
 reads. Seeds are the examples of JSON-RPC and of the Skills Protocol.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Seeds are the skill.toml cases of the corpus that are small enough to mutate.
 """
 
-from __future__ import annotations
-
 import json
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types

@@ -4,8 +4,6 @@ An input is the three header fields and the body, each behind a newline. One tha
 stands; the check of the signature is done once more, in another way.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

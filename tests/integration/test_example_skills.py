@@ -1,7 +1,5 @@
 """The example skills: their form, and every script run on real input as an agent would run it."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

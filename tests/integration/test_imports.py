@@ -1,7 +1,5 @@
 """What is imported when: start-up time is what users feel, and a small install path is one that can be read."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The man pages: every command has one, each is complete, and mandoc finds nothing to warn of."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

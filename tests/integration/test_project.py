@@ -1,7 +1,5 @@
 """Habits of the project that a reader relies on and that nothing else would notice."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

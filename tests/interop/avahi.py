@@ -1,7 +1,5 @@
 """Avahi on a host of a test's network: a daemon with a message bus of its own, and what browses and publishes by it."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import re

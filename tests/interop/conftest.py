@@ -1,15 +1,11 @@
 """Where a test lets programs work that no one here wrote, and the two ways in which ours puts skills online."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interop.hosting import Nginx, Serve
 from tests.interop.peers import find_peer, run, skillwire
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Workplace:

@@ -1,25 +1,21 @@
 """Real servers on loopback: ours, and nginx over a site that ours has built."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import select
 import socket
 import subprocess
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
 from tests.support.eventually import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 #: What an operator who wants everything compressed writes; the snippet that ``build`` writes must prevail over it.
 _NGINX: Final = """

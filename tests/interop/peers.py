@@ -1,18 +1,14 @@
 """The programs that these tests run beside: where they are, and how they run, bounded and away from the user."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FOLDER: Final = Path(__file__).parent
 #: Seconds after which a program that has not ended never will.

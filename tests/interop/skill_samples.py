@@ -1,14 +1,10 @@
 """Skills that no reader finds easy and that every reader should take: all of them pass our strict rules."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "skills"
 LONG_PATH: Final = "references/" + "a-folder-with-a-long-name/" * 4 + "and-a-file.md"

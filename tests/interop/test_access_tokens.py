@@ -1,7 +1,5 @@
 """Access tokens of a real authorization server: of both kinds, taken back, ended, and after it changed its keys."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Our client adds from a site that ``astro-skills`` of npm has built: a publisher that shares no code with ours."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

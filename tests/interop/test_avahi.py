@@ -1,7 +1,5 @@
 """mDNS beside Avahi: each sees what the other publishes, and its goodbye; a name that one has is left to it."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path

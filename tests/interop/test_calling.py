@@ -4,8 +4,6 @@ Our client calls a provider that was written by hand from the text; curl and the
 with the very requests of the text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,12 +1,10 @@
 """Our client adds what common tools pack, and what older publishers list file by file."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.interop.hosting import plain_server
@@ -15,9 +13,6 @@ from tests.interop.skill_samples import ALL_BYTES, LONG_PATH, copy_examples, wri
 from tests.interop.trees import executables, tree, trees
 
 from skillwire.model.digest import Digest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "packed-by-others"
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"

@@ -1,7 +1,5 @@
 """What our strict level accepts, other readers of SKILL.md accept, and they read the same in it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

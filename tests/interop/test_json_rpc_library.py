@@ -1,7 +1,5 @@
 """A JSON-RPC client that no one here wrote (pjrpc) drives ``/rpc``: calls, batches, notifications and every error."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

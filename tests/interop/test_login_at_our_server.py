@@ -1,7 +1,5 @@
 """Somebody who knows nothing but the address of our server logs in at a real authorization server, and adds a skill."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

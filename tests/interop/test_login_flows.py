@@ -1,7 +1,5 @@
 """Each way to log in, as a user types it, at a real authorization server."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``skills`` of npm, which reads marketplaces as Claude does, takes those that we write, as the plugins they list."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

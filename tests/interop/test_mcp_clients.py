@@ -3,8 +3,6 @@
 FastMCP's client and the inspector from npm speak the Skills extension; Microsoft's Agent Framework reads the index.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

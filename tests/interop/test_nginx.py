@@ -1,7 +1,5 @@
 """A built site behind nginx whose operator compresses everything: what arrives is what was built."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from urllib.parse import quote

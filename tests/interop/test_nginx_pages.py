@@ -1,7 +1,5 @@
 """The configurations on the page about nginx, run by nginx as they stand there but for addresses and paths."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

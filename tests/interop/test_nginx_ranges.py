@@ -1,7 +1,5 @@
 """A download that broke off goes on behind nginx, which compresses whatever it may."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """``skillwire serve`` with a real authorization server: who gets what with which token, and who logs in to it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The authorization server of these tests does what the tests of ours take for granted."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

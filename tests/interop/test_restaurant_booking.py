@@ -1,7 +1,5 @@
 """The story of SSP 5.1 with a real authorization server in the place of the example's stand-in."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.booking import check_story, person, play
 from tests.support.oidc_provider import JWT_RESOURCE, NATIVE, SERVICE, oidc_provider

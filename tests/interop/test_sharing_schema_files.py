@@ -1,7 +1,5 @@
 """The three forms of Skill Sharing's schema say the same, as the tools of each form read them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

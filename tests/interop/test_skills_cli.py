@@ -1,7 +1,5 @@
 """The most used installer, ``skills`` of npm, adds from ``skillwire serve`` and from a built site behind nginx."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``skills find`` of npm searches ``skillwire serve``, and what it tells to type installs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

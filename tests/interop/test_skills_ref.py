@@ -1,7 +1,5 @@
 """What ``check`` calls strict, the reference validator (``skills-ref``) accepts; and it reads the same."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

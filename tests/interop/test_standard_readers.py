@@ -1,7 +1,5 @@
 """The archives that we publish are read by every common tool, which finds in them what was published."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

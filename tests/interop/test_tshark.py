@@ -1,7 +1,5 @@
 """A capture of real agents, read by tshark: the datagrams are those of the text's appendix, field by field."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess

@@ -1,13 +1,8 @@
 """A folder's files as values, to compare with another's to the last byte."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
 
 
 def tree(folder: Path) -> dict[str, bytes]:

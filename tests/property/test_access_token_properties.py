@@ -1,7 +1,5 @@
 """Whatever stands in a token, a key set or an issuer's answer, it is read or refused, and nothing else escapes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

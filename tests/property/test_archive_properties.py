@@ -1,7 +1,5 @@
 """What holds for every skill that is packed, and for every archive that somebody breaks."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

@@ -1,7 +1,5 @@
 """The breaker and the backoff of calls: what holds for any row of events, and for any chance."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import example, given

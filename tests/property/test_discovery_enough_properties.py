@@ -1,7 +1,5 @@
 """Whatever is lost and whoever is there, a search ends within its patience, and before it only with what was wanted."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

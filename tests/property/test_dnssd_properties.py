@@ -1,7 +1,5 @@
 """Instances of DNS-SD: what was written is what is read, within its bounds, and no TXT record does harm."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,10 +1,8 @@
 """Skills of an endpoint: whatever it answers, the client gives values that hide nothing, or an error of ours."""
 
-from __future__ import annotations
-
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from hypothesis import given
@@ -14,15 +12,13 @@ from skillwire.cli.output import Output
 from skillwire.cli.show import inputs_of, print_manifest
 from skillwire.client.endpoint_calls import call, prepare
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.ref import SkillRef
 from skillwire.protocols.skills_rpc.messages import DescribedSkill
 from skillwire.resolver.context import ResolveContext
 from skillwire.resolver.sources import Lookup
 from skillwire.resolver.sources.skills_rpc import SkillsRpc, read_file
 from skillwire.trust.hidden_text import find_hidden
 from skillwire.wire.exchange import HttpResponse, follow
-
-if TYPE_CHECKING:
-    from skillwire.model.ref import SkillRef
 
 ENDPOINT = "https://example.com/rpc"
 NAME = "ns.sync"

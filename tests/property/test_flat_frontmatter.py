@@ -1,7 +1,5 @@
 """Whenever the reader of the simple form answers, guarded YAML answers the same."""
 
-from __future__ import annotations
-
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples

@@ -1,7 +1,5 @@
 """Whatever a folder holds, reading and judging it raises nothing but the errors that bytes may raise."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Whatever the bytes, a guarded parser returns a value or raises DecodeError; and it reads what others read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -3,8 +3,6 @@
 Whatever its bytes are, reading it ends as its docstring says, or with the errors that it names.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

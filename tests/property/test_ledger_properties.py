@@ -5,8 +5,6 @@ nothing is lost and nothing made up; no attempt is begun beyond ``max_attempts``
 back or lost; leases do not care who sets the clock.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from dataclasses import dataclass, field

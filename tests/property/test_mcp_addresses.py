@@ -1,7 +1,5 @@
 """Addresses of skills over MCP: what is written is read again, and nothing else means anything."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode
 from urllib.parse import unquote
 

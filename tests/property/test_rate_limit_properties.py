@@ -1,7 +1,5 @@
 """Token buckets: never more than the limit, never less than it, bounded, and what they promise holds."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

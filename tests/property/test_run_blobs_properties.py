@@ -1,7 +1,5 @@
 """Whatever a run says of its files, and wherever a text is cut, nothing but what is promised comes out."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 

@@ -1,7 +1,5 @@
 """Whatever a stranger searches for, an answer or a refusal comes back, and nothing else."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Headers and paths of strangers: whatever they hold, what is chosen is something that exists and is allowed."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

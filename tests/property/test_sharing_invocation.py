@@ -1,7 +1,5 @@
 """Invocations and their answers: any inputs arrive as they were, and any bytes end as a value or an error of ours."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qsl

@@ -1,7 +1,5 @@
 """The Skills Protocol: any bytes end as an answer, any list is told once and in order, and no path leads outside."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever a caller sends, a call goes where the skill's folder says, and no deeper or higher."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote, urlsplit
 
 from hypothesis import given

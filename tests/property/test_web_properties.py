@@ -1,7 +1,5 @@
 """What pages promise whatever a stranger says."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

@@ -1,15 +1,10 @@
 """Attempts to hand to executors, without a ledger."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillwire.model.digest import Digest
 from skillwire.model.execution import Attempt, Execution
-from skillwire.model.skill import Action, Artifact, Permissions, Skill
-
-if TYPE_CHECKING:
-    from skillwire.model.skill import ExecutorKind
+from skillwire.model.skill import Action, Artifact, ExecutorKind, Permissions, Skill
 
 DIGEST = Digest.of(b"a skill")
 

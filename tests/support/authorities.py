@@ -1,7 +1,5 @@
 """An authority in memory, as ``skillwire ca init`` makes one on disk, and identities that it issues."""
 
-from __future__ import annotations
-
 import time
 
 from cryptography import x509

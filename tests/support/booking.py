@@ -1,7 +1,5 @@
 """The example ``restaurant-booking``: how its story is played, and what it tells, step by step."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

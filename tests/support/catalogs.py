@@ -1,7 +1,5 @@
 """Catalogs of made-up skills, for what needs no folder."""
 
-from __future__ import annotations
-
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Artifact, Identifiers, Sharing, Skill, SkillFile

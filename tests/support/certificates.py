@@ -1,7 +1,5 @@
 """Certificates of a root, of the authority below it, and of agents and skills, made anew for each run of the tests."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from ipaddress import ip_address

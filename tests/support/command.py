@@ -4,8 +4,6 @@ A process of its own is for what only a process shows: signals, terminals, and t
 descriptors of this process are replaced, so that what a command starts writes there too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl
@@ -19,19 +17,17 @@ import sys
 import tempfile
 import termios
 import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 from unittest import mock
 
 import structlog
 from tests.support.documents import check_document
 
 from skillwire.cli.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

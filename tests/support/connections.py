@@ -1,7 +1,5 @@
 """Connections to an application without sockets: chunks come as a test says, and what is written is kept."""
 
-from __future__ import annotations
-
 import asyncio
 
 import uvicorn

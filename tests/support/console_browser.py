@@ -1,7 +1,5 @@
 """A browser over ASGI: it keeps cookies, and sends forms."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode
 
 from tests.support.publishing import Asgi

@@ -1,7 +1,5 @@
 """The console of executions: over a fake desk as an ASGI application, and over a ledger as a server for browsers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

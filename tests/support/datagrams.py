@@ -1,7 +1,5 @@
 """Hypothesis strategies for the messages of Skill Discovery."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address
 from typing import Any
 

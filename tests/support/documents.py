@@ -1,7 +1,5 @@
 """Holds every JSON document that a test makes the command line print against its schema."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

@@ -1,26 +1,19 @@
 """Both HTTP drivers behind one face, so that each test runs over both."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import uvloop
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.http.connection import resolve_host
+from skillwire.adapters.http.connection import Resolver, resolve_host
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.model.url import parse_url
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skillwire.adapters.http.connection import Resolver
-
 
 _LOOPS = {"async": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

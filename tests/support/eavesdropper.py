@@ -1,7 +1,5 @@
 """Whoever listens to a network on loopback: it hears every datagram of a group, and says nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,14 +1,10 @@
 """The one place where a test waits: for a condition, asked again and again, with a bound that only a fault reaches."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 #: Seconds. Far more than anything takes on a machine that is busy with other work.
 PATIENCE = 45.0

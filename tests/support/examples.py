@@ -1,7 +1,5 @@
 """How many examples a property is tried with: few in ``./dev test``, many in ``./dev test-deep``."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 FEW = 25

@@ -1,10 +1,8 @@
 """Made-up executions, a ledger of them, and two clocks that a test sets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.opened import BlockingLedger
 
@@ -15,9 +13,6 @@ from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.executions.accept import queue_position
 from skillwire.model.execution import Claim, Event, Execution, Failure, Moment, Priority, Quota
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: When the clock of a test begins, in seconds since the epoch.
 BEGIN = 1_000_000.0

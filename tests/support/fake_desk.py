@@ -1,7 +1,5 @@
 """A desk that keeps executions in memory, for tests of what is built over one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

@@ -1,7 +1,5 @@
 """An agent on a local network that is not available: what it finds is written down, and what was asked of it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

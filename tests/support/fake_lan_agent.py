@@ -1,7 +1,5 @@
 """An agent of the local network that keeps what it is told, and tells what a test has it know."""
 
-from __future__ import annotations
-
 import asyncio
 
 from skillwire.errors import FetchError

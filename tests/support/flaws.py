@@ -1,11 +1,8 @@
 """What an error says is wrong with a value."""
 
-from __future__ import annotations
+from typing import Any, cast
 
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError
 
 
 def flaws_of(error: SkillwireError) -> list[dict[str, Any]]:

@@ -1,7 +1,5 @@
 """Skills that can be called, what runs them in tests, and a client that calls them over ASGI."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

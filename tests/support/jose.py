@@ -1,7 +1,5 @@
 """Keys and tokens as an issuer makes them, and as one who is not makes them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import cache

@@ -1,7 +1,5 @@
 """A local network of discovery nodes in virtual time, whose suspects are probed as a driver would."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

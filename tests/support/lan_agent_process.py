@@ -5,8 +5,6 @@ The first line is ``{"settings": {...}, "figures": {...}, "offers": [...]}``. Ea
 ``answer``. Changes are lines with ``change``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

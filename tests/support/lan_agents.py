@@ -1,7 +1,5 @@
 """Agents in processes of their own, as tests talk with them: see :mod:`tests.support.lan_agent_process`."""
 
-from __future__ import annotations
-
 import json
 import queue
 import subprocess

@@ -1,7 +1,5 @@
 """A real ``skillwire serve --lan``, on loopback or on a host of a network, and what it says."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """A local network as a test has it, shown by a server for browsers."""
 
-from __future__ import annotations
-
 import time
 
 from tests.support.console_site import ConsoleServer

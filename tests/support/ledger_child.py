@@ -3,14 +3,13 @@
 It opens the ledger, says ``ready``, reads a line of JSON with what it is to do, and writes what came of it, as JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
@@ -21,9 +20,6 @@ from skillwire.model.execution import Accepted, Claim, Event, Execution, Moment,
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # it is run as a program
 from tests.support.opened import BlockingLedger  # from there
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 QUOTA = Quota(per_caller=10_000, per_skill=10_000)
 

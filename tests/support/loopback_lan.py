@@ -5,8 +5,6 @@ A port is therefore held for as long as this process lives, by a socket that sha
 no one else who asks for a free one. The group has the number of the process in its address.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import socket

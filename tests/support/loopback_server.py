@@ -1,13 +1,8 @@
 """An HTTP server on 127.0.0.1 for as long as a context lasts: what the peers of tests are made of."""
 
-from __future__ import annotations
-
 import threading
-from http.server import ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
 
 
 class LoopbackServer:

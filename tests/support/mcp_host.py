@@ -1,10 +1,9 @@
 """Folders of skills as MCP tells them, spoken with by the SDK's own client, without a network."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from fastmcp.skills.models import (
     GetSkillParams,
@@ -18,18 +17,13 @@ from mcp.client.client import Client
 from mcp_types import PaginatedRequestParams, PaginatedResult, Request
 
 from skillwire.bridges.mcp.server import make_server
-from skillwire.model.access import ANONYMOUS
+from skillwire.model.access import ANONYMOUS, Principal
 from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.components import Components
 from skillwire.server.configuration import read_configuration
 from skillwire.server.mcp_backend import McpCaller, make_mcp_backend
 from skillwire.server.revision import AccessViews
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from skillwire.model.access import Principal
-    from skillwire.server.components import Components
 
 EXECUTES = "[rpc]\nexecute_skill = true\n[executions]\ngrant_all = true\n"
 #: Protocol: with the handshake of earlier versions, and without.

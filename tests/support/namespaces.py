@@ -12,8 +12,6 @@ Names hold the process that made them, so that several test processes do not mee
 behind is found and removed by the next.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

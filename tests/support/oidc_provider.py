@@ -3,8 +3,6 @@
 ``provider.approve(url)`` is the person at the browser: it follows redirects, submits every form and says yes.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.cookiejar
@@ -15,15 +13,13 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import unescape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from tests.interop.peers import find_peer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE: Final = 20.0
 #: The resource whose access tokens are JWTs, and the one whose are opaque.

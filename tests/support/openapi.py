@@ -1,7 +1,5 @@
 """The OpenAPI document of a server with every row of its route table."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from skillwire.server import create_app, openapi

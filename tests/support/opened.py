@@ -1,18 +1,14 @@
 """The stores of the state folder, and any others, for tests that do not await."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import threading
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillwire.adapters.sqlite import open as opening
+from skillwire.adapters.sqlite.database import Database
 from skillwire.model.execution import Execution, NewExecution
-
-if TYPE_CHECKING:
-    from skillwire.adapters.sqlite.database import Database
 
 
 @cache

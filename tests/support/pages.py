@@ -3,8 +3,6 @@
 In an output ``...`` stands for any text within a line, or, alone on a line, for any lines.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from typing import NamedTuple

@@ -4,21 +4,17 @@ It records each request's path and header fields. What counts as a credential, a
 test's to decide; both may be changed while it runs.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib
 import json
 import threading
 import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SKILL = b"---\nname: secret-plan\ndescription: Plans in secret. Use when a secret plan is asked for.\n---\nPlan.\n"
 

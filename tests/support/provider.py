@@ -5,8 +5,6 @@ Each skill behaves in a way of its own: ``forecast`` completes after a moment, `
 call that arrives twice is executed once, and a test can count.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

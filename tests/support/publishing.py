@@ -1,7 +1,5 @@
 """Skills on disk, an ASGI client without a network, and a real ``skillwire serve``."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

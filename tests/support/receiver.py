@@ -1,7 +1,5 @@
 """Somebody who is told by webhooks."""
 
-from __future__ import annotations
-
 from tests.support.raw_server import RawServer, answer
 
 

@@ -1,16 +1,18 @@
 """Folders of skills as an endpoint of the Skills Protocol tells them, without a server."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Container, Mapping
+from typing import Any, NamedTuple
 
 from skillwire.errors import SkillwireError
 from skillwire.folder.publish import PreparedSkill, prepare_files
+from skillwire.model.access import Principal
 from skillwire.model.catalog import Catalog
+from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.protocols.skills_rpc.codec import (
     Batch,
+    Call,
     Refused,
     Single,
     decode,
@@ -22,13 +24,6 @@ from skillwire.protocols.skills_rpc.codec import (
 )
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
-    from skillwire.model.access import Principal
-    from skillwire.model.digest import Digest
-    from skillwire.protocols.skills_rpc.codec import Call
 
 
 class Published(NamedTuple):

@@ -4,8 +4,6 @@ Each skill behaves in a way of its own: ``leads.sync`` counts the lines of a blo
 fails, ``leads.hostile`` says what nobody should. ``encoding`` is not known here, as in the text.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

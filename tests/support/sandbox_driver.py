@@ -3,8 +3,6 @@
 Started by :mod:`tests.support.sandbox_world` as root or as somebody else, with a folder of its own as its argument.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

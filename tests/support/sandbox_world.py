@@ -3,8 +3,6 @@
 Everything here watches from outside: whether a listener was reached, a file changed, a process died or survived.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

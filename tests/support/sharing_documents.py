@@ -1,8 +1,6 @@
 """Documents of Skill Sharing for property tests: made from the shapes of its messages, right and nearly right."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -16,12 +14,10 @@ from skillwire.protocols.skill_sharing.schemas import (
     OneOf,
     Record,
     Reference,
+    Shape,
     Text,
     read_shapes,
 )
-
-if TYPE_CHECKING:
-    from skillwire.protocols.skill_sharing.schemas import Shape
 
 SHAPES = read_shapes()
 VERSIONS = st.sampled_from(["1.0.0", "0.1.0", "2.3.1", "1.0.0-alpha.1", "1.2.3+build.5", "10.20.30-rc.1+x-y"])

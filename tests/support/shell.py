@@ -1,7 +1,5 @@
 """What a reader does with a page: start the programs it names, and type its commands into one shell."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

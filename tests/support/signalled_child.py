@@ -3,8 +3,6 @@
 Usage: ``signalled_child.py SIGNAL N before|after ARGUMENT...``; with N beyond the last rename nothing is sent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Tasks for people in the ledger of the state directory, as calls of a ``human`` skill leave them."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

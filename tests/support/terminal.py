@@ -4,8 +4,6 @@ What the program writes goes through a terminal emulator (pyte), so a test looks
 what was overwritten is gone, and what scrolled off the top is kept above. Waiting is for a condition, with a bound.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -15,13 +13,11 @@ import signal
 import struct
 import termios
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pyte
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PATIENCE = 15.0
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}

@@ -4,8 +4,6 @@ No field, header and status that the text does not have: no Location, no ETag, n
 ``statuses`` are what its status endpoint answers, one after the other, the last one from then on.
 """
 
-from __future__ import annotations
-
 import json
 from http.server import BaseHTTPRequestHandler
 from typing import Any

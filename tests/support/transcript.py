@@ -5,8 +5,6 @@ then ``list``. What changes from run to run (folders, ports, digests, times) get
 that lines break where they did.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import select
@@ -17,18 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 from tests.support.command import run_command
 from tests.support.terminal import Shown, Terminal
 
 from skillwire.version import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = str(Path(sys.executable).with_name("skillwire"))
 PATIENCE = 15.0

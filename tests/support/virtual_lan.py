@@ -1,7 +1,5 @@
 """A local network in the memory of one process, for agents on a loop with virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Any

@@ -4,8 +4,6 @@ The browser's driver keeps an event loop running in this thread, so both end wit
 tests that need a loop of their own.
 """
 
-from __future__ import annotations
-
 import shutil
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Executions and tasks in Chromium: signing in, pages that stay live, filters, a timeline, a task from claim to end."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Two servers on one network, and a browser at one of them: what the other announces is seen, until its goodbye."""
 
-from __future__ import annotations
-
 import re
 import socket
 

@@ -1,7 +1,5 @@
 """The local network in Chromium: a map and a table that follow what happens, for everybody who may look."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Each page at three widths, light and dark: nothing that axe finds, nothing too wide, nothing that runs."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.deep

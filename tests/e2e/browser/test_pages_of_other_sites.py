@@ -3,8 +3,6 @@
 The other site is real as far as the browser knows: its name leads to a server of the test, or to ours (DNS rebinding).
 """
 
-from __future__ import annotations
-
 import shutil
 from http.server import BaseHTTPRequestHandler
 

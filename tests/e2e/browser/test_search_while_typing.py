@@ -1,7 +1,5 @@
 """The list changes while somebody types: in order, in step with the address and the history, without losing focus."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

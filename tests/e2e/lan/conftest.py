@@ -1,7 +1,5 @@
 """A network on loopback for real servers and agents, which all end with the test."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

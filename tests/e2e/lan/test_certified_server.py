@@ -1,7 +1,5 @@
 """A server that holds an authority, and an agent that it certifies: it is renewed, let in, and told of revocations."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

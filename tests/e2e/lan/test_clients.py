@@ -1,7 +1,5 @@
 """Clients against servers on loopback: asked for by capability and scene, lost, refused, and made where nobody was."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

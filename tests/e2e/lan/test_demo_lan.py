@@ -1,7 +1,5 @@
 """``./dev demo --lan``: the six flows of SDP happen in the order of their figures, and nothing is left behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Why skills say goodbye, as it is heard on the network: of servers that are told to end, fail, and go on."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A skill of a folder says how it is: another process on the network sees that change, and change back."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import ssl

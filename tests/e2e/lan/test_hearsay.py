@@ -1,7 +1,5 @@
 """A member that cannot hear a provider is told by others what becomes of it, and takes it as what it is: hearsay."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.lan_agents import on_host
 from tests.support.namespaces import network

@@ -1,7 +1,5 @@
 """A registry under 20,000 hostile datagrams a second registers who is honest: the bench, for a few seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

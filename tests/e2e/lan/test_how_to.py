@@ -1,7 +1,5 @@
 """The how-to of the local network can be followed, on loopback: a provider, an authority, and a consumer."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A network on which hosts have ``fe80::…`` alone, as two machines with one cable between them: all works there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """mDNS between processes on several hosts: found and left, crashed, and with links that come and go."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

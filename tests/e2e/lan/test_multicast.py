@@ -1,7 +1,5 @@
 """Multicast between processes on five hosts: found, cut off, healed, crashed, without a link, and agreed upon."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.lan_agents import Agent, on_host
 from tests.support.namespaces import network

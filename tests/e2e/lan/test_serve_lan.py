@@ -1,7 +1,5 @@
 """``skillwire serve --lan`` on loopback: servers that hear each other, and what they never say."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

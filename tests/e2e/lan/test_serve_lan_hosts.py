@@ -1,7 +1,5 @@
 """``skillwire serve --lan`` on hosts of a network: seen from others, reached there, missed when it crashes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Profile *signed* between real processes: who speaks it finds the others, and who does not is left out and counted."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What is taken back on a real network, by agents in processes of their own and the commands that people type."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

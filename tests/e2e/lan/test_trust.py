@@ -1,7 +1,5 @@
 """Certificates on a real network, on loopback: who is verified, who is refused, and who is not any more."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import socket

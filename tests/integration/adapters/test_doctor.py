@@ -1,7 +1,5 @@
 """The check-up: each thing that can be wrong is found, with its fix, and no check stops another."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

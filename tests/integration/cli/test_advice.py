@@ -1,7 +1,5 @@
 """The fix of an error says what this place has to do with it."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.cli.main import run

@@ -1,7 +1,5 @@
 """``call``, ``status``, ``result`` and ``cancel`` against a provider on loopback: what they print, and exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

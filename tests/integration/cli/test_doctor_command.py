@@ -1,7 +1,5 @@
 """``skillwire doctor``: its exit code follows what it finds, on a terminal as in a document."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``find``, ``show``, ``cat``, ``call`` and ``which`` at an endpoint of the Skills Protocol that is not ours."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

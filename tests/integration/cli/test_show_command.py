@@ -1,7 +1,5 @@
 """What ``show`` prints of a manifest that says how its skill's health is found out."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

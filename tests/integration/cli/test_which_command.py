@@ -1,7 +1,5 @@
 """``skillwire which``: what it prints, and what it hands to scripts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Stored credentials in the requests of a client: where they go, when they are renewed, and what a crash leaves."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

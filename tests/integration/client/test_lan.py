@@ -1,7 +1,5 @@
 """The local network through the client: who is called, who next, what is refused, remembered, and opened."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The thread of a client's agent: it may be ended at any moment, also while it starts, and begun again."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor

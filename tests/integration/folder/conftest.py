@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.folder.conftest import write  # noqa: F401  # a fixture

@@ -1,7 +1,5 @@
 """What the reader of the simple form answers, and what it leaves to YAML."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,16 +1,11 @@
 """A new skill passes the strict check, which finds nothing but what is to be filled in."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from skillwire.folder.scaffold import scaffold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def test_the_script_runs(write: Callable[..., Path]) -> None:

@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.server.conftest import executor, home, serving, settle  # noqa: F401  # fixtures

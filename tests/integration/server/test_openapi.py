@@ -1,7 +1,5 @@
 """``/openapi.json`` describes each route that the application answers, and none else."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

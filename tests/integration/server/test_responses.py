@@ -1,7 +1,5 @@
 """Sending what is large to somebody who reads it slowly, or not at all."""
 
-from __future__ import annotations
-
 import asyncio
 
 from skillwire import limits

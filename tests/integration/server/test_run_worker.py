@@ -1,7 +1,5 @@
 """Servers that share a ledger: each runs what it accepted, by its own configuration and with its own secrets."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,12 +1,9 @@
 """Runs: what is executed by name, for whom, with which blobs; and what becomes of it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -25,9 +22,8 @@ from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, Re
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.mcp_backend import McpCalls
+from skillwire.server.runs import Runs
 
-if TYPE_CHECKING:
-    from skillwire.server.runs import Runs
 ANNA, BERT = "principal anna", "principal bert"
 
 
@@ -87,10 +83,6 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     held = await site.desk.take_task(task.execution_id, "ann")
     await site.desk.complete_task(claim_of(held), {"ok": True})
     assert (await waiting).output == {"ok": True}
-
-
-if TYPE_CHECKING:
-    from skillwire.server.runs import Runs
 
 
 ANNA, BERT = "principal anna", "principal bert"

@@ -1,7 +1,5 @@
 """Callers are told of the end of their executions, over real connections."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

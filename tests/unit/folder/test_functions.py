@@ -26,7 +26,7 @@ from skillwire.folder.functions import (
 from skillwire.folder.load import check_folder
 from skillwire.folder.publish import PreparedSkill, prepare, prepare_files
 from skillwire.model.access import Access
-from skillwire.model.execution import CallContext  # noqa: TC001  # hints are read
+from skillwire.model.execution import CallContext
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 
 

@@ -1,7 +1,5 @@
 """Python skills: what a function returns, raises and prints is an outcome, and nothing of it is left."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

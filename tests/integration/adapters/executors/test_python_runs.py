@@ -1,7 +1,5 @@
 """Runs: blobs and skills come in as files, files go out as blobs; code may come with the call."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

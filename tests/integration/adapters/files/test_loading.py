@@ -1,8 +1,7 @@
 """Whether a folder changed, without reading it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from collections.abc import Generator
+from typing import cast
 
 import pytest
 from tests.support.publishing import write_skill
@@ -10,14 +9,10 @@ from tests.support.publishing import write_skill
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.loading import (
     LoadJob,
+    LoadResult,
     load_folders,
 )
 from skillwire.errors import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from skillwire.adapters.files.loading import LoadResult
 
 
 @pytest.fixture

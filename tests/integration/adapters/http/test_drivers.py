@@ -1,7 +1,5 @@
 """What holds for both drivers. How they treat servers that misbehave: tests/corpus/test_http_documents.py."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import re

@@ -1,7 +1,5 @@
 """The listener that waits for the browser: one address, one path, one request that counts."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,14 +1,12 @@
 """Agents on loopback: found, asked, kept over a restart, and never without an answer to what goes wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import gc
 import json
 import socket
 from secrets import token_hex
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from tests.support.eventually import eventually_async
@@ -18,6 +16,7 @@ from skillwire.adapters.lan import agent as agent_module
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.agent import LanAgent, Listeners
 from skillwire.adapters.lan.connection_secrets import SecretsClient
+from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
@@ -27,10 +26,6 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
-
-if TYPE_CHECKING:
-    from skillwire.adapters.lan.link import Link
-
 
 PATIENCE = 20.0
 KEY = GroupKey(b"a secret that all of us share")

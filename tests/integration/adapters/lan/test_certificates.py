@@ -1,7 +1,5 @@
 """A certificate stays good by itself, and what was taken back is known soon; whatever fails leaves what there was."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import time

@@ -1,7 +1,5 @@
 """Keys over TLS: given to whom a certificate vouches for, bounded, and seen by nobody else."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gc

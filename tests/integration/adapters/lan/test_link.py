@@ -1,7 +1,5 @@
 """What drives a node: everything is read, in few wakes, and the loop has time for other things meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

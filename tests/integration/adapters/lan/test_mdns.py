@@ -1,36 +1,29 @@
 """An agent's mDNS beside its multicast, on loopback: what is told by one is a hint at another, until it registers."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
 from secrets import token_hex
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from skillwire.adapters.lan import mdns as details_module
 from skillwire.adapters.lan.agent import LanAgent
+from skillwire.adapters.lan.link import Links
 from skillwire.adapters.lan.mdns import BACK_OFF, GOOD, MISSING, Details, EndpointState, EndpointThrottle, Hints
 from skillwire.adapters.lan.sockets import LinkAddress
 from skillwire.errors import DecodeError
-from skillwire.model.lan import FoundVia
+from skillwire.model.lan import FoundVia, LanChange
 from skillwire.protocols.skill_discovery.dnssd import PATH, AgentDetails, Lists, completed, details_of, read_details
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skillwire.adapters.lan.link import Links
-    from skillwire.model.lan import LanChange
-
 
 KEY = GroupKey(b"a secret that all of us share")
 MDNS_ONLY = LanSettings(interfaces=("127.0.0.1",), multicast=False)

@@ -3,8 +3,6 @@
 Port 5353 is shared with whoever else is there, so every test has names of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from secrets import token_hex

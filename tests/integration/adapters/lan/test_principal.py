@@ -1,7 +1,5 @@
 """A name is one process's: the next has one of its own, or is refused where it was configured; a crash frees it."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Probes of endpoints: answered, refused, shared, and bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

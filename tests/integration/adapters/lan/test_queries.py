@@ -1,7 +1,5 @@
 """What an agent asks: nothing is left of a question that nobody waits for, and who is certified speaks for itself."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Which addresses of a machine take part, and how addresses are told."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

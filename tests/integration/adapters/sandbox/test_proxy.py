@@ -1,7 +1,5 @@
 """What a proxy refuses is told, and not thousands of times."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.adapters.sqlite.conftest import office  # noqa: F401  # fixtures

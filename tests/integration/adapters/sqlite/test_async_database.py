@@ -1,7 +1,5 @@
 """Group commit: whoever is told that it is written finds it on the disk; a failure is told to those whom it hit."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sqlite3

@@ -1,7 +1,5 @@
 """Turns: one that is stopped in its turn stops nobody else for long."""
 
-from __future__ import annotations
-
 import fcntl
 import threading
 import time

@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.bridges.mcp.conftest import host  # noqa: F401  # fixtures

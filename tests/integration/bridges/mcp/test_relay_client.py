@@ -1,7 +1,5 @@
 """The relay of ``skillwire mcp --server``: no message of a host ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

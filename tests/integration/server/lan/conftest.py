@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.server.lan.conftest import operator, serve, skills, tokens  # noqa: F401  # fixtures

@@ -1,7 +1,5 @@
 """A server that certifies others: it renews what is good, refuses the rest, and gives out the signed list."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """The doors of a server on the LAN: who may see what."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """The life of an agent in a server: what it announces and when, how it hears of changes, and how it leaves."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import shutil

@@ -1,3 +1,1 @@
-from __future__ import annotations
-
 from tests.unit.server.rpc.conftest import folder, key, rpc, speaking  # noqa: F401  # fixtures

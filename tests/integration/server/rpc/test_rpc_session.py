@@ -1,7 +1,5 @@
 """A session of JSON-RPC on standard input and output, apart from the process around it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -75,8 +75,9 @@ def command(
     The same skills produce the same bytes on every machine. Skills unchanged since the last build are not read again,
     and the build removes only files that an earlier build wrote.
     """
-    from skillwire.adapters.files.loading import check_publisher, published_roots  # noqa: PLC0415  # takes a while
+    from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
+    from skillwire.folder.publish import check_publisher  # noqa: PLC0415  # same
 
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
     build = SiteBuild(

@@ -13,15 +13,16 @@ the narrowest applies. A folder that states nothing is public. Spec: ASD Distrib
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, SourceLocation
+from skillwire.errors import SkillwireError, SourceLocation, UsageError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.load import check_files, check_folder, identify
 from skillwire.folder.manifest import load_action
@@ -48,6 +49,36 @@ _ALIKE: Final = 0.8
 #: From the widest to the narrowest.
 _ORDER: Final = (Access.PUBLIC, Access.RESTRICTED, Access.PRIVATE)
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+_PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
+
+
+class InvalidFolder(NamedTuple):
+    """A folder that cannot be published as it is; ``serving`` while its last good version is published.
+
+    ``is_public`` when that version is; anonymous clients do not learn the name of any other folder. ``access`` is the
+    narrowest that is known; ``closed`` when the last good version had a wider one.
+    """
+
+    folder: str
+    serving: bool
+    findings: tuple[Finding, ...]
+    is_public: bool = False
+    access: Access = Access.PRIVATE
+    closed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return Path(self.folder).name
+
+
+def check_publisher(publisher: str) -> str:
+    """Return ``publisher``. Raises UsageError (``PUBLISHER_FORM``) when identifiers and URLs cannot contain it."""
+    if not _PUBLISHER.fullmatch(publisher):
+        raise UsageError("PUBLISHER_FORM", f"not a publisher's name: {ascii(publisher)[:80]}")
+    return publisher
 
 
 def narrowest_access(*accesses: Access) -> Access:

@@ -29,7 +29,8 @@ from starlette.middleware import Middleware
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.loading import check_publisher, published_roots
+from skillwire.adapters.files.loading import published_roots
+from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
 from skillwire.adapters.sqlite.open import (
@@ -43,6 +44,7 @@ from skillwire.adapters.sqlite.open import (
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.executions.accept import RunSettings
 from skillwire.executions.grants import needs_grant
+from skillwire.folder.publish import check_publisher
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import PublishWarnings
@@ -56,7 +58,6 @@ from skillwire.server.configuration import (
 )
 from skillwire.server.execution_stats import ExecutionStats
 from skillwire.server.executions import ExecutionRoutes, make_executions
-from skillwire.server.folders import PublishedFolders
 from skillwire.server.lan.compose import make_authority, make_lan
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.problems import ProblemError

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 import watchfiles
 
-from skillwire.adapters.files.skill_store import PackedSkills
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
+from skillwire.model.packed_skills import PackedSkills
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.revision import Catalogs, make_revision
 from skillwire.server.search import SearchAnswers
@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.adapters.files.skill_store import SkillChanges
+    from skillwire.adapters.files.published_folders import PublishedFolders
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.digest import Digest
+    from skillwire.model.packed_skills import SkillChanges
     from skillwire.model.skill import Artifact, Skill
     from skillwire.ports import SkillIndex, SkillSearch
-    from skillwire.server.folders import InvalidFolder, PublishedFolders
     from skillwire.server.revision import Revision
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger, WrappedLogger
 
-    from skillwire.adapters.files.skill_store import SkillChanges
-    from skillwire.server.folders import InvalidFolder
+    from skillwire.folder.publish import InvalidFolder
+    from skillwire.model.packed_skills import SkillChanges
 
 _NAMED: Final = 5
 #: What an operator does about skills that are not granted.

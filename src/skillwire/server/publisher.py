@@ -10,13 +10,13 @@ import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from skillwire import limits
-from skillwire.adapters.files.loading import PROTOCOL_JUDGES, check_publisher
 from skillwire.errors import UsageError
 from skillwire.folder.functions import FunctionFacts, function_files, read_function, refusal
-from skillwire.folder.publish import RefusedFolder, prepare_files
+from skillwire.folder.publish import RefusedFolder, check_publisher, prepare_files
 from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.server.components import PublishedFunction
 from skillwire.trust.hidden_text import neutralise
 
@@ -178,7 +178,7 @@ class Publisher:
             files = function_files(typed, facts)
         except ValueError as error:
             raise refusal(function, str(error)) from error
-        prepared = prepare_files(facts.name, files, self.name, judges=PROTOCOL_JUDGES)
+        prepared = prepare_files(facts.name, files, self.name, judges=(lint_sharing,))
         if isinstance(prepared, RefusedFolder):
             first = next(finding for finding in prepared.findings if finding.level == "error")
             raise refusal(function, f"{first.code}: {first.message}")

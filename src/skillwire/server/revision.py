@@ -17,11 +17,11 @@ from skillwire.server.access import AccessView, has_failed, prepare
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
-    from skillwire.server.folders import InvalidFolder
     from skillwire.server.responses import CachedResponse
     from skillwire.server.search import SearchAnswers
 

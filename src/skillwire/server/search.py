@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from skillwire import limits
-from skillwire.adapters.files.skill_store import read_summary
 from skillwire.errors import UsageError
+from skillwire.model.packed_skills import read_summary
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
@@ -32,7 +32,7 @@ from skillwire.web.address import host_address
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.skill_store import PackedSkills
+    from skillwire.model.packed_skills import PackedSkills
     from skillwire.model.search import SearchPage
     from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields

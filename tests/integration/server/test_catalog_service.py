@@ -11,12 +11,12 @@ from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService
-from skillwire.server.folders import PublishedFolders
 
 
 @pytest.fixture(autouse=True)

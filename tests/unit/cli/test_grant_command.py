@@ -9,9 +9,9 @@ from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.loading import LoadJob, load_folders
-from skillwire.adapters.files.skill_store import unpack_skill
 from skillwire.cli.complete import complete
 from skillwire.cli.main import cli, run
+from skillwire.model.packed_skills import unpack_skill
 
 CODE = "def main(args):\n    return args\n"
 PYTHON = 'kind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'

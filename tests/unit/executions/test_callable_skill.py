@@ -3,10 +3,10 @@
 import pytest
 from tests.support.catalogs import make_skill
 
-from skillwire.adapters.files.skill_store import pack_skill, unpack_skill
 from skillwire.errors import ValidationError
 from skillwire.executions.callable_skill import callable_code, code_skill, is_code
 from skillwire.executions.grants import needs_grant
+from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import Permissions, is_skill_name
 
 CODE = b"def main(args):\n    return args\n"

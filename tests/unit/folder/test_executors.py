@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skillwire.adapters.files.skill_store import pack_skill, unpack_skill
 from skillwire.errors import ValidationError
 from skillwire.folder.executors import (
     Upstream,
@@ -20,6 +19,7 @@ from skillwire.folder.executors import (
 )
 from skillwire.folder.manifest import load_action, parse_manifest, read_manifest
 from skillwire.folder.publish import PreparedSkill, prepare
+from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import HealthCheck
 
 if TYPE_CHECKING:

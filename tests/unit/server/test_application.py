@@ -579,9 +579,9 @@ async def test_what_was_closed_before_another_folder_failed_is_not_forgotten(sit
         yield from load(job, [folder for folder in folders if folder.endswith("plan")])
         raise StorageError("STORAGE", "no space left on device")
 
-    monkeypatch.setattr("skillwire.server.folders.load_folders", fail_then)
+    monkeypatch.setattr("skillwire.adapters.files.published_folders.load_folders", fail_then)
     with pytest.raises(StorageError):
         site.publication.folders.refresh(None)
-    monkeypatch.setattr("skillwire.server.folders.load_folders", lambda *_: [])
+    monkeypatch.setattr("skillwire.adapters.files.published_folders.load_folders", lambda *_: [])
     site.look()
     assert await site.statuses() == [404, 404]

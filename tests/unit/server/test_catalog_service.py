@@ -14,12 +14,12 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.search import SearchQuery
 from skillwire.server.catalog_service import CatalogService, keep_what_is_loaded
-from skillwire.server.folders import PublishedFolders
 
 
 class Knot:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import signal
 import struct
 import subprocess
@@ -39,7 +38,6 @@ import msgspec
 
 from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.skill_store import finding_rows, pack_skill, read_findings
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.folder.files import is_junk
@@ -48,6 +46,7 @@ from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
+from skillwire.model.packed_skills import finding_rows, pack_skill, read_findings
 from skillwire.model.skill import Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing.judge import lint_sharing
@@ -247,11 +246,8 @@ _WORTH_A_WORKER: Final = 50
 #: Handed to a worker at once: enough that it seldom waits, few enough that all workers end together.
 _BATCH: Final = 20
 _ATTEMPTS: Final = 3
-_PUBLISHER: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,62}[A-Za-z0-9])?", re.ASCII)
-#: What the protocols add to the rules of a skill.
-PROTOCOL_JUDGES: Final = (lint_sharing,)
-#: The same, and the rules for what comes from a folder.
-JUDGES: Final = (*PROTOCOL_JUDGES, lint_executor)
+#: The rules of the protocols for a skill, and those for the code in its folder.
+JUDGES: Final = (lint_sharing, lint_executor)
 _LENGTH: Final = struct.Struct("<I")
 _KEEPERS: Final[dict[str, Callable[..., SkillWriter]]] = {
     "blobs": BlobWriter,
@@ -289,13 +285,6 @@ def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
         if not root.is_dir():
             raise UsageError("FOLDER_MISSING", "there is no such folder", place=SourceLocation(str(root)))
     return [str(root) for root in roots]
-
-
-def check_publisher(publisher: str) -> str:
-    """Return ``publisher``. Raises UsageError (``PUBLISHER_FORM``) when identifiers and URLs cannot contain it."""
-    if not _PUBLISHER.fullmatch(publisher):
-        raise UsageError("PUBLISHER_FORM", f"not a publisher's name: {ascii(publisher)[:80]}")
-    return publisher
 
 
 def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:

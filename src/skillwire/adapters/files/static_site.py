@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import BuildRecord, FolderRecord, LoadJob, SiteWriter, load_folders, sign_folder
 from skillwire.adapters.files.site_folder import SiteFolder, file_line, line_paths, skill_line
-from skillwire.adapters.files.skill_store import unpack_skill
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
+from skillwire.model.packed_skills import unpack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills.messages import (
     BYTES,

@@ -17,7 +17,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.skill_store import pack_skill, unpack_skill
 from skillwire.adapters.sqlite.async_database import Store, reads, writes
 from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING, Queue
 from skillwire.adapters.sqlite.ledger_rows import (
@@ -46,6 +45,7 @@ from skillwire.executions.states import (
 )
 from skillwire.model.digest import Digest
 from skillwire.model.execution import EXPIRED_PER_BATCH, Accepted, ExecutionQuery
+from skillwire.model.packed_skills import pack_skill, unpack_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.accept import ExecutionSettings
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.model.execution import Failure
     from skillwire.model.skill import Action, HealthCheck, Skill
     from skillwire.ports import Executor
-    from skillwire.server.folders import InvalidFolder
     from skillwire.wire.exchange import HttpResponse
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
+    from skillwire.folder.publish import InvalidFolder
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.folders import InvalidFolder
     from skillwire.server.routing import Handler
 
 #: The text format of Prometheus, as its library names it.

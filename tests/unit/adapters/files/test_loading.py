@@ -12,13 +12,13 @@ from tests.support.publishing import write_skill
 from skillwire.adapters.files.loading import (
     BuildRecord,
     FolderRecord,
-    check_publisher,
     published_roots,
     sign_folder,
 )
-from skillwire.adapters.files.skill_store import PackedSkills, pack_skill, unpack_skill
 from skillwire.errors import SourceLocation, UsageError
+from skillwire.folder.publish import check_publisher
 from skillwire.model.access import Access
+from skillwire.model.packed_skills import PackedSkills, pack_skill, unpack_skill
 from skillwire.model.skill import Finding
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from tests.support.publishing import write_skill
 
-from skillwire.adapters.files.skill_store import pack_skill, unpack_skill
 from skillwire.folder.publish import PreparedSkill, prepare
+from skillwire.model.packed_skills import pack_skill, unpack_skill
 
 
 def prepared(folder, **files):

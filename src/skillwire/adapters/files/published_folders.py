@@ -1,8 +1,8 @@
 """The skills in folders, kept up to date: what can be published of them now, and what is wrong with the rest.
 
-A folder that can no longer be published keeps its last good version, and says why; but that version is open no
-further than the folder now says, and private when the folder can no longer tell. Of two skills that would
-share a name, the one that is published already stays; between two new ones, the order of the folders decides.
+A folder that becomes invalid keeps its last good version, with the narrower of that version's access and the access
+that the folder states now; an unreadable access counts as private. Of two skills with one name, the published one
+stays; between two new ones, the order of the folders decides.
 
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
@@ -22,12 +22,12 @@ from skillwire.adapters.files.loading import (
     load_folders,
     sign_folder,
 )
-from skillwire.adapters.files.skill_store import PackedSkills, pack_skill, read_summary, unpack_skill
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
-from skillwire.folder.publish import narrowest_access
+from skillwire.folder.publish import InvalidFolder, narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
+from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -41,31 +41,8 @@ if TYPE_CHECKING:
 _IN_NO_FOLDER: Final = "(no folder) "
 
 
-class InvalidFolder(NamedTuple):
-    """A folder that cannot be published as it is; ``serving`` when its last good version still is.
-
-    ``is_public`` when that version is for everyone; of any other folder not even the name is for anonymous clients.
-    ``access`` is who may see the skill, as far as that can be told; ``closed`` when its last good version was for more.
-    """
-
-    folder: str
-    serving: bool
-    findings: tuple[Finding, ...]
-    is_public: bool = False
-    access: Access = Access.PRIVATE
-    closed: bool = False
-
-    @property
-    def name(self) -> str:
-        """The folder's own name."""
-        return Path(self.folder).name
-
-
 class _State(NamedTuple):
-    """A folder's signature, its last good skill (packed), that skill's name and access, and the errors since.
-
-    ``now`` is the access while there are errors: the narrower of the last good skill's and what the folder says.
-    """
+    """A folder's signature, its last good skill (packed) with name and access, the errors since, and the access now."""
 
     signature: str
     packed: bytes | None
@@ -75,24 +52,8 @@ class _State(NamedTuple):
     now: Access = Access.PUBLIC
 
 
-class _Choice(NamedTuple):
-    """A folder's skill, packed, and whether everyone may know of it, and use it."""
-
-    name: str
-    packed: bytes
-    is_known: bool
-    is_public: bool
-
-
 class PublishedFolders:
-    """The skills below ``roots``, with their bytes in ``blobs``.
-
-    Args:
-        roots: folders of skills, or skills; absolute.
-        publisher: the provider's part of identifiers.
-        blobs: where the bytes go.
-        prepared: skills that are in no folder; they come before those that do, and do not change.
-    """
+    """The skills below ``roots`` (absolute paths), and unchanging ``prepared`` ones; ``blobs`` hold their bytes."""
 
     def __init__(
         self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[PreparedSkill] = ()
@@ -111,25 +72,24 @@ class PublishedFolders:
         self._public: list[str] = []  # names of those that everyone may use
 
     def restore(self) -> None:
-        """Take over what an earlier run recorded; folders that have not changed since need not be read."""
+        """Load the record of an earlier run, so that folders unchanged since then are not read."""
         for folder, record in self._record.read().items():
             if self._has_blobs(record.packed):
                 self._states[folder] = self._good(record.signature, record.packed)
 
     def refresh(self, touched: Collection[str] | None = None) -> bool:
-        """Load what changed; return whether anything did.
+        """Load what changed below ``touched`` (absolute paths; None for all folders); return whether anything did.
 
-        Args:
-            touched: absolute paths that may have changed; None when any may.
-
-        Raises:
-            StorageError: ``STORAGE`` when bytes cannot be kept, ``WORKER_LOST``.
+        Raises StorageError (``STORAGE``, ``WORKER_LOST``).
         """
         found = {folder for root in self.roots for folder in find_folder_names(root)}
         gone = self._states.keys() - found - self._prepared.keys()
         for folder in gone:
             del self._states[folder]
-        looked_at = found if touched is None else (found - self._states.keys()) | self._holding(touched)
+        looked_at = found
+        if touched is not None:
+            near = {folder for path in touched for folder in (path, *map(str, Path(path).parents))}
+            looked_at = (found - self._states.keys()) | (near & self._states.keys())
         stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
         self._changed |= bool(gone)
         for loaded in chain(self._load_prepared(), load_folders(self._job, stale)):
@@ -152,15 +112,15 @@ class PublishedFolders:
 
     def known_skills(self) -> PackedSkills:
         """Return the skills that everyone may know of."""
-        return self._some(self._known)
+        return self._of(self._known)
 
     def public_skills(self) -> PackedSkills:
         """Return the skills that everyone may use."""
-        return self._some(self._public)
+        return self._of(self._public)
 
-    def _some(self, names: Sequence[str]) -> PackedSkills:
-        whole = len(names) == len(self._published)
-        return PackedSkills(self._published if whole else {name: self._published[name] for name in names})
+    def _of(self, names: Sequence[str]) -> PackedSkills:
+        is_all = len(names) == len(self._published)  # one table takes half the memory of two
+        return PackedSkills(self._published if is_all else {name: self._published[name] for name in names})
 
     def broken(self) -> Iterator[InvalidFolder]:
         """Yield the folders that cannot be published as they are."""
@@ -178,14 +138,10 @@ class PublishedFolders:
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
         packed = (state.packed for state in self._states.values() if state.packed is not None)
-        return {digest for one in packed for digest in _digests(unpack_skill(one))}
+        return {digest for one in packed for digest, _ in _sizes(unpack_skill(one))}
 
     def save(self) -> None:
-        """Record what is known, for the next run.
-
-        Raises:
-            StorageError: ``STORAGE``.
-        """
+        """Record the loaded skills for the next run. Raises StorageError (``STORAGE``)."""
         self._record.write(
             {
                 folder: FolderRecord(state.signature, state.packed)
@@ -201,29 +157,19 @@ class PublishedFolders:
                 BlobWriter(str(self._blobs.directory))(one)
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
-    def _holding(self, touched: Iterable[str]) -> set[str]:
-        """Return the known folders that hold any of ``touched``."""
-        holding = set()
-        for path in touched:
-            for folder in (path, *map(str, Path(path).parents)):
-                if folder in self._states:
-                    holding.add(folder)
-        return holding
-
     def _is_stale(self, folder: str) -> bool:
         state = self._states.get(folder)
         return state is None or not state.signature or sign_folder(folder).value != state.signature
 
     def _take(self, loaded: LoadResult) -> bool:
-        """Note what loading gave; return whether it makes a difference."""
+        """Record the result of loading a folder; return whether it makes a difference."""
         before = self._states.get(loaded.folder)
-        if loaded.packed is not None:
-            if before and before.packed == loaded.packed:
-                after = before._replace(signature=loaded.signature, errors=(), now=before.access)
-            else:
-                after = self._good(loaded.signature, loaded.packed)
-        else:
+        if loaded.packed is None:
             after = self._broken(loaded, before or _State("", None))
+        elif before and before.packed == loaded.packed:
+            after = before._replace(signature=loaded.signature, errors=(), now=before.access)
+        else:
+            after = self._good(loaded.signature, loaded.packed)
         self._states[loaded.folder] = after
         return before is None or after._replace(signature=before.signature) != before
 
@@ -244,30 +190,28 @@ class PublishedFolders:
     def _choose(self) -> None:
         """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
         named: list[IdentifiedSkill] = []
-        choices: dict[str, _Choice] = {}
+        choices: dict[str, tuple[str, bytes, bool, bool]] = {}  # name, packed, whether everyone may know and use it
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
             state = self._states[folder]
             if (packed := state.packed) is not None:
                 skill = unpack_skill(packed)
-                identifiers = cast("Identifiers", skill.identifiers)  # what is loaded to be published has them
+                identifiers = cast("Identifiers", skill.identifiers)  # loaded skills have them
                 named.append(IdentifiedSkill(Path(folder), skill.name, identifiers))
                 one = Catalog.of([skill])
                 known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
-                choices[folder] = _Choice(state.name, packed, known, usable)
+                choices[folder] = state.name, packed, known, usable
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}
         chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
-        self._published = {choice.name: choice.packed for choice in chosen}
-        self._known = [choice.name for choice in chosen if choice.is_known]
-        self._public = [choice.name for choice in chosen if choice.is_public]
+        self._published = {name: packed for name, packed, _, _ in chosen}
+        self._known = [name for name, _, is_known, _ in chosen if is_known]
+        self._public = [name for name, _, _, is_public in chosen if is_public]
 
     def _has_blobs(self, packed: bytes) -> bool:
-        skill = unpack_skill(packed)
-        sizes = [(skill.artifact.digest, skill.artifact.size), *((file.digest, file.size) for file in skill.files)]
-        return all(self._blobs.has(digest, size) for digest, size in sizes)
+        return all(self._blobs.has(digest, size) for digest, size in _sizes(unpack_skill(packed)))
 
 
-def _digests(skill: Skill) -> Iterator[Digest]:
-    yield skill.artifact.digest
+def _sizes(skill: Skill) -> Iterator[tuple[Digest, int]]:
+    yield skill.artifact.digest, skill.artifact.size
     for file in skill.files:
-        yield file.digest
+        yield file.digest, file.size

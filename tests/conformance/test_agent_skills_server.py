@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from tests.support.live_server import serving
+from tests.support.publishing import serving
 
 from skillwire.model.skill import is_skill_name
 

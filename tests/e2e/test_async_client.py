@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
-from tests.support.live_server import serving
+from tests.support.publishing import serving
 
 from skillwire import AsyncClient, Client, SkillwireError
 

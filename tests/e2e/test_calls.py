@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
-import sys
 
 import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.command import run_command
 from tests.support.eventually import eventually
+from tests.support.processes import skillwire
 from tests.support.provider import Provider
 from tests.support.transcript import CTRL_C, Surrounding
 
@@ -34,15 +33,7 @@ def home(tmp_path, monkeypatch):
 
 
 def start(home, *words):
-    return subprocess.Popen(
-        [sys.executable, "-m", "skillwire", *words],
-        cwd=home,
-        env=dict(os.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return skillwire(*words, home=home / "home", cwd=home, stdin=subprocess.DEVNULL)
 
 
 def finish(process):

@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 from tests.support.command import run_command
-from tests.support.live_server import serving
-from tests.support.pages import boxes, check, examples
+from tests.support.pages import check, play_session, shown
+from tests.support.processes import started
+from tests.support.publishing import serving
 from tests.support.sandbox_world import sandbox_missing
-from tests.support.shell import started, typed
 
 from skillwire import Client
 
@@ -52,10 +52,9 @@ def origins(folders, weather):
 def test_each_is_called_as_the_page_shows(kind, origins, home, tmp_path):
     if kind == "plugin" and (why := sandbox_missing()):
         pytest.skip(why)
-    found = [example for box in boxes(PAGE) if box.title == kind for example in examples(box.text)]
-    happened = typed([command for command, _ in found], tmp_path, origins, home=home)
-    check([(command, shown, text) for (command, shown), text in zip(found, happened, strict=True)], 1)
-    assert any(f"call 127.0.0.1:800{int(kind == 'api')}/{TYPES[kind]}" in command for command, _ in found)
+    acts = play_session(shown(PAGE, kind), tmp_path, origins, home=home)
+    check(acts, 1)
+    assert any(f"call 127.0.0.1:800{int(kind == 'api')}/{TYPES[kind]}" in command for command, *_ in acts)
 
 
 def test_each_is_of_its_type_and_valid(origins):

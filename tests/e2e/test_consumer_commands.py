@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
-from tests.support.live_server import serving
+from tests.support.publishing import serving
 from tests.support.raw_server import RawServer, answer
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"

@@ -4,8 +4,7 @@ import json
 
 import pytest
 from tests.support.command import run_command
-from tests.support.live_server import serving
-from tests.support.publishing import write_skill
+from tests.support.publishing import serving, write_skill
 
 from skillwire import Client
 from skillwire.errors import FetchError, NotFoundError, SkillwireError

@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 from collections import Counter
 
@@ -42,25 +39,6 @@ def connection(server):
         yield connection
 
 
-def _patched(skills, home, patch):
-    """Start a server in which ``patch`` was executed first; return it and its port."""
-    program = f"{patch}\nfrom skillwire.cli.main import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "serve", str(skills), "--port", "0", "--json"],
-        env={**os.environ, "SKILLWIRE_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout
-    port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
-    return process, port
-
-
-def _end(process):
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-
-
 def _rest(connection):
     received = b""
     while piece := connection.recv(65536):
@@ -91,9 +69,8 @@ CachedResponse.__call__ = respond
 @pytest.fixture
 def at_once(skills, tmp_path):
     """Give the port of a server whose application cannot answer with what is prepared."""
-    process, port = _patched(skills, tmp_path / "bare", WITHOUT_THE_APPLICATION)
-    yield port
-    _end(process)
+    with ServeProcess(skills, home=tmp_path / "bare", patch=WITHOUT_THE_APPLICATION) as server:
+        yield server.port
 
 
 USUAL = [
@@ -184,23 +161,20 @@ def test_a_request_in_pieces_is_answered_once_it_is_whole(connection):
 
 def test_a_connection_that_is_idle_after_an_answer_at_once_is_closed(skills, tmp_path):
     patch = "import skillwire.limits as limits; limits.SERVER_IDLE_SECONDS = 0.2; limits.SERVER_REQUEST_SECONDS = 0.4"
-    process, port = _patched(skills, tmp_path / "home", patch)
-    try:
-        with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
-            for _ in range(3):
-                connection.sendall(AT_ONCE)
-                assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
-            assert _rest(connection) == b""  # an end, and no complaint before it
-    finally:
-        _end(process)
+    with (
+        ServeProcess(skills, home=tmp_path / "home", patch=patch) as server,
+        socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection,
+    ):
+        for _ in range(3):
+            connection.sendall(AT_ONCE)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert _rest(connection) == b""  # an end, and no complaint before it
 
 
 def test_a_full_server_refuses_what_it_could_answer_at_once(skills, tmp_path):
-    process, port = _patched(skills, tmp_path / "home", "import skillwire.limits as l; l.SERVER_CONNECTIONS = 1")
-    try:
-        assert _exchange(port)[0] == b"HTTP/1.1 503 Service Unavailable"
-    finally:
-        _end(process)
+    patch = "import skillwire.limits as limits; limits.SERVER_CONNECTIONS = 1"
+    with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server:
+        assert _exchange(server.port)[0] == b"HTTP/1.1 503 Service Unavailable"
 
 
 def test_told_to_end_it_waits_for_no_idle_connection(server, connection):

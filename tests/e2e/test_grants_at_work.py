@@ -7,8 +7,7 @@ import urllib.request
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
-from tests.support.live_server import serving
-from tests.support.publishing import write_skill
+from tests.support.publishing import serving, write_skill
 
 MANIFEST = 'version = "1.0.0"\nkind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
 CODE = "def main(args):\n    return {}\n"

@@ -1,31 +1,46 @@
-"""What the pages about CI and about private origins show, against an origin that wants a token."""
+"""The how-to guides do what they show: their commands are typed against servers on loopback, their outputs compared."""
 
 import base64
 import re
 import shutil
 import subprocess
 import sys
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import yaml
 from tests.support.command import run_command
-from tests.support.pages import boxes, check, examples
+from tests.support.loopback_server import LoopbackServer
+from tests.support.pages import boxes, check, examples, play, play_session, shown
+from tests.support.processes import PATIENCE, in_shell
+from tests.support.provider import Provider
+from tests.support.publishing import ServeProcess, serving, write_skill
+from tests.support.rpc_endpoint import RpcEndpoint
+
+from skillwire.server.configuration import read_configuration
 
 PROJECT = Path(__file__).parents[2]
+EXAMPLES = PROJECT / "examples"
 PAGES = PROJECT / "docs" / "how-to"
+AGENT = EXAMPLES / "agent-loop" / "agent.py"
+HERE = "127.0.0.1:8000"  # as the pages write it
 WRITTEN = "skills.example.com"
 TOKEN = "TOKEN1"  # noqa: S105  # the one on the page
 
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
+
 
 class Origin(SimpleHTTPRequestHandler):
-    """A static site for who has the token, as a bearer or as the password of ``ci``."""
+    """A static site for those who have the token, as a bearer or as the password of ``ci``."""
 
+    site: Path
     known: frozenset[str | None] = frozenset(
         {f"Bearer {TOKEN}", "Basic " + base64.b64encode(f"ci:{TOKEN}".encode()).decode()}
     )
+
+    def __init__(self, *given):
+        super().__init__(*given, directory=str(self.site))
 
     def do_GET(self):
         if self.headers.get("Authorization") in self.known:
@@ -36,87 +51,52 @@ class Origin(SimpleHTTPRequestHandler):
             self.end_headers()
 
     def log_message(self, *_):
-        """Say nothing."""
-
-
-class OpenOrigin(Origin):
-    """The same for everybody."""
-
-    known = frozenset({None})
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("origin")
     environment = {"SKILLWIRE_HOME": str(folder / "home")}
-    built = run_command("build", PROJECT / "examples" / "skills", "-o", folder / "site", "-q", env=environment)
-    assert built.code == 0
+    assert run_command("build", EXAMPLES / "skills", "-o", folder / "site", "-q", env=environment).code == 0
     return folder / "site"
 
 
-@pytest.fixture
-def play(site, tmp_path):
-    """Give a function that plays a page, each box in the folder and the home of its title."""
-    servers = []
-
-    def run(page, handler):
-        server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: handler(*given, directory=str(site)))
-        servers.append(server)
-        Thread(target=server.serve_forever, daemon=True).start()
-        origin = f"127.0.0.1:{server.server_port}"
-        acts = []
-        exported = ""
-        for box in boxes(page):
-            for command, written in examples(box.text) if box.kind == "console" else ():
-                if command.startswith("export "):
-                    exported = f"{_ours(command, origin)}; "
-                else:
-                    happened = _typed(exported + _ours(command, origin), tmp_path / box.title)
-                    happened = happened.replace(f"http://{origin}", f"https://{WRITTEN}").replace(origin, WRITTEN)
-                    acts.append((command, written, happened))
-        return acts
-
-    yield run
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+def without_advice(text):
+    return re.sub(r"^(show details|read more): .*\n", "", text, flags=re.MULTILINE)
 
 
-def _ours(command, origin):
-    """Return a command as the page has it, for our origin: hosts in netrc files have no port, all other names have."""
-    host = origin.partition(":")[0]
-    command = command.replace(f"https://{WRITTEN}", f"http://{origin}").replace(f"machine {WRITTEN}", f"machine {host}")
-    return command.replace(f'="{WRITTEN}"', f'="http://{origin}"').replace(WRITTEN, origin)
-
-
-def _typed(command, folder):
-    folder.mkdir(exist_ok=True)
-    if folder.name == "ci" and (lock := folder.parent / "project" / "skills.lock").exists():
-        shutil.copy(lock, folder)  # as a clone has it
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": str(folder),
-        "SKILLWIRE_HOME": str(folder / ".skillwire"),
+def play_in_folders(page, origin, folder):
+    """Type each command in the folder and the home that the title of its box names; return the acts."""
+    ours = {
+        f"https://{WRITTEN}": f"http://{origin}",
+        f"machine {WRITTEN}": f"machine {origin.partition(':')[0]}",  # hosts in netrc files have no port
+        f'="{WRITTEN}"': f'="http://{origin}"',
+        WRITTEN: origin,
     }
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return re.sub(r"^show details: .*\n", "", done.stdout, flags=re.MULTILINE)
+    acts = []
+    exported = ""
+    for box in boxes(page):
+        for command, written, place in [(*one, folder / box.title) for one in examples(box.text)]:
+            if command.startswith("export "):
+                exported = f"{command}; "
+                continue
+            place.mkdir(exist_ok=True)
+            if place.name == "ci" and (lock := folder / "project" / "skills.lock").exists():
+                shutil.copy(lock, place)  # as a clone has it
+            happened = in_shell(exported + command, place, ours, home=place / ".skillwire")
+            acts.append((command, written, without_advice(happened)))
+    return acts
 
 
-def test_private_origins(play):
-    check(play(PAGES / "use-private-origins.md", Origin), 6)
+def test_private_origins(site, tmp_path):
+    with LoopbackServer(Origin, site=site) as server:
+        check(play_in_folders(PAGES / "use-private-origins.md", server.host, tmp_path), 6)
 
 
-def test_ci(play, tmp_path):
-    check(play(PAGES / "install-in-ci.md", OpenOrigin), 5)
+def test_ci(site, tmp_path):
+    with LoopbackServer(Origin, site=site, known={None}) as server:
+        check(play_in_folders(PAGES / "install-in-ci.md", server.host, tmp_path), 5)
     assert (tmp_path / "ci" / ".agents" / "skills" / "csv-profile" / "SKILL.md").is_file()
 
 
@@ -129,3 +109,98 @@ def test_the_samples_for_ci_trust_one_origin_and_hold_to_the_lock(title):
     assert (variables["SKILLWIRE_TRUSTED_ORIGINS"], variables["SKILLWIRE_ONLY_TRUSTED"]) == (WRITTEN, "true")
     commands = job.get("script") or [step["run"] for step in job["steps"] if "run" in step]
     assert commands[-2:] == ["skillwire add --frozen", "skillwire verify"]
+
+
+@needs_curl
+def test_calls(tmp_path):
+    with Provider() as provider, RpcEndpoint() as endpoint:
+        hosts = {"weather.example.com": provider.address, "skills.example.com/rpc": endpoint.address}
+        acts = play(shown(PAGES / "call-a-skill.md", "calls"), tmp_path, hosts, home=tmp_path / "home")
+    check(acts, least=8)
+
+
+@needs_curl
+@pytest.mark.parametrize(
+    ("page", "title", "least"),
+    [("call-a-skill", "loopback", 4), ("interoperate", "loopback", 5), ("use-json-rpc", "terminal", 13)],
+)
+def test_the_page_can_be_followed_on_one_machine(page, title, least, tmp_path):
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    page, home = PAGES / f"{page}.md", tmp_path / "home"
+    prepared = play(shown(page, "prepare"), tmp_path, home=home)
+    files = [box for box in boxes(page) if box.kind != "console"]
+    for box in reversed(files):  # of a file that is there twice, the server reads the first
+        (tmp_path / box.title).write_text(box.text)
+    ((served, _),) = shown(page, "server")
+    assert served.startswith("skillwire serve skills --port 8000")
+    options = ["--config", tmp_path / "server.toml"] if "--config server.toml" in served else []
+    with ServeProcess(tmp_path / "skills", *options, home=home) as server:
+        for box in files:
+            (tmp_path / box.title).write_text(box.text.replace(HERE, server.origin))
+        check(prepared + play(shown(page, title), tmp_path, {HERE: server.origin}, home=home), least)
+
+
+def test_tasks_for_people(tmp_path):
+    page = PAGES / "tasks-for-people.md"
+    for box in boxes(page):
+        if box.kind != "console":
+            (tmp_path / box.title).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / box.title).write_text(box.text)
+    with serving(tmp_path / "skills", tmp_path / "home") as origin:
+        check(play_session(shown(page), tmp_path, {HERE: origin}, home=tmp_path / "home"), 10)
+
+
+def test_giving_access(tmp_path):
+    page = PAGES / "give-access.md"
+    files = {box.title: box.text for box in boxes(page) if box.kind == "toml"}
+    write_skill(tmp_path / "skills", "open-notes")
+    for name in ("staff-guide", "merger-plan"):
+        manifest = {"skill.toml": files[f"skills/{name}/skill.toml"]}
+        write_skill(tmp_path / "skills", name, manifest, description=f"The {name} of us all.")
+    with serving(tmp_path / "skills", tmp_path / "home") as origin:
+        ours = {f"https://{WRITTEN}": f"http://{origin}", WRITTEN: origin}
+        acts = play_session(shown(page), tmp_path, ours, home=tmp_path / "home")
+    check([(command, written, without_advice(text)) for command, written, text in acts], 18)
+    assert "sw_" not in page.read_text(), "no secret is shown"
+    assert not [text for *_, text in acts if "sw_" in text]
+    configuration = read_configuration(files["server.toml"].encode(), "server.toml")
+    assert configuration.offer == "oauth2"
+    assert configuration.grants.clients == {"reporting": {"*"}}
+
+
+def test_the_agent_of_the_examples_finds_reads_and_calls_a_skill(tmp_path):
+    ours = {".venv/bin/python": sys.executable, "examples/agent-loop": str(AGENT.parent)}
+    check(play_session(shown(AGENT.with_name("README.md"), "agent"), tmp_path, ours, home=tmp_path / "home"), least=2)
+
+
+def test_the_agent_does_the_same_over_http(tmp_path):
+    (tmp_path / "server.toml").write_text("[rpc]\nexecute_skill = true\n")
+    options = ("--grant-all", "--config", tmp_path / "server.toml")
+    with serving(EXAMPLES / "skills", tmp_path / "home", *options) as address:
+        command = [sys.executable, AGENT, "--url", f"http://{address}/mcp"]
+        told = subprocess.check_output(command, text=True, timeout=PATIENCE)
+    assert told.endswith("answer: 2026-11-25 (working-days)\n")
+
+
+def test_the_python_of_the_sdk_page_runs_and_shows_every_verb(tmp_path):
+    text = (PAGES / "use-the-sdk.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for name in ("csv-profile", "git-commit-messages", "log-triage"):
+        shutil.copytree(EXAMPLES / "skills" / name, tmp_path / "skills" / name)
+    project = tmp_path / "project"
+    project.mkdir()
+    with serving(tmp_path / "skills", tmp_path / "server") as origin:
+        (tmp_path / "page.py").write_text(re.sub(r"(?<![\w/.])example\.com", origin, "\n".join(blocks)))
+        told = in_shell("python -W error ../page.py", project, home=tmp_path / "state", user=tmp_path)
+    for wanted in (
+        "csv-profile - Profiles a CSV",
+        "new log-triage",
+        "SKILL_NOT_FOUND - Did you mean csv-profile",
+        "csv-profile current",
+        f"http://{origin} 20",
+        f"{origin} 0\n",
+    ):
+        assert wanted in told, told
+    assert "Traceback" not in told
+    assert (project / ".claude/skills/csv-profile").is_symlink()
+    assert not (project / ".agents/skills/log-triage").exists(), "the page removes it in the end"

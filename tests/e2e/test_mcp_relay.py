@@ -9,10 +9,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from tests.support.eventually import eventually_async
-from tests.support.live_server import serving
 from tests.support.mcp_host import EXECUTES, MODES
 from tests.support.opened import open_ledger, open_tokens
-from tests.support.publishing import write_skill
+from tests.support.publishing import serving, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire.cli.main import run

@@ -2,11 +2,6 @@
 
 import enum
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
 import textwrap
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -17,6 +12,7 @@ import msgspec
 import pytest
 from tests.support.eventually import eventually_async
 from tests.support.invoking import Caller
+from tests.support.processes import started
 from tests.support.publishing import PATIENCE, write_skill
 from tests.support.receiver import Receiver
 
@@ -229,18 +225,7 @@ SERVICE = """
 
 def test_a_file_is_a_service(tmp_path):
     (tmp_path / "service.py").write_text(textwrap.dedent(SERVICE))
-    process = subprocess.Popen(
-        [sys.executable, "service.py"],
-        cwd=tmp_path,
-        env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert select.select([process.stdout], [], [], PATIENCE)[0], "not ready"
-        address = process.stdout.readline().strip()
+    with started(tmp_path / "service.py", home=tmp_path / "home") as address:
         connection = HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE)
         connection.request("GET", "/skills/add.json")
         descriptor = json.load(connection.getresponse())
@@ -249,8 +234,3 @@ def test_a_file_is_a_service(tmp_path):
         connection.request("POST", urlsplit(descriptor["endpoint"]["url"]).path, json.dumps(request), fields)
         assert json.load(connection.getresponse())["output"] == 3
         connection.close()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, errors
-    assert "Traceback" not in errors

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import signal
 import socket
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import urllib.request
 import pytest
 from tests.support.booking import FOLDER, PATIENCE, check_story, person, play
 from tests.support.oidc_provider import Client, OidcProvider
-from tests.support.pages import boxes, check, examples
-from tests.support.shell import started, typed
+from tests.support.pages import check, play_session, shown
+from tests.support.processes import started
 
 PAGE = FOLDER / "README.md"
 ROBOT = Client("concierge-robot", "not-a-secret")
@@ -39,7 +40,8 @@ def opened(request):
 
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory):
-    with started(FOLDER / "authorization_server.py", "--port", 0, home=tmp_path_factory.mktemp("issuer")) as url:
+    home = tmp_path_factory.mktemp("issuer")
+    with started(FOLDER / "authorization_server.py", "--port", 0, home=home, code=-signal.SIGTERM) as url:
         yield url
 
 
@@ -54,11 +56,9 @@ def origin(issuer, tmp_path_factory):
 
 @pytest.mark.parametrize("title", ["consumer", "story"])
 def test_the_page_shows_what_happens(title, issuer, origin, tmp_path):
-    found = [example for box in boxes(PAGE) if box.title == title for example in examples(box.text)]
     own = {".venv/bin/python": sys.executable, "examples/restaurant-booking": str(FOLDER)}
     hosts = {"127.0.0.1:8000": origin, "http://127.0.0.1:9400": issuer}
-    happened = typed([command for command, _ in found], tmp_path, hosts if title == "consumer" else own, home=tmp_path)
-    acts = [(command, written, text) for (command, written), text in zip(found, happened, strict=False)]
+    acts = play_session(shown(PAGE, title), tmp_path, hosts if title == "consumer" else own, home=tmp_path)
     check([(one, _forgiving(written), text) for one, written, text in acts], 8 if title == "consumer" else 1)
 
 

@@ -3,15 +3,14 @@
 import hashlib
 import io
 import json
-import os
 import random
 import re
 import signal
 import subprocess
-import sys
 import tarfile
 
 import pytest
+from tests.support.processes import skillwire
 from tests.support.raw_server import RawServer, answer
 
 from skillwire import limits
@@ -38,7 +37,7 @@ CUT = 1_500_000
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_add_goes_on_in_the_next_process(tmp_path, number):
     starts: list[int] = []
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[str]] = []
     kept = tmp_path / "home/cache/blobs/partial" / hashlib.sha256(ARTIFACT).hexdigest()
 
     def talk(peer):
@@ -65,14 +64,10 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
     (tmp_path / "project").mkdir()
     with RawServer(talk) as server:
         for expected in ({signal.SIGKILL: -9, signal.SIGINT: 130}[number], 0):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "skillwire", "add", server.url("/large"), "--yes"],
-                cwd=tmp_path / "project",
-                env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-                stderr=subprocess.PIPE,
-            )
+            words = ("add", server.url("/large"), "--yes")
+            process = skillwire(*words, home=tmp_path / "home", cwd=tmp_path / "project")
             processes.append(process)
-            assert process.communicate(timeout=30)[1] is not None
+            process.communicate(timeout=30)
             assert process.returncode == expected
     assert starts[0] == 0
     assert starts[1] >= CUT - 2 * limits.DOWNLOAD_PIECE_BYTES

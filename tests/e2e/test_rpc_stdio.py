@@ -1,14 +1,13 @@
 """``skillwire rpc`` as a supervisor runs it: a line in, a line out, and an end that it can rely on."""
 
 import json
-import os
 import select
 import signal
 import subprocess
-import sys
 
 import pytest
 from tests.support.invoking import write_action
+from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
 
 PATIENCE = 30
@@ -30,17 +29,9 @@ def started(tmp_path, folder):
     """Return what starts ``skillwire rpc`` with the folder; every one is ended with the test."""
     processes = []
 
-    def start(*options, **more):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "skillwire", "rpc", str(folder), *options],
-            env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **more,
-        )
-        processes.append(process)
-        return process
+    def start(*options):
+        processes.append(skillwire("rpc", folder, *options, home=tmp_path / "home", stdin=subprocess.PIPE, text=False))
+        return processes[-1]
 
     yield start
     for process in processes:

@@ -2,18 +2,16 @@
 
 import contextlib
 import json
-import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import urllib.request
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.live_server import serving
-from tests.support.publishing import write_skill
+from tests.support.processes import skillwire
+from tests.support.publishing import serving, write_skill
 from tests.support.sandbox_world import sandbox_missing
 
 MISSING = sandbox_missing()
@@ -59,9 +57,8 @@ def serving_alone(tmp_path, home):
 
 @contextlib.contextmanager
 def working(tmp_path, home):
-    environment = {**os.environ, "SKILLWIRE_HOME": str(home)}
-    command = [sys.executable, "-m", "skillwire", "worker", "--config", str(tmp_path / "server.toml")]
-    worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    worker = skillwire("worker", "--config", tmp_path / "server.toml", home=home, **silent)
     try:
         yield worker
     finally:

@@ -8,11 +8,11 @@ import select
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 
 import pytest
+from tests.support.command import run_command
+from tests.support.processes import skillwire
 from tests.support.publishing import PATIENCE, ServeProcess, write_skill
 
 from skillwire import limits
@@ -33,17 +33,6 @@ def server(skills, tmp_path):
         yield server
 
 
-def _serve(*arguments, home):
-    command = [sys.executable, "-m", "skillwire", "serve", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        env={**os.environ, "SKILLWIRE_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def _raw(port, data, *, until_close=True):
     """Send ``data`` as it is; return what comes back."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
@@ -57,7 +46,7 @@ def _raw(port, data, *, until_close=True):
 
 
 def test_it_says_in_one_line_where_the_skills_are_and_how_to_add_one(skills, tmp_path):
-    process = _serve(skills, "--port", "0", home=tmp_path / "home")
+    process = skillwire("serve", skills, "--port", "0", home=tmp_path / "home")
     try:
         line = process.stdout.readline()
         address = line.partition(" at ")[2].partition(";")[0]
@@ -76,15 +65,12 @@ def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
     for name, access in (("one", "private"), ("two", "restricted")):
         write_skill(folder, name, {"skill.toml": f'access = "{access}"\n'})
     for opened, said in (
-        (
-            0,
-            "serving 2 skills, none of them public, at {}; add one: requires a token;",
-        ),
+        (0, "serving 2 skills, none of them public, at {}; add one: requires a token;"),
         (1, "serving 3 skills, 1 of them public, at {}; add one: skillwire add {}/zero"),
     ):
         if opened:
             write_skill(folder, "zero")
-        process = _serve(folder, "--port", "0", home=tmp_path / "home")
+        process = skillwire("serve", folder, "--port", "0", home=tmp_path / "home")
         line = process.stdout.readline()
         process.terminate()
         process.communicate(timeout=PATIENCE)
@@ -95,11 +81,12 @@ def test_it_counts_apart_what_is_open_to_everybody(tmp_path):
 
 def test_what_it_suggests_works(skills, tmp_path):
     with ServeProcess(skills, home=tmp_path / "home") as server:
-        command = [sys.executable, "-m", *server.announcement["add"].split(), "--yes", "--agent", "universal"]
-        environment = {**os.environ, "SKILLWIRE_HOME": str(tmp_path / "consumer")}
+        program, *arguments = server.announcement["add"].split()
+        assert program == "skillwire"
         project = tmp_path / "project"
         project.mkdir()
-        subprocess.run(command, cwd=project, env=environment, check=True, capture_output=True)
+        environment = {"SKILLWIRE_HOME": str(tmp_path / "consumer")}
+        assert run_command(*arguments, "--yes", "--agent", "universal", cwd=project, env=environment).code == 0
     assert (project / ".agents" / "skills" / "notes" / "SKILL.md").read_bytes() == (
         skills / "notes" / "SKILL.md"
     ).read_bytes()
@@ -153,29 +140,19 @@ def test_told_to_end_it_finishes_what_is_under_way_and_ends_with_0(skills, serve
 
 def test_a_client_that_never_reads_does_not_keep_it_from_ending(skills, tmp_path):
     write_skill(skills, "huge", {"large.bin": os.urandom(16 * limits.MIB)})
-    program = (
-        "import skillwire.limits as limits; limits.SERVER_SHUTDOWN_SECONDS = 1\n"
-        "from skillwire.cli.main import main; main()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "serve", str(skills), "--port", "0", "--json"],
-        env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout
-    port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), PATIENCE) as stuck:
+    patch = "import skillwire.limits as limits; limits.SERVER_SHUTDOWN_SECONDS = 1"
+    with (
+        ServeProcess(skills, home=tmp_path / "home", patch=patch) as server,
+        socket.create_connection(("127.0.0.1", server.port), PATIENCE) as stuck,
+    ):
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
         stuck.recv(100)
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
+        assert server.end()[0] == 0
 
 
 def test_a_port_in_use_is_said_with_what_to_do(server, skills, tmp_path):
-    process = _serve(skills, "--port", server.port, home=tmp_path / "other")
+    process = skillwire("serve", skills, "--port", server.port, home=tmp_path / "other")
     out, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (6, "")
     assert f"error[PORT_IN_USE]: port {server.port} is in use" in errors
@@ -194,7 +171,9 @@ def test_a_port_in_use_is_said_with_what_to_do(server, skills, tmp_path):
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_runs(skills, tmp_path, arguments, code, status):
-    process = _serve(skills.parent / arguments[0], *arguments[1:], "--port", "0", "--json", home=tmp_path / "home")
+    process = skillwire(
+        "serve", skills.parent / arguments[0], *arguments[1:], "--port", "0", "--json", home=tmp_path / "home"
+    )
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert json.loads(out)["error"]["code"] == code
@@ -276,30 +255,12 @@ def test_a_head_without_end_is_cut_off(server):
 
 
 def test_a_request_that_does_not_arrive_is_not_waited_for(skills, tmp_path):
-    program = (
-        "import skillwire.limits as limits; limits.SERVER_REQUEST_SECONDS = 0.2\n"
-        "from skillwire.cli.main import main; main()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, "serve", str(skills), "--port", "0", "--json"],
-        env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout
-        port = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
-        for beginning in (
-            b"",
-            b"GET / HT",
-            b"GET / HTTP/1.1\r\nHost: x\r\n",
-            b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
-        ):
-            received = _raw(port, beginning)
+    patch = "import skillwire.limits as limits; limits.SERVER_REQUEST_SECONDS = 0.2"
+    body_in_part = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"
+    with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server:
+        for beginning in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", body_in_part):
+            received = _raw(server.port, beginning)
             assert b"408 Request Timeout" in received or b"404 Not Found" in received
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
 
 
 def test_while_folders_change_every_answer_is_of_one_revision(tmp_path):
@@ -375,7 +336,7 @@ def test_it_answers_on_ipv6_as_well(skills, tmp_path):
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
-    process = _serve(skills, "--host", "::1", "--port", "0", home=tmp_path / "home")
+    process = skillwire("serve", skills, "--host", "::1", "--port", "0", home=tmp_path / "home")
     try:
         assert select.select([process.stdout], [], [], PATIENCE)[0]
         line = process.stdout.readline()

@@ -1,25 +1,19 @@
 """``serve --json``: one object a line, each at once, each as its schema says."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 
 from tests.support.documents import check_document
+from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
 
 
 def test_what_happens_is_told_line_by_line(tmp_path):
     skills = tmp_path / "skills"
     write_skill(skills, "notes")
-    with subprocess.Popen(
-        [sys.executable, "-m", "skillwire", "serve", str(skills), "--port", "0", "--json"],
-        env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+    serving = ("serve", skills, "--port", "0", "--json")
+    with skillwire(*serving, home=tmp_path / "home", stderr=subprocess.DEVNULL) as process:
 
         def told():
             assert process.stdout
@@ -55,13 +49,7 @@ def test_a_reader_who_goes_away_does_not_end_the_server(tmp_path):
     log = tmp_path / "log"
     with (
         log.open("w") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "skillwire", "serve", str(skills), "--port", "0", "--json"],
-            env={**os.environ, "SKILLWIRE_HOME": str(tmp_path / "home")},
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        ) as process,
+        skillwire("serve", skills, "--port", "0", "--json", home=tmp_path / "home", stderr=errors) as process,
     ):
         assert process.stdout
         process.stdout.readline()

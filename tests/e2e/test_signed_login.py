@@ -5,9 +5,8 @@ import json
 
 import pytest
 from tests.support.command import run_command
-from tests.support.live_server import serving
 from tests.support.private_origin import private_origin
-from tests.support.publishing import write_skill
+from tests.support.publishing import serving, write_skill
 from tests.support.raw_server import RawServer, answer
 
 from skillwire import AsyncClient, Client

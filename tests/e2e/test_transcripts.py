@@ -9,10 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.live_server import serving
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
-from tests.support.publishing import write_skill
+from tests.support.publishing import serving, write_skill
 from tests.support.raw_server import RawServer, answer
 from tests.support.rpc_endpoint import RpcEndpoint
 from tests.support.tasks import add_task

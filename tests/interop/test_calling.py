@@ -18,7 +18,7 @@ import jsonschema_rs
 import pytest
 from tests.interop.peers import PATIENCE, environment
 from tests.support.command import run_command
-from tests.support.shell import started
+from tests.support.processes import started
 from tests.support.textbook_provider import COMPLETED, EXECUTION, REFUSED, SUMMARY, TextbookProvider, told
 
 from skillwire import AsyncClient, Client, FetchError

@@ -8,6 +8,7 @@ import textwrap
 from typing import NamedTuple
 
 import pytest
+from tests.support.processes import in_shell, typed
 
 
 class Box(NamedTuple):
@@ -27,6 +28,23 @@ def boxes(page):
 def examples(text):
     """Return each command with the output that follows it."""
     return re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
+def shown(page, title=None):
+    """Return each command of the page with its output: those of the boxes of one title, or of all."""
+    found = [box for box in boxes(page) if box.kind == "console" and title in {None, box.title}]
+    return [example for box in found for example in examples(box.text)]
+
+
+def play(found, folder, replacing=None, **homes):
+    """Run each command in a shell of its own; return the acts: command, what the page shows, what happened."""
+    return [(command, written, in_shell(command, folder, replacing, **homes)) for command, written in found]
+
+
+def play_session(found, folder, replacing, *, home):
+    """Type all commands into one shell; return the acts."""
+    happened = typed([command for command, _ in found], folder, replacing, home=home)
+    return [(*example, text) for example, text in zip(found, happened, strict=True)]
 
 
 def check(acts, least):

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -92,31 +93,25 @@ class Asgi:
 
 
 class ServeProcess:
-    """A real ``skillwire serve`` on a free port; a context manager that ends it."""
+    """A real ``skillwire serve`` on a free port; a context manager that ends it. ``patch`` is executed first."""
 
-    def __init__(self, *arguments, home):
+    def __init__(self, *arguments, home, patch=""):
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  # closed by end(); a pipe would be full before it is read
+        program = f"{patch}\nfrom skillwire.cli.main import main; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "skillwire", "serve", *map(str, arguments), "--port", "0", "--json"],
+            [sys.executable, "-c", program, "serve", *map(str, arguments), "--port", "0", "--json"],
             env={**os.environ, "SKILLWIRE_HOME": str(home)},
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
         )
-        try:
-            self.announcement = json.loads(self._first_document())
-        except BaseException:
-            self.process.kill()
-            self.process.communicate()
-            raise
+        self._ended = None
+        assert self.process.stdout
+        ready, *_ = select.select([self.process.stdout], [], [], PATIENCE)
+        line = self.process.stdout.readline() if ready else b""
+        assert line.endswith(b"}\n"), self.end()
+        self.announcement = json.loads(line)
         self.port = urlsplit(self.announcement["address"]).port
-
-    def _first_document(self):
-        out, errors = self.process.stdout, self.process.stderr
-        assert out is not None
-        assert errors is not None
-        assert select.select([out], [], [], PATIENCE)[0], "not ready"
-        line = out.readline()
-        assert line.endswith(b"}\n"), errors.read().decode()
-        return line
+        self.origin = f"127.0.0.1:{self.port}"
 
     def __enter__(self):
         return self
@@ -126,15 +121,17 @@ class ServeProcess:
 
     def end(self, patience=PATIENCE):
         """Tell it to end; return exit code and what it wrote to standard error."""
-        if self.process.poll() is None:
+        if self._ended is None:
             self.process.terminate()
-        try:
-            _, errors = self.process.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-            raise
-        return self.process.returncode, errors.decode()
+            try:
+                self.process.communicate(timeout=patience)
+            finally:
+                self.process.kill()
+                self.process.communicate()
+            with self._log as log:
+                log.seek(0)
+                self._ended = self.process.returncode, log.read().decode()
+        return self._ended
 
     def get(self, target, fields=None, *, method="GET", body=None):
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
@@ -147,3 +144,11 @@ class ServeProcess:
     def wait_for(self, accept):
         """Ask ``/readyz`` until ``accept`` says yes to its document; return that."""
         return eventually(lambda: self.get("/readyz").json(), accept)
+
+
+@contextlib.contextmanager
+def serving(folder, home, *arguments):
+    """Serve ``folder``, with state and cache under ``home``; give host and port. ``arguments`` are more of serve's."""
+    with ServeProcess(folder, *arguments, home=home) as server:
+        server.wait_for(lambda ready: ready.get("revision"))
+        yield server.origin

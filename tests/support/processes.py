@@ -1,0 +1,85 @@
+"""What a reader does with a page: start the programs it names, and type its commands into a shell."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PATIENCE = 50.0
+_END = "<<end of a command>>"
+
+
+def skillwire(*arguments, home, **options):
+    """Start ``skillwire`` as a process of its own, its streams in pipes unless ``options`` of Popen say otherwise."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "skillwire", *map(str, arguments)],
+        env={**os.environ, "SKILLWIRE_HOME": str(home)},
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+    )
+
+
+@contextlib.contextmanager
+def started(script, *arguments, home, code=0):
+    """Run a Python program whose first line ends with its address; give that. It is ended with the context, with ``code``."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [sys.executable, script, *map(str, arguments)],
+            env={**os.environ, "SKILLWIRE_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, f"{script} did not start"
+            yield line.split()[-1]
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+        log.seek(0)
+        errors = log.read().decode()
+        assert process.returncode == code, errors
+        assert "Traceback" not in errors
+
+
+def in_shell(command, folder, replacing=None, *, home, user=None, lines=""):
+    """Run one command; return all that it prints.
+
+    ``replacing`` is what the page has → what it is here; what is printed is as the page would have it. ``user`` is the
+    home of the user, by default the folder; ``lines`` are standard input.
+    """
+    replacing = replacing or {}
+    done = subprocess.run(
+        ["sh", "-c", _replaced(command, replacing)],
+        cwd=folder,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(user or folder),
+            "SKILLWIRE_HOME": str(home),
+            "LANG": "C.UTF-8",
+        },
+        input=lines,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    return _replaced(done.stdout, {ours: written for written, ours in replacing.items()})
+
+
+def typed(commands, folder, replacing, *, home):
+    """Type commands into one shell, in ``folder``; return what each printed, as :func:`in_shell` does."""
+    lines = [line for command in commands for line in (_replaced(command, replacing), f"echo '{_END}'")]
+    happened = in_shell("exec sh", folder, replacing, home=home, lines="\n".join(lines)).split(f"{_END}\n")
+    assert len(happened) == len(commands) + 1
+    return happened[:-1]
+
+
+def _replaced(text, replacing):
+    for one, other in replacing.items():
+        text = text.replace(one, other)
+    return text

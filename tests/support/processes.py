@@ -22,7 +22,7 @@ def skillwire(*arguments, home, **options):
 
 @contextlib.contextmanager
 def started(script, *arguments, home, code=0):
-    """Run a Python program whose first line ends with its address; give that. It is ended with the context, with ``code``."""
+    """Run a Python program whose first line ends with its address; give that. It is ended with the context."""
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, script, *map(str, arguments)],

@@ -303,7 +303,7 @@ def list_of_commands() -> str:
 
 def usage(name: str) -> str:
     """Return a command's help, usage, arguments and options, and those of the commands below it."""
-    command = command_line.cli.get_command(click.Context(command_line.cli), name)
+    command = command_line.cli.get_command(_context(command_line.cli), name)
     if command is None:
         raise SystemExit(f"COMMAND_PAGES names a command that does not exist: {name}")
     below = command.commands if isinstance(command, click.Group) else {}

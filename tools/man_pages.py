@@ -61,7 +61,7 @@ def man_pages() -> Iterator[tuple[str, str]]:
     )
     for group in command_line.GROUPS.values():
         for name, summary in group.items():
-            command = command_line.cli.get_command(click.Context(command_line.cli), name)
+            command = command_line.cli.get_command(_group_context(), name)
             assert command is not None  # noqa: S101  # it stands in the table
             yield f"skillwire-{name}", _page(f"skillwire-{name}", summary.rstrip("."), _about(name, command))
 
@@ -102,8 +102,12 @@ def _summary(kind: type) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
+def _group_context() -> click.Context:
+    return command_line.cli.make_context("skillwire", [], resilient_parsing=True)
+
+
 def _overview() -> list[str]:
-    context = click.Context(command_line.cli)
+    context = _group_context()
     lines = [".SH SYNOPSIS", ".B skillwire", "[OPTIONS] COMMAND [ARGS]...", ".SH DESCRIPTION"]
     lines += _paragraphs(command_line.cli.help or "")
     for section, commands in command_line.GROUPS.items():
@@ -114,7 +118,7 @@ def _overview() -> list[str]:
 
 
 def _about(name: str, command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, parent=_group_context())
     pieces = " ".join(command.collect_usage_pieces(context))
     lines = [".SH SYNOPSIS", f".B skillwire {name}", _text(pieces), ".SH DESCRIPTION", *_paragraphs(command.help or "")]
     lines += _options(command, context)

@@ -97,6 +97,8 @@ def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any,
         stack.enter_context(_folder(cwd))
         stack.enter_context(_signals())
         stack.enter_context(_logs())
+        if "keyring.core" in sys.modules:  # it keeps the backend of the first command
+            stack.enter_context(mock.patch("keyring.core._keyring_backend", None))
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
         stack.enter_context(mock.patch.object(gc, "disable"))
         stack.enter_context(mock.patch.object(gc, "freeze"))

@@ -15,9 +15,11 @@ from fastmcp.skills.models import (
 )
 from mcp.client.client import Client
 from mcp_types import PaginatedRequestParams, PaginatedResult, Request
+from tests.support.publishing import write_skill
 
 from skillwire.bridges.mcp.server import make_server
 from skillwire.model.access import ANONYMOUS, Principal
+from skillwire.server import create_app
 from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.components import Components
@@ -113,3 +115,56 @@ async def read_bytes(client: Any, uri: str) -> bytes:
 def text_of(result: Any) -> str:
     """Return the text that a tool answered with."""
     return "\n".join(item.text for item in result.content)
+
+
+@contextlib.asynccontextmanager
+async def published(tmp_path, configuration="", **more):
+    folder = tmp_path / "skills"
+    write_skill(folder, "open-notes")
+    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
+    read = read_configuration(configuration.encode(), "server.toml")
+    application = create_app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
+    await application.startup()
+    await application.catalog.first(20)
+    try:
+        yield application
+    finally:
+        application.close_streams()
+        await application.shutdown()
+
+
+SHOUT = """kind = "action"
+name = "leads.shout"
+
+[runtime]
+language = "python"
+entrypoint = "main.py"
+
+[inputs.sheet]
+type = "blob"
+description = "The sheet."
+required = true
+
+[inputs.word]
+type = "string"
+"""
+SHOUT_MAIN = """
+import os
+
+
+def main(args):
+    with open(os.path.join(os.environ["SKILLS_BLOBS"], args["sheet"].removeprefix("blob:"))) as file:
+        text = file.read()
+    with open(os.path.join(os.environ["SKILLS_OUTPUT"], "loud.txt"), "w") as file:
+        file.write(text.upper())
+    return len(text)
+"""
+
+
+@contextlib.asynccontextmanager
+async def shouting(tmp_path, monkeypatch):
+    """Serve a skill that reads a blob and leaves one; give the host."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_skill(tmp_path / "skills", "shout", {"skill.toml": SHOUT, "main.py": SHOUT_MAIN})
+    async with hosting(tmp_path / "skills", tmp_path, EXECUTES) as host:
+        yield host

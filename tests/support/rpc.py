@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
 from skillwire.errors import SkillwireError
+from skillwire.executions.accept import RunSettings
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.access import Principal
 from skillwire.model.catalog import Catalog
@@ -22,8 +23,9 @@ from skillwire.protocols.skills_rpc.codec import (
     join_batch,
     params_type,
 )
-from skillwire.protocols.skills_rpc.messages import METHODS
+from skillwire.protocols.skills_rpc.messages import METHODS, CreateBlob, ExecuteSkill, RunCode
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
+from skillwire.server.runs import Runs
 
 
 class Published(NamedTuple):
@@ -95,3 +97,37 @@ def _call(rpc: SkillsRpc, method: str, params: Any) -> bytes:
     assert METHODS[method] is kind
     written: bytes = getattr(rpc, method)(decode_params(params, kind))
     return written
+
+
+ANNA, BERT = "principal anna", "principal bert"
+ON = RunSettings(execute_skill=True, run_code=True, blob_bytes=50_000, blobs_per_owner=400_000)
+
+
+CODE = "def main(args):\n    return args\n"
+
+
+class Site:
+    """A server's runs, and everybody's audience."""
+
+    def __init__(self, caller):
+        self.application = caller.application
+        self.runs: Runs = self.application.services.executions.runs
+        self.desk = self.application.services.executions.desk
+
+    @property
+    def audience(self):
+        return self.application.catalog.current.public_view
+
+    @property
+    def skills(self):
+        index = SkillIndex(self.audience.visible.skills)
+        return SkillsRpc(index, self.audience.usable.skills, self.application.catalog.blobs.read)
+
+    async def execute(self, name, args=None, owner=ANNA, **more):
+        return await self.runs.execute_skill(owner, self.skills, ExecuteSkill(name=name, args=args or {}, **more))
+
+    async def code(self, code=CODE, args=None, owner=ANNA, **more):
+        return await self.runs.run_code(owner, self.skills, RunCode(code=code, args=args or {}, **more))
+
+    async def blob(self, content="hello", kind="text/plain", owner=ANNA, **more):
+        return (await self.runs.blobs.create(owner, CreateBlob(content=content, kind=kind, **more))).blob_id

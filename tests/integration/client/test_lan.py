@@ -1,102 +1,22 @@
 """The local network through the client: who is called, who next, what is refused, remembered, and opened."""
 
 import asyncio
-import json
 import time
 
 import pytest
 from tests.support.eventually import eventually
-from tests.support.fake_lan import FakeLanAgent, lan_skill
-from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
+from tests.support.fake_lan import (
+    FIRST,
+    PATIENCE,
+    FakeLanAgent,
+    Network,
+    done,
+)
 
-from skillwire import Client
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.client import lan_flows
-from skillwire.client.lan_flows import LanFlows
-from skillwire.errors import FetchError, NotFoundError, SkillwireError
+from skillwire.errors import FetchError, NotFoundError
 from skillwire.model.lan import LanChange
-from skillwire.model.url import parse_url
-from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse
-
-PATIENCE = 20.0
-
-
-CITY = [{"name": "city", "type": "string", "description": "Where.", "required": True}]
-
-
-FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))
-
-
-STAMPS = {"created_at": "2025-07-01T12:00:00Z", "updated_at": "2025-07-01T12:00:01Z"}
-
-
-def told(body, status=200, **headers):
-    return HttpResponse("", status, {"content-type": "application/json", **headers}, json.dumps(body).encode())
-
-
-def done(number):
-    return told(
-        {
-            "execution_id": f"exec-{number}",
-            "status": "completed",
-            "skill_id": ENTRY["id"],
-            "timestamps": STAMPS,
-            "output": {"from": number},
-        }
-    )
-
-
-class Network:
-    """Providers without a network, and a client whose agent is a fake."""
-
-    def __init__(self, folder, monkeypatch):
-        self.agent = FakeLanAgent()
-        self.publisher = SimulatedPublisher()
-        self.findings = []
-        self.folder = folder
-        self.agents = []
-        self.clients = []
-        monkeypatch.setattr(LanFlows, "make_agent", lambda _: self._made())
-        self.client = self.open()
-
-    def _made(self):
-        self.agents.append(self.agent)
-        return self.agent
-
-    def open(self, **options):
-        client = Client(self.folder, report=self.findings.append, **options)
-        client.driver = self.publisher
-        client._runner.sleep = lambda _: None
-        self.clients.append(client)
-        return client
-
-    def serves(self, skill, *outcomes, method="POST"):
-        """Have the server of a skill publish it, and answer calls so."""
-        base = f"http://{skill.endpoint}"
-        entry = {**ENTRY, "descriptor_url": f"{base}/forecast.json"}
-        index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry]}
-        descriptor = {**DESCRIPTOR, "endpoint": {"url": f"{base}/call", "method": method}, "inputs": CITY}
-        self.publisher.answer(f"{base}/.well-known/skill-sharing", json.dumps(index).encode())
-        self.publisher.answer(entry["descriptor_url"], json.dumps(descriptor).encode())
-        self.publisher.reply(method, f"{base}/call" if method == "POST" else f"{base}/call?city=Bern", *outcomes)
-        self.agent.skills.append(skill)
-
-    def call(self, **options):
-        return self.client.call("lan:org-data-read", {"city": "Bern"}, **options)
-
-    def failing(self, **options):
-        with pytest.raises(SkillwireError) as caught:
-            self.call(**options)
-        return caught.value
-
-    @property
-    def called(self):
-        return [parse_url(one.url).host for one in self.publisher.requests if one.method == "POST"]
-
-    @property
-    def notes(self):
-        return [(finding.code, finding.message) for finding in self.findings]
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 """The application, called as a server calls it: codings, conditions, ranges, methods, errors, mounting."""
 
 import pytest
-import structlog
 from tests.support.eventually import eventually_async
 from tests.support.publishing import Asgi, write_skill
+from tests.support.sites import INDEX, PUBLIC, Site
 
 from skillwire.adapters.files import loading
 from skillwire.server import create_app
-
-INDEX = "/.well-known/agent-skills/index.json"
-
 
 LARGE = bytes(range(256)) * 4_000
 
@@ -52,47 +49,6 @@ async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_pat
     assert (answer.status, answer.json()["error"]["code"]) == (500, "INTERNAL")
     answer = await eventually_async(lambda: client.get(target), lambda answer: answer.status != 500)
     assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
-
-
-FILE = "/.well-known/agent-skills/plan/SKILL.md"
-
-
-DESCRIPTOR = "/skills/plan.json"
-
-
-HOST = {"Host": "skills.example.com"}
-
-
-PUBLIC = 'access = "public"\n'
-
-
-class Site:
-    """A site that is looked at by hand, with one public skill that is called ``plan``."""
-
-    def __init__(self, tmp_path, files):
-        self.folder = write_skill(tmp_path / "skills", "plan", files)
-        write_skill(tmp_path / "skills", "other")
-        self.application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
-        self.publication = self.application.catalog
-        self.client = Asgi(self.application)
-        self.look()
-
-    def look(self):
-        with structlog.testing.capture_logs() as log:
-            self.publication._refresh(None)
-        return log
-
-    def write(self, **files):
-        for name, text in files.items():
-            (self.folder / name.replace("_", ".")).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return self.look()
-
-    async def statuses(self):
-        return [(await self.client.get(path, HOST)).status for path in (FILE, DESCRIPTOR)]
-
-    async def lists(self):
-        paths = (INDEX, "/skills", "/.well-known/skill-sharing", "/api/search?q=plan")
-        return ["plan" in (await self.client.get(path, HOST)).body.decode().replace("q=plan", "") for path in paths]
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import pytest
 import structlog
 from tests.support.eventually import eventually
 from tests.support.publishing import Asgi, write_skill
+from tests.support.sites import Published
 
 from skillwire.adapters.files import loading
-from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
@@ -23,32 +22,6 @@ from skillwire.server.catalog_service import CatalogService
 def _thawed():
     yield
     gc.unfreeze()
-
-
-class Published:
-    """A publication that is driven by hand: nothing is watched."""
-
-    def __init__(self, tmp_path, *roots):
-        self.skills = tmp_path / "skills"
-        self.skills.mkdir(exist_ok=True)
-        self.blobs = FileBlobs(tmp_path / "blobs")
-        self.folders = PublishedFolders([str(root) for root in roots or (self.skills,)], "acme", self.blobs)
-        self.publication = CatalogService(self.folders, self.blobs, lambda: SearchIndex(self.blobs.directory))
-        self.loaded = []
-
-    def look(self, touched=None):
-        """Look at the folders once; return the revision that is current then."""
-        self.publication._refresh(touched)
-        return self.publication.current
-
-    @property
-    def names(self):
-        revision = self.publication.current
-        assert revision is not None
-        return list(revision.site.names)
-
-    def description(self, name):
-        return self.publication._skills[name].description
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from tests.support.eventually import eventually_async
 from tests.support.executions import claim_of
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
+from tests.support.rpc import ANNA, BERT, CODE, ON, Site
 
 from skillwire.adapters.sqlite.open import open_run_blobs
 from skillwire.errors import (
@@ -18,46 +19,9 @@ from skillwire.errors import (
 )
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus, Outcome
-from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, ReadBlob, RunCode
-from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
+from skillwire.protocols.skills_rpc.messages import ReadBlob
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.mcp_backend import McpCalls
-from skillwire.server.runs import Runs
-
-ANNA, BERT = "principal anna", "principal bert"
-
-
-ON = RunSettings(execute_skill=True, run_code=True, blob_bytes=50_000, blobs_per_owner=400_000)
-
-
-CODE = "def main(args):\n    return args\n"
-
-
-class Site:
-    """A server's runs, and everybody's audience."""
-
-    def __init__(self, caller):
-        self.application = caller.application
-        self.runs: Runs = self.application.services.executions.runs
-        self.desk = self.application.services.executions.desk
-
-    @property
-    def audience(self):
-        return self.application.catalog.current.public_view
-
-    @property
-    def skills(self):
-        index = SkillIndex(self.audience.visible.skills)
-        return SkillsRpc(index, self.audience.usable.skills, self.application.catalog.blobs.read)
-
-    async def execute(self, name, args=None, owner=ANNA, **more):
-        return await self.runs.execute_skill(owner, self.skills, ExecuteSkill(name=name, args=args or {}, **more))
-
-    async def code(self, code=CODE, args=None, owner=ANNA, **more):
-        return await self.runs.run_code(owner, self.skills, RunCode(code=code, args=args or {}, **more))
-
-    async def blob(self, content="hello", kind="text/plain", owner=ANNA, **more):
-        return (await self.runs.blobs.create(owner, CreateBlob(content=content, kind=kind, **more))).blob_id
 
 
 @pytest.fixture
@@ -83,9 +47,6 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     held = await site.desk.take_task(task.execution_id, "ann")
     await site.desk.complete_task(claim_of(held), {"ok": True})
     assert (await waiting).output == {"ok": True}
-
-
-ANNA, BERT = "principal anna", "principal bert"
 
 
 async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executor):

@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 from tests.support.publishing import Asgi, write_skill
+from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 
 from skillwire import limits
 from skillwire.adapters.files import loading
@@ -25,7 +26,6 @@ from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
 from skillwire.server import create_app
 from skillwire.server.responses import CachedResponse
 
-INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
 LARGE = bytes(range(256)) * 4_000
 
@@ -440,41 +440,6 @@ async def test_a_large_index_is_inflated_for_who_takes_no_coding(method):
 def test_what_does_not_compress_is_kept_as_it_is():
     content = os.urandom(600_000)
     assert CachedResponse(content, "application/json", CachePolicy.BRIEF).variant(b"gzip, br").body == content
-
-
-FILE = "/.well-known/agent-skills/plan/SKILL.md"
-DESCRIPTOR = "/skills/plan.json"
-HOST = {"Host": "skills.example.com"}
-PUBLIC = 'access = "public"\n'
-
-
-class Site:
-    """A site that is looked at by hand, with one public skill that is called ``plan``."""
-
-    def __init__(self, tmp_path, files):
-        self.folder = write_skill(tmp_path / "skills", "plan", files)
-        write_skill(tmp_path / "skills", "other")
-        self.application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", publisher="acme")
-        self.publication = self.application.catalog
-        self.client = Asgi(self.application)
-        self.look()
-
-    def look(self):
-        with structlog.testing.capture_logs() as log:
-            self.publication._refresh(None)
-        return log
-
-    def write(self, **files):
-        for name, text in files.items():
-            (self.folder / name.replace("_", ".")).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return self.look()
-
-    async def statuses(self):
-        return [(await self.client.get(path, HOST)).status for path in (FILE, DESCRIPTOR)]
-
-    async def lists(self):
-        paths = (INDEX, "/skills", "/.well-known/skill-sharing", "/api/search?q=plan")
-        return ["plan" in (await self.client.get(path, HOST)).body.decode().replace("q=plan", "") for path in paths]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import weakref
 import pytest
 import structlog
 from tests.support.publishing import write_skill
+from tests.support.sites import Published
 
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.blobs import FileBlobs
@@ -19,7 +20,7 @@ from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
 from skillwire.model.search import SearchQuery
-from skillwire.server.catalog_service import CatalogService, keep_what_is_loaded
+from skillwire.server.catalog_service import keep_what_is_loaded
 
 
 class Knot:
@@ -73,32 +74,6 @@ def test_a_skill_that_is_loaded_again_as_it_was_is_the_same(tmp_path):
     (tmp_path / "skills" / "one" / "SKILL.md").touch()
     assert not folders.refresh([str(tmp_path / "skills" / "one")])
     assert folders.public_skills().packed("one") is first.packed("one")
-
-
-class Published:
-    """A publication that is driven by hand: nothing is watched."""
-
-    def __init__(self, tmp_path, *roots):
-        self.skills = tmp_path / "skills"
-        self.skills.mkdir(exist_ok=True)
-        self.blobs = FileBlobs(tmp_path / "blobs")
-        self.folders = PublishedFolders([str(root) for root in roots or (self.skills,)], "acme", self.blobs)
-        self.publication = CatalogService(self.folders, self.blobs, lambda: SearchIndex(self.blobs.directory))
-        self.loaded = []
-
-    def look(self, touched=None):
-        """Look at the folders once; return the revision that is current then."""
-        self.publication._refresh(touched)
-        return self.publication.current
-
-    @property
-    def names(self):
-        revision = self.publication.current
-        assert revision is not None
-        return list(revision.site.names)
-
-    def description(self, name):
-        return self.publication._skills[name].description
 
 
 @pytest.fixture(autouse=True)

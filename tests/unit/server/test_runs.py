@@ -11,6 +11,7 @@ import pytest
 import structlog
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
+from tests.support.rpc import ANNA, BERT, CODE, ON, Site
 
 from skillwire import limits
 from skillwire.errors import (
@@ -24,45 +25,13 @@ from skillwire.errors import (
 )
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.model.execution import ExecutionStatus, Outcome, OutputBlob
-from skillwire.protocols.skills_rpc.messages import CreateBlob, ExecuteSkill, ReadBlob, RunCode, RunLimits
-from skillwire.protocols.skills_rpc.server import GUIDE, SkillIndex, SkillsRpc
+from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob, RunLimits
+from skillwire.protocols.skills_rpc.server import GUIDE
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.publisher import Publisher
 
 if TYPE_CHECKING:
-    from skillwire.server.runs import Runs
-
-
-ANNA, BERT = "principal anna", "principal bert"
-ON = RunSettings(execute_skill=True, run_code=True, blob_bytes=50_000, blobs_per_owner=400_000)
-CODE = "def main(args):\n    return args\n"
-
-
-class Site:
-    """A server's runs, and everybody's audience."""
-
-    def __init__(self, caller):
-        self.application = caller.application
-        self.runs: Runs = self.application.services.executions.runs
-        self.desk = self.application.services.executions.desk
-
-    @property
-    def audience(self):
-        return self.application.catalog.current.public_view
-
-    @property
-    def skills(self):
-        index = SkillIndex(self.audience.visible.skills)
-        return SkillsRpc(index, self.audience.usable.skills, self.application.catalog.blobs.read)
-
-    async def execute(self, name, args=None, owner=ANNA, **more):
-        return await self.runs.execute_skill(owner, self.skills, ExecuteSkill(name=name, args=args or {}, **more))
-
-    async def code(self, code=CODE, args=None, owner=ANNA, **more):
-        return await self.runs.run_code(owner, self.skills, RunCode(code=code, args=args or {}, **more))
-
-    async def blob(self, content="hello", kind="text/plain", owner=ANNA, **more):
-        return (await self.runs.blobs.create(owner, CreateBlob(content=content, kind=kind, **more))).blob_id
+    pass
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Answers at ``/mcp``: whole however large, bounded together, and not held for those who do not read them."""
 
 import asyncio
-import contextlib
 import json
 import subprocess
 import sys
@@ -9,15 +8,13 @@ import sys
 import pytest
 import structlog
 from tests.support.eventually import eventually_async
-from tests.support.mcp_host import EXECUTES
+from tests.support.mcp_host import EXECUTES, published
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire import limits
 from skillwire.model.execution import ExecutionQuery
-from skillwire.server import create_app
-from skillwire.server.configuration import read_configuration
 
 PLAIN = {
     "Host": "skills.example.com",
@@ -30,22 +27,6 @@ PLAIN = {
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     return open_tokens()
-
-
-@contextlib.asynccontextmanager
-async def published(tmp_path, configuration="", **more):
-    folder = tmp_path / "skills"
-    write_skill(folder, "open-notes")
-    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
-    read = read_configuration(configuration.encode(), "server.toml")
-    application = create_app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
-    await application.startup()
-    await application.catalog.first(20)
-    try:
-        yield application
-    finally:
-        application.close_streams()
-        await application.shutdown()
 
 
 def test_no_server_imports_the_sdk_before_somebody_speaks_mcp():

@@ -7,44 +7,14 @@ import re
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from tests.support.mcp_host import EXECUTES, hosting
-from tests.support.publishing import write_skill
+from tests.support.mcp_host import shouting
 
 from skillwire import limits
-
-MANIFEST = """kind = "action"
-name = "leads.shout"
-
-[runtime]
-language = "python"
-entrypoint = "main.py"
-
-[inputs.sheet]
-type = "blob"
-description = "The sheet."
-required = true
-
-[inputs.word]
-type = "string"
-"""
-MAIN = """
-import os
-
-
-def main(args):
-    with open(os.path.join(os.environ["SKILLS_BLOBS"], args["sheet"].removeprefix("blob:"))) as file:
-        text = file.read()
-    with open(os.path.join(os.environ["SKILLS_OUTPUT"], "loud.txt"), "w") as file:
-        file.write(text.upper())
-    return len(text)
-"""
 
 
 @pytest.fixture
 async def host(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    write_skill(tmp_path / "skills", "shout", {"skill.toml": MANIFEST, "main.py": MAIN})
-    async with hosting(tmp_path / "skills", tmp_path, EXECUTES) as host:
+    async with shouting(tmp_path, monkeypatch) as host:
         yield host
 
 

@@ -14,14 +14,12 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
-from tests.support.mcp_host import MODES
+from tests.support.mcp_host import MODES, published
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.server import create_app
-from skillwire.server.configuration import read_configuration
 from skillwire.server.routes import mcp
 
 PLAIN = {
@@ -36,22 +34,6 @@ PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 def tokens(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     return open_tokens()
-
-
-@contextlib.asynccontextmanager
-async def published(tmp_path, configuration="", **more):
-    folder = tmp_path / "skills"
-    write_skill(folder, "open-notes")
-    write_skill(folder, "omega-plan", {"skill.toml": 'access = "private"\n'})
-    read = read_configuration(configuration.encode(), "server.toml")
-    application = create_app([folder], blobs=tmp_path / "blobs", configuration=read, **more)
-    await application.startup()
-    await application.catalog.first(20)
-    try:
-        yield application
-    finally:
-        application.close_streams()
-        await application.shutdown()
 
 
 @pytest.fixture

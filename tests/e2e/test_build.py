@@ -47,7 +47,6 @@ def build(*arguments, home, expect=0):
 
 
 def tree(site):
-    """Return path → bytes of everything in the site."""
     return {str(path.relative_to(site)): path.read_bytes() for path in sorted(site.rglob("*")) if path.is_file()}
 
 

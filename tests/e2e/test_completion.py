@@ -117,7 +117,6 @@ def _skill(folder, name):
 
 @pytest.fixture(params=["bash", "zsh", "fish"])
 def shell(request, place):
-    """Return a shell on a terminal in which the completion was installed."""
     name = request.param
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed")

@@ -16,7 +16,6 @@ def make_key(home):
 
 
 def sign_in(port, key):
-    """Return the cookie."""
     with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
         fields = {**FORM, "Origin": f"http://127.0.0.1:{port}"}
         connection.request("POST", "/login", urlencode({"key": key}), fields)

@@ -20,7 +20,6 @@ ARTIFACTS = "/.well-known/agent-skills/sha256/"
 
 
 def box(title):
-    """Return the box of the page with this title."""
     [text] = re.findall(rf'^```\w+ title="{re.escape(title)}"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)
     return text
 

@@ -25,8 +25,6 @@ COMMANDS = [name for section in GROUPS.values() for name in section]
 
 
 def write(path, content):
-    """Return what writes a file of the project."""
-
     def write_it(project):
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(content)

@@ -69,7 +69,6 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
 
 
 def seeds() -> dict[str, bytes]:
-    """Return descriptors and indexes, each with its first byte."""
     cases = json.loads((TESTS / "corpus" / "documents" / "skill-sharing-index.json").read_text())
     example = TESTS.parent / "examples" / "skills" / "weather-forecast" / "descriptor.json"
     found = {f"index-{number}": b"i" + case["data"].encode() for number, case in enumerate(cases)}

@@ -52,7 +52,6 @@ SKILLS = st.dictionaries(PATHS.filter(is_allowed), st.tuples(st.binary(max_size=
 
 
 def standard_reading(packed: Packed) -> dict[str, tuple[bytes, bool]]:
-    """Return what the standard library reads."""
     stream = io.BytesIO(packed.content)
     if packed.extension == ".zip":
         with zipfile.ZipFile(stream) as archive:

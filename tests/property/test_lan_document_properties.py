@@ -116,7 +116,6 @@ def test_a_certificate_that_was_written_is_read(certificate):
 
 
 def der(pem):
-    """Return what stands in PEM."""
     return base64.b64decode(b"".join(line for line in pem.splitlines() if not line.startswith(b"-")))
 
 

@@ -10,7 +10,6 @@ DIGEST = Digest.of(b"a skill")
 
 
 def skill_of(action: Action, name: str = "demo") -> Skill:
-    """Return a skill that is executed by ``action``."""
     artifact = Artifact("skill-md", "text/markdown", ".md", 7, DIGEST)
     return Skill("acme", name, "1.0.0", "Does it.", (), artifact, kind="action", action=action)
 

@@ -43,7 +43,6 @@ class World:
         return ChainAuthority(self.chain())
 
     def identity(self, *agents, skills=(), hosts=(), days=7.0, at=None):
-        """Return an agent that is certified."""
         key = new_key()
         names = RequestedNames(agents, tuple(skills), tuple(hosts))
         return EcdsaIdentity(key, self.center.issue(names, key.public_key(), at or self.now, days=days))

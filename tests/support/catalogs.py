@@ -35,5 +35,4 @@ def content_of(name, path, content="1"):
 
 
 def make_catalog(*skills):
-    """Return a catalog of ``skills``."""
     return Catalog.of(skills, 1)

@@ -50,7 +50,6 @@ class Issuer:
         self.certificate = builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
     def issue(self, *, agents=(), skills=(), hosts=(), key=None, start=-1, days=7):
-        """Return an identity for these agents, skills and hosts."""
         key = key or new_key()
         names = [x509.UniformResourceIdentifier(f"{AGENT}{one}") for one in agents]
         names += [x509.UniformResourceIdentifier(f"{SKILL}{one}") for one in skills]
@@ -97,7 +96,6 @@ def other_curve():
 
 
 def serial(identity):
-    """Return the serial number of an identity's certificate."""
     return x509.load_der_x509_certificate(identity.certificate).serial_number
 
 

@@ -126,7 +126,6 @@ class _Terminal:
         self.close()
 
     def close(self) -> bytes:
-        """Return all that was written."""
         if self.end >= 0:
             os.close(self.end)
             self.end = -1

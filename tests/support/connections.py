@@ -48,7 +48,6 @@ class Connections:
         self._opened = []
 
     def __call__(self):
-        """Return a connection and its transport."""
         state = ServerState()
         state.default_headers = [(b"date", b"now")]
         connection = Connection(self._config, state, {}, asyncio.get_running_loop())
@@ -58,6 +57,5 @@ class Connections:
         return connection, transport
 
     def close(self):
-        """Lose them all."""
         for connection in self._opened:
             connection.connection_lost(None)

@@ -114,7 +114,6 @@ class ConsoleServer:
         assert self._change(lambda ledger: ledger.fail(claim, failure, _moment(age)))
 
     def end_tasks(self):
-        """Cancel every task that has not ended."""
         open_ones = ExecutionQuery(frozenset(ExecutionStatus) - FINAL, executor="human", limit=200)
         for execution in self._change(lambda ledger: ledger.search(open_ones)).executions:
             self._change(lambda ledger, name=execution.execution_id: ledger.cancel(name, "the test", _moment(0.0)))
@@ -127,7 +126,6 @@ class ConsoleServer:
         )
 
     def find(self, execution_id):
-        """Return an execution."""
         return BlockingLedger(self.desk.ledger).find(execution_id)
 
     def _change(self, change):

@@ -32,11 +32,9 @@ class Drive:
         self.open(AddressPolicy())
 
     def open(self, policy: AddressPolicy, *, resolve: Resolver = resolve_host, **options: Any) -> None:
-        """Make a new driver."""
         self._driver = (SyncDriver if self._runner is None else AsyncDriver)(policy, resolve=resolve, **options)
 
     def naming(self, *urls: str) -> None:
-        """Name the origins of ``urls``."""
         for url in urls:
             self._driver.policy = self._driver.policy.naming(parse_url(url))
 
@@ -45,15 +43,12 @@ class Drive:
         self._driver.policy = AddressPolicy()
 
     def run(self, exchange: Any) -> Any:
-        """Drive one exchange."""
         return self._result(self._driver.run(exchange))
 
     def run_all(self, exchanges: Any, **options: Any) -> Any:
-        """Drive several exchanges."""
         return self._result(self._driver.run_all(exchanges, **options))
 
     def get(self, url: str, **options: Any) -> Any:
-        """Name the origin of ``url`` and fetch it."""
         self.naming(url)
         return self.run(fetch(HttpRequest(url, **options)))
 
@@ -73,7 +68,6 @@ class Drive:
 
 @pytest.fixture(params=["sync", *_LOOPS])
 def drive(request: pytest.FixtureRequest) -> Iterator[Drive]:
-    """Give each driver in turn."""
     driver = Drive(request.param)
     yield driver
     driver.end()

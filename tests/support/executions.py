@@ -26,7 +26,6 @@ _numbers = count(1)
 
 
 def make_execution(now=BEGIN, **fields):
-    """Return an execution that is accepted ``now``."""
     if isinstance(now, Clock):
         now = now.wall
     execution_id = fields.pop("execution_id", f"exec-{next(_numbers):032x}")
@@ -124,7 +123,6 @@ class Office:
         return found
 
     def events(self, execution):
-        """Return what happened to an execution."""
         return [event.what for event in self.find(execution).timeline]
 
     def blobs(self):

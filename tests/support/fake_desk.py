@@ -75,7 +75,6 @@ class FakeDesk:
         return self.step(execution_id, "claim", by=worker, at=at, status=RUNNING, worker=worker, attempt=attempt)
 
     def end(self, execution_id, output=None, failure=None, *, what="", status=None, at=None):
-        """Let an execution end."""
         at = at or time.time()
         status = status or (FAILED if failure else COMPLETED)
         what = what or ("fail" if failure else "complete")

@@ -56,7 +56,6 @@ class Scripted:
 
 
 def failing(reason="exception", message="it broke", **more):
-    """Return an outcome that failed."""
     return Outcome(failure=Failure(reason, message, **more))
 
 

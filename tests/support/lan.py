@@ -48,7 +48,6 @@ class Lan(FakeNetwork):
         return node
 
     def offer(self, host, skill_id, *, capabilities=("user-auth",), scenes=("auth",), **changes):
-        """Offer a skill of the agent at a host."""
         facts: dict[str, Any] = {
             "version": "0.7.0",
             "skill_type": SkillType.TOOL,
@@ -65,7 +64,6 @@ class Lan(FakeNetwork):
         return result
 
     def events(self, kind, host=None):
-        """Return what was told, of one kind."""
         return [event for _, at, event in self.told if isinstance(event, kind) and host in {None, at}]
 
     def listed(self, host):

@@ -48,7 +48,6 @@ def told(value: Any) -> Any:
 
 
 def say(**line: Any) -> None:
-    """Print one line."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

@@ -54,7 +54,6 @@ class Agent:
         assert self.process.wait(PATIENCE) == 0
 
     def skills(self):
-        """Return what it lists: skill → status."""
         return {skill["skill_id"]: skill["status"] for skill in self.ask("snapshot")["skills"]}
 
     def wait_for(self, condition, what):
@@ -118,7 +117,6 @@ def on_host(network, host, skills=(), **options):
 
 
 def on_loopback(name, skills=(), *, home, **options):
-    """Start an agent on the loopback interface."""
     process = subprocess.Popen(
         [sys.executable, lan_agent_process.__file__],
         stdin=subprocess.PIPE,

@@ -58,7 +58,6 @@ class LanServer:
         self._reading.start()
 
     def event(self, name):
-        """Return the next event of a name."""
         ends = time.monotonic() + PATIENCE
         while True:
             event = self._events.get(timeout=max(0.01, ends - time.monotonic()))
@@ -80,7 +79,6 @@ class LanServer:
             return answer.read()
 
     def run(self, *arguments):
-        """Run a command as whoever runs this server."""
         assert run_command(*arguments, env=self.environment).code == 0
 
     def operator(self):
@@ -109,7 +107,6 @@ class LanServer:
             self._errors.close()
 
     def log(self):
-        """Return what it has logged."""
         return (self.home / "errors.log").read_text()
 
     def _read(self):
@@ -120,7 +117,6 @@ class LanServer:
 
 
 def yaml_of(tables, depth=0):
-    """Return nested tables as YAML."""
     lines = []
     for key, value in tables.items():
         if isinstance(value, dict):

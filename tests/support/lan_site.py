@@ -103,7 +103,6 @@ class LanSite(ConsoleServer):
 
     @property
     def agent(self):
-        """The agent, once there is one."""
         return self.lan._agent
 
     def show(self, skills, scenes=(), *, is_suspected=False):
@@ -124,5 +123,4 @@ class LanSite(ConsoleServer):
 
 
 def change(kind, at=0.0, skill=None, scene=None):
-    """Return a change."""
     return LanChange(kind, at, skill, scene)

@@ -20,12 +20,10 @@ class LoopbackServer:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
     def __enter__(self) -> Self:
-        """Begin to serve."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

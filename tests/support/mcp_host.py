@@ -41,8 +41,6 @@ class Host:
         self._shelves = make_mcp_backend(parts)
 
     def client(self, principal: Principal | None = None, *, mode: str = "auto", pins: tuple[str, ...] = ()) -> Client:
-        """Return a client to enter."""
-
         async def alone() -> McpCaller:
             revision = await self.parts.catalog.first(30)
             assert revision is not None
@@ -105,7 +103,6 @@ async def read_directory(client: Client, uri: str) -> list[dict[str, Any]]:
 
 
 async def read_bytes(client: Any, uri: str) -> bytes:
-    """Return the bytes of a resource, as any of the clients reads it."""
     result = await client.read_resource(uri)
     (contents,) = getattr(result, "contents", result)
     text: str | None = getattr(contents, "text", None)

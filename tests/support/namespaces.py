@@ -75,7 +75,6 @@ class Network:
             self.link_local(host)
 
     def down(self):
-        """End every process on the hosts, and remove them."""
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
@@ -88,7 +87,6 @@ class Network:
         return f"{self.prefix}h{host}"
 
     def address(self, host, family=4):
-        """Return the address of a host."""
         return f"10.99.0.{host}" if family == 4 else f"fd99::{host}"
 
     def link_local(self, host):
@@ -101,7 +99,6 @@ class Network:
         return eventually(look, every=0.1)[1]
 
     def command(self, host, *command):
-        """Return what runs a command on a host."""
         return ["ip", "netns", "exec", self.namespace(host), *map(str, command)]
 
     def start(self, host, *command, **options):
@@ -132,7 +129,6 @@ class Network:
         self._batch(self._switch, [f"link set {self._port(host)} master br0" for host in self.hosts])
 
     def crash(self, host):
-        """Kill every process of a host."""
         for pid in _run("ip", "netns", "pids", self.namespace(host)).split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)

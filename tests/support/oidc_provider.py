@@ -59,7 +59,6 @@ class OidcProvider:
     metadata: dict[str, Any] = field(repr=False)
 
     def __getattr__(self, name: str) -> str:
-        """Return ``token_endpoint``, ``jwks_uri`` and so on."""
         try:
             return str(self.metadata[name])
         except KeyError:

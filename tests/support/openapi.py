@@ -12,5 +12,4 @@ def routes():
 
 
 def document():
-    """Return the document, made anew."""
     return openapi.document(routes())

@@ -20,7 +20,6 @@ class Box(NamedTuple):
 
 
 def boxes(page):
-    """Return the boxes of the page that have a title, in order."""
     found = re.findall(r'^( *)```(\w+) title="([^"]+)"\n(.*?)^\1```', page.read_text(), re.MULTILINE | re.DOTALL)
     return [Box(kind, title, textwrap.dedent(text)) for _, kind, title, text in found]
 

@@ -58,7 +58,6 @@ class Provider(LoopbackServer):
         super().__exit__()
 
     def asked(self, method: str, part: str = "") -> list[dict[str, str]]:
-        """Return the headers of the requests of this method whose path holds ``part``."""
         return [headers for how, path, headers in self.requests if how == method and part in path]
 
     def hold(self, skill: str) -> threading.Event:
@@ -135,7 +134,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "SKILL_NOT_FOUND", "There is no such execution.")
 
     def do_DELETE(self):
-        """Cancel."""
         path = self._noted()
         execution = self.provider.executions.get(path.removeprefix("/status/"))
         if execution is None:
@@ -146,14 +144,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, self.provider.status(execution))
 
     def do_OPTIONS(self):
-        """Say that keys are taken."""
         self._noted()
         self.send_response(204)
         self.send_header("Access-Control-Allow-Headers", "Content-Type, Idempotency-Key")
         self.end_headers()
 
     def do_POST(self):
-        """Take a call."""
         path = self._noted()
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         skill = path.removeprefix("/call/")

@@ -38,7 +38,6 @@ class Peer:
         return head
 
     def send(self, data: bytes) -> None:
-        """Send all of ``data``."""
         self._socket.sendall(data)
 
     def drip(self, data: bytes, seconds: float) -> None:
@@ -88,17 +87,14 @@ class RawServer:
         self._threads: list[threading.Thread] = []
 
     def url(self, path: str = "/", *, host: str = "127.0.0.1") -> str:
-        """Return the URL of ``path`` here."""
         return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
 
     def __enter__(self) -> Self:
-        """Begin to accept connections."""
         if self._talk is not None:
             self._begin(self._accept)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all connections and wait for their threads."""
         self.stopping.set()
         for sock in [self._listener, *self._open]:
             with contextlib.suppress(OSError):  # the other side may have ended it already
@@ -133,7 +129,6 @@ class RawServer:
 
 
 def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
-    """Return the bytes of an answer with a length."""
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
 

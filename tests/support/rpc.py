@@ -78,7 +78,6 @@ def answer(data: bytes, call: Callable[[str, Any], object]) -> Any:
 
 
 def serving(rpc: SkillsRpc) -> Callable[[str, Any], object]:
-    """Return what calls the methods of ``rpc``."""
     return lambda method, params: _call(rpc, method, params)
 
 

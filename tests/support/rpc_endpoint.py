@@ -61,7 +61,6 @@ class RpcEndpoint(LoopbackServer):
         self.address = f"{self.host}/rpc"
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Return the result of a method."""
         self.calls.append((method, params))
         if method not in TAKES:
             raise _RefusalError(-32601, "Method not found")

@@ -30,7 +30,6 @@ GIVEN = b"given"
 
 
 def make_skill(blobs, files, action):
-    """Return a published skill of ``files``, which are put into ``blobs``."""
     rows = tuple(SkillFile(path, len(content), blobs.put(content)) for path, content in files.items())
     digest = Digest.of(b"\0".join(path.encode() + b"\0" + content for path, content in files.items()))
     artifact = Artifact("archive", "application/gzip", ".tar.gz", 1, digest)
@@ -38,7 +37,6 @@ def make_skill(blobs, files, action):
 
 
 def make_attempt(skill, inputs, seconds):
-    """Return an attempt at ``skill``."""
     execution = Execution(
         execution_id="exec-" + "0" * 32,
         skill=skill.name,
@@ -63,7 +61,6 @@ def make_attempt(skill, inputs, seconds):
 
 
 async def serve(folder):
-    """Answer each line with what came of it."""
     blobs = FileBlobs(folder / "state" / "blobs")
     run_blobs = open_run_blobs(RunSettings())
     await _keep(run_blobs, "somebody else", os.environ["SERVER_TOKEN"].encode())

@@ -33,7 +33,6 @@ WRONG = st.sampled_from([None, True, 3, -1.5, "", "2", "1.0", "v1.0.0", "1.0.0\n
 
 
 def documents(definition: str) -> st.SearchStrategy[Any]:
-    """Return documents that fit ``definition``."""
     return _made(SHAPES[definition], definition)
 
 
@@ -70,7 +69,6 @@ def _fits_conditions(document: dict[str, Any], name: str | None) -> bool:
 
 @st.composite
 def spoiled(draw: st.DrawFn, definition: str) -> Any:
-    """Return a document in which one thing may have been removed, replaced or added."""
     document = draw(documents(definition))
     places = list(_places(document))
     if not places:

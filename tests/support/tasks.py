@@ -25,7 +25,6 @@ ANSWER = {
 
 
 def open_at(state):
-    """Return the ledger in a folder."""
     database = AsyncDatabase(Database(state / "skillwire.db"))
     return BlockingLedger(SqliteLedger(database, FileBlobs(state / "outputs")))
 

@@ -47,7 +47,6 @@ class TextbookProvider(LoopbackServer):
 
     @property
     def asked(self) -> list[str]:
-        """What was asked for, in order: method and path."""
         return [f"{method} {path}" for method, path, _, _ in self.requests]
 
     def index(self) -> dict[str, Any]:
@@ -106,7 +105,6 @@ class _Handler(BaseHTTPRequestHandler):
     provider: TextbookProvider
 
     def do_GET(self) -> None:
-        """Answer documents, statuses and results."""
         self._note(None)
         provider = self.provider
         if self.path == "/.well-known/skill-sharing":
@@ -123,7 +121,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})
 
     def do_POST(self) -> None:
-        """Take a call."""
         self._note(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         if self.path != "/api/v1/summarize":
             self._send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})

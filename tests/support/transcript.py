@@ -109,7 +109,6 @@ class Surrounding:
         return self._on_terminal(words, call) if self.columns else self._in_pipe(words, call)
 
     def start(self, words: Sequence[str], **variables: str) -> Terminal:
-        """Start the program on a terminal, with more of the environment."""
         environment = {**self._environment, **variables}
         return Terminal([PROGRAM, *words], cwd=self.project, environment=environment, columns=self.columns or 80)
 

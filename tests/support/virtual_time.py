@@ -83,7 +83,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_loop() -> VirtualTimeLoop:
-    """Return the running loop."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
     return loop

@@ -47,8 +47,6 @@ Last.
 
 
 def picture():
-    """Return a PNG of one pixel."""
-
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -85,7 +85,6 @@ class Place:
         return self.run(*words, "--json", **options).document()
 
     def wait_for(self, *skills):
-        """Wait until skills are found."""
         eventually(
             lambda: {hit["name"] for hit in self.ask("find", "--lan")["hits"]}, lambda found: found == set(skills)
         )

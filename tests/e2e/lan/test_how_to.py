@@ -38,7 +38,6 @@ class Reader:
             self.configure(role, "")
 
     def configure(self, role, text):
-        """Write the settings of a role."""
         config = self.folder / "homes" / role / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "skillwire.toml").write_text(text + self.network)

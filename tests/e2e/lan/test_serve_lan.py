@@ -18,7 +18,6 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture
 def skills(tmp_path):
-    """Return a folder with a skill of every access."""
     folder = tmp_path / "skills"
     write_skill(folder, "leads-sync", {"skill.toml": 'scenes = ["auth"]\ncapabilities = ["org-data-read"]\n'})
     write_skill(folder, "staff-guide", {"skill.toml": 'access = "restricted"\n'})
@@ -34,7 +33,6 @@ def others(tmp_path):
 
 
 def known(server, fields):
-    """Return what a server lists: skill → status."""
     document = json.loads(server.get("/lan.json", fields))
     return {skill["skillId"]: skill["status"] for skill in document["skills"]}
 

@@ -45,14 +45,12 @@ def start_on(lan, host, command, **options):
 
 @pytest.fixture
 def observer(lan):
-    """Give an agent on the third host."""
     agent = on_host(lan, 3).started()
     yield agent
     agent.stop()
 
 
 def fetch(lan, host, url):
-    """Fetch a URL on a host."""
     return lan.run(host, sys.executable, "-c", FETCH, url)
 
 

@@ -37,7 +37,6 @@ def _secret(file):
 
 
 def serve(place, folder, name, trust):
-    """Serve one skill of the name of its server."""
     write_skill(folder / "skills" / name, f"skill-{name}")
     return place.serve(folder / "skills" / name, f"home-{name}", trust=trust).started()
 

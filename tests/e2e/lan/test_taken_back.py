@@ -44,7 +44,6 @@ class Place:
         return done.out
 
     def start(self, name, *skills, home=None, figures=None, keeps_state=False, **settings):
-        """Start an agent."""
         agent = on_loopback(
             name,
             skills,
@@ -74,7 +73,6 @@ class Place:
         self.run("key", "install", f"issued-{name}", "--replace", home=name)
 
     def states(self):
-        """Return what ``ca list`` shows: (whose, state)."""
         rows = json.loads(self.run("ca", "list", "authority", "--json"))["certificates"]
         return [(row["authority"] or row["agents"][0], row["state"]) for row in rows]
 

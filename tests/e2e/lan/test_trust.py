@@ -198,7 +198,6 @@ async def test_what_was_said_is_worth_nothing_when_others_say_it_again(start, se
 
 
 async def _endpoint(address, *, is_member=False):
-    """Return what is heard at an address, and what sends from there."""
     heard = []
 
     class Ear(asyncio.DatagramProtocol):

@@ -29,7 +29,6 @@ async def application(tmp_path, monkeypatch):
 
 @pytest.fixture
 def connect(application):
-    """Return a connection to the application and its transport."""
     connections = Connections(application)
     yield connections
     connections.close()

@@ -44,7 +44,6 @@ async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for
 
 
 def told(log, outcome):
-    """Return of which executions and skills a log says this."""
     return {(entry["execution"], entry["skill"]) for entry in log if entry.get("outcome") == outcome}
 
 
@@ -114,7 +113,6 @@ async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_pat
 
 @pytest.fixture
 def disk(monkeypatch):
-    """Return an event: while it is set, there is room on the disk."""
     room, writing = asyncio.Event(), Database.writing
     room.set()
 

@@ -57,7 +57,6 @@ def executor(tmp_path, blobs):
 
 
 def running(code, inputs=None, *, function="main", given=(), mounts=None):
-    """Return an attempt to run ``code`` with blobs and skills."""
     skill = code_skill(code.encode(), function)
     names = tuple((name, str(one.artifact.digest)) for name, one in (mounts or {}).items())
     attempt = make_attempt(skill, inputs or {}, 10.0)

@@ -31,7 +31,6 @@ def authority(listener):
 
 
 def wait_for(listener, requests):
-    """Return what the listener takes, and the answer to each request."""
     answers: list[bytes] = []
 
     def talk():

@@ -29,7 +29,6 @@ SECONDS = 30
 
 
 def load(settings, **options):
-    """Return what an agent trusts."""
     return load_trust(settings, **options)
 
 
@@ -97,7 +96,6 @@ def settings(authority):
 
 @pytest.fixture
 def trust(authority, settings, clock, tmp_path):
-    """Give a certified agent."""
     keys = LanKeys(tmp_path / "lan")
     names = RequestedNames(("agent-001",), ("skill-a",), ("192.0.2.7",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))

@@ -18,7 +18,6 @@ def path(tmp_path, monkeypatch):
 
 @pytest.fixture
 def stopped(path):
-    """A process that is stopped in its turn."""
     with path.with_name("a.db-turn").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file

@@ -13,7 +13,6 @@ from skillwire.server.stdio import StdioSession
 
 @pytest.fixture
 async def talk(rpc):
-    """Return what holds a session with ``lines``, and returns what was answered."""
     application = rpc.caller.application
     revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
     answering = RpcDispatcher(Methods(application.services.executions.runs))

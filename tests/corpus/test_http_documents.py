@@ -213,7 +213,6 @@ TEMPTATIONS = {
 }
 TLS = {"tls-self-signed", "tls-1-0"}
 CHANGES = "digest-changes-between-fetches"
-
 HTTP_CASES = {case["id"]: case for case in json.loads((DOCUMENTS / "http-behaviour.json").read_text())}
 
 

@@ -18,7 +18,6 @@ DESCRIPTOR_URL = "https://example.com/skills/forecast.json"
 
 #: Which of our codes are of each class that the corpus names.
 CLASSES = {"PROTOCOL_VERSION": "VERSION_INCOMPATIBLE", "FIELD": "FIELD", "DESCRIPTOR": "DESCRIPTOR"}
-
 GOOD: dict[str, Any] = {
     "protocol": {"version": "1.0.0"},
     "id": "example/forecast",

@@ -21,7 +21,6 @@ from skillwire.trust.archive import (
 # What writing a plan does; everything else (starting, importing, linking, connecting) is reported, and for
 # a refusal these too, because nothing may be written before the whole archive was found good.
 ORDINARY = {"open", "os.mkdir", "os.rename", "os.rmdir"}
-
 events: set[str] = set()
 sys.addaudithook(lambda event, _: events.add(event))
 

@@ -15,11 +15,7 @@ from tests.support.terminal import Terminal
 from skillwire.cli.completion import SCRIPTS
 
 PROGRAMS = Path(sys.executable).parent
-START = {
-    "bash": ["--norc", "--noprofile", "-i"],
-    "zsh": ["-f", "-i"],
-    "fish": ["--no-config", "-i"],
-}
+START = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}
 NAMES = ["code-review", "code-style", "csv-profile"]
 HOSTILE = [
     "$(touch pwned)",
@@ -200,15 +196,7 @@ def test_the_network_is_never_asked(place):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["remove", ""],
-        ["add", ""],
-        ["add", "x/"],
-        ["cat", "./no", ""],
-        ["show", "http://["],
-        ["add", "'"],
-    ],
+    "words", [["remove", ""], ["add", ""], ["add", "x/"], ["cat", "./no", ""], ["show", "http://["], ["add", "'"]]
 )
 def test_nothing_is_said_when_files_are_damaged(place, tmp_path, words):
     (tmp_path / "state").mkdir()

@@ -29,9 +29,7 @@ def origin(tmp_path, folder):
 def call(origin):
     """Call the skill; return the status and the document."""
     request = urllib.request.Request(
-        f"http://{origin}/skills/adder/executions",
-        json.dumps(CALL).encode(),
-        {"Content-Type": "application/json"},
+        f"http://{origin}/skills/adder/executions", json.dumps(CALL).encode(), {"Content-Type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  # a server of this test

@@ -27,7 +27,6 @@ AGENT = EXAMPLES / "agent-loop" / "agent.py"
 HERE = "127.0.0.1:8000"  # as the pages write it
 WRITTEN = "skills.example.com"
 TOKEN = "TOKEN1"  # noqa: S105  # the one on the page
-
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
 
 

@@ -16,7 +16,6 @@ from tests.support.sandbox_world import sandbox_missing
 
 MISSING = sandbox_missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-
 CONFIGURATION = """
 [executions]
 grant_all = true

@@ -9,8 +9,6 @@ import pytest
 from tests.support.sandbox_world import World, sandbox_missing, users
 
 MIB = 1024 * 1024
-
-
 MISSING = sandbox_missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 

@@ -8,7 +8,6 @@ from tests.support.sandbox_world import World, sandbox_missing, users
 
 MISSING = sandbox_missing()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-
 GRANTED = "api.example.com"
 
 

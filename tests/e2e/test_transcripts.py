@@ -117,11 +117,7 @@ SCENES: dict[str, list[Step]] = {
         break_skill,
         Call("build skills -o site"),
     ],
-    "serve": [
-        skills,
-        Call("serve skills --port 0", until=("serving", "published")),
-        Call("serve nowhere --port 0"),
-    ],
+    "serve": [skills, Call("serve skills --port 0", until=("serving", "published")), Call("serve nowhere --port 0")],
     "mcp": [
         skills,
         Call("mcp skills --pin tools", until=("published",), by_input=True),
@@ -145,10 +141,7 @@ SCENES: dict[str, list[Step]] = {
         Call("marketplace export skills --name notes-and-tools"),
         Call("marketplace import nowhere -o more"),
     ],
-    "worker": [
-        Call("worker --workers 2", until=("running",)),
-        Call("worker --config nowhere.toml"),
-    ],
+    "worker": [Call("worker --workers 2", until=("running",)), Call("worker --config nowhere.toml")],
     "validate": [
         write("good/descriptor.json", json.dumps(DESCRIPTOR)),
         Call("validate good/descriptor.json"),
@@ -293,16 +286,8 @@ SCENES: dict[str, list[Step]] = {
         Call("key install authority"),
         Call("key new --agent 'office 1'"),
     ],
-    "doctor": [
-        Call("doctor --offline"),
-        write("skillwire.toml", "sourcse = []\n"),
-        Call("doctor --offline --quiet"),
-    ],
-    "explain": [
-        Call("explain USAGE"),
-        Call("explain NAME_FOLDER"),
-        Call("explain USAGES"),
-    ],
+    "doctor": [Call("doctor --offline"), write("skillwire.toml", "sourcse = []\n"), Call("doctor --offline --quiet")],
+    "explain": [Call("explain USAGE"), Call("explain NAME_FOLDER"), Call("explain USAGES")],
     "call": [
         Call("call CALLED/forecast city=Bern days=5"),
         Call("call CALLED/forecast city=Bern --dry-run --idempotency-key KEY"),
@@ -329,11 +314,7 @@ SCENES: dict[str, list[Step]] = {
         Call("executions show exec-nothing"),
         Call("executions cancel exec-nothing"),
     ],
-    "which": [
-        Call("which ORIGIN/notes"),
-        Call("which ORIGIN/notes --explain"),
-        Call("which notes"),
-    ],
+    "which": [Call("which ORIGIN/notes"), Call("which ORIGIN/notes --explain"), Call("which notes")],
     "config": [
         write("skillwire.toml", 'sources = ["https://skills.example.com"]\n'),
         Call("config show"),

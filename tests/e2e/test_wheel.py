@@ -12,7 +12,6 @@ from skillwire.cli.main import GROUPS
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLE = PROJECT / "examples" / "skills" / "release-notes"
-
 pytestmark = pytest.mark.timeout(300)
 
 

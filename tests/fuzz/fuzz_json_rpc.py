@@ -32,13 +32,7 @@ with atheris.instrument_imports(include=["skillwire"]):
 
 URL = "https://example.com/rpc"
 SKILL_MD = b"---\nname: notes\ndescription: d\n---\nRead.\n"
-DECODERS = (
-    codec.decode_page,
-    codec.decode_described,
-    codec.decode_file,
-    codec.decode_blob,
-    codec.decode_run,
-)
+DECODERS = (codec.decode_page, codec.decode_described, codec.decode_file, codec.decode_blob, codec.decode_run)
 #: What an endpoint answers without executing anything.
 READING = {"list_skills", "describe_skill", "read_skill_file", "load_skills_protocol_guide"}
 

@@ -13,7 +13,6 @@ import pytest
 FOLDER: Final = Path(__file__).parent
 #: Seconds after which a program that has not ended never will.
 PATIENCE: Final = 50.0
-
 _NODE_MODULES: Final = FOLDER / "node_modules"
 _NODE: Final = _NODE_MODULES / ".bin" / "node"
 #: Name → the script that node runs.

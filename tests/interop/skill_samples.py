@@ -9,7 +9,6 @@ from typing import Final
 EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "skills"
 LONG_PATH: Final = "references/" + "a-folder-with-a-long-name/" * 4 + "and-a-file.md"
 ALL_BYTES: Final = bytes(range(256)) * 8
-
 _SIMPLE: Final = "---\nname: {name}\ndescription: {description}\nmetadata:\n  version: 1.0.0\n---\n\n# {name}\n"
 _ODD_NAMES: Final = (
     "with spaces.md",

@@ -15,7 +15,6 @@ from skillwire.server.configuration import Credentials, OAuth2Settings
 from skillwire.trust.address import AddressPolicy
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
 
 

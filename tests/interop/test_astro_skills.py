@@ -14,7 +14,6 @@ from tests.interop.trees import executables, trees
 from skillwire.model.digest import Digest
 
 pytestmark = pytest.mark.deep
-
 WELL_KNOWN = ".well-known/agent-skills"
 #: astro-skills leaves hidden files out.
 LOST = {("all-bytes", ".config/settings.json")}

@@ -117,8 +117,7 @@ class TestPacked:
         assert not [path for path in workplace.installed.rglob("*") if path.is_symlink()]
 
     @pytest.mark.parametrize(
-        "command",
-        [f"tar -czf $T -C .. {NAME}", f"{COMMIT} && git archive --prefix=it/ -o $Z HEAD"],
+        "command", [f"tar -czf $T -C .. {NAME}", f"{COMMIT} && git archive --prefix=it/ -o $Z HEAD"]
     )
     def test_a_folder_around_the_skill_is_refused_and_said(self, command, source, tmp_path, workplace):
         publish(pack(command, source), tmp_path / "site")

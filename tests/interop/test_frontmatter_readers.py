@@ -16,7 +16,6 @@ from tests.interop.skill_samples import write_samples
 from skillwire.folder.load import check_folder
 
 pytestmark = pytest.mark.deep
-
 AGENTSKILLS = Path(sys.executable).parent / "agentskills"
 TYPED_NAMES = ("404", "007", "0x1f", "1e5", "true", "false", "null", "2024-01-01")
 NAMES = st.sampled_from(["a-skill", "a", "x" * 64, "3d-print", "no", "y", "1-2", *TYPED_NAMES])
@@ -32,7 +31,6 @@ ODD = st.sampled_from([
 # fmt: on
 WORDS = st.one_of(ORDINARY, ORDINARY, ORDINARY, ODD)
 TEXTS = st.lists(WORDS, min_size=1, max_size=6).map(" ".join) | st.lists(WORDS, min_size=1, max_size=3).map("".join)
-
 STYLES = ["plain", "plain", "single", "double", "folded", "block", "lines"]
 LINES = st.lists(ORDINARY.filter(lambda word: '"' not in word and "\\" not in word), min_size=1, max_size=3)
 
@@ -75,11 +73,7 @@ class JavaScriptReaders:
 
     def __init__(self, home):
         self._process = subprocess.Popen(
-            find_peer("readers"),
-            env=environment(home),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
+            find_peer("readers"), env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
 
     def read(self, text):

@@ -9,7 +9,6 @@ from tests.support.publishing import ServeProcess
 errors = pytest.importorskip("pjrpc.client.exceptions", reason="pjrpc is not installed")
 backend = pytest.importorskip("pjrpc.client.backend.aiohttp", reason="pjrpc has no client over aiohttp here")
 common = pytest.importorskip("pjrpc.common", reason="pjrpc is not installed")
-
 NAME = "calendar.working.days"
 CALL = {"start": "2026-11-20", "days": 3}
 CONTENT = b"a,b\n"

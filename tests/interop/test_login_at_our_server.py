@@ -8,9 +8,7 @@ from tests.support.oidc_provider import JWT_RESOURCE, SERVICE, oidc_provider
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
-
 CONFIGURATION = """
 [auth]
 offer = "oauth2"

@@ -16,9 +16,7 @@ from tests.support.private_origin import private_origin, takes_live_tokens
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
-
 PROJECT = Path(__file__).parents[2]
 PERSON = """
 import sys

@@ -20,13 +20,7 @@ from tests.support.mcp_host import read_bytes
 
 NAMES = sorted(folder.name for folder in EXAMPLES.iterdir())
 CALL = {"start": "2026-11-20", "days": 3}
-OUTPUT = {
-    "start": "2026-11-20",
-    "end": "2026-11-25",
-    "working_days": 3,
-    "calendar_days": 5,
-    "holidays_skipped": [],
-}
+OUTPUT = {"start": "2026-11-20", "end": "2026-11-25", "working_days": 3, "calendar_days": 5, "holidays_skipped": []}
 #: The source tells everybody the same.
 ANYBODY: Any = None
 CONFIGURATION = '[mcp]\npin = ["working-days"]\n[rpc]\nexecute_skill = true\n'

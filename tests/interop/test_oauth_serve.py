@@ -17,9 +17,7 @@ from tests.support.oidc_provider import (
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
-
 INDEX = "/.well-known/agent-skills/index.json"
 PROJECT = Path(__file__).parents[2]
 PERSON = """

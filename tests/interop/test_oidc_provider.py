@@ -10,9 +10,7 @@ import pytest
 from tests.support.oidc_provider import JWT_RESOURCE, NATIVE, OPAQUE_RESOURCE, oidc_provider
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
-
 CALLBACK = "http://127.0.0.1:4711/callback"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -64,11 +62,7 @@ def test_person_approves_with_pkce_and_the_refresh_token_rotates(oidc_provider):
         "alice",
         "skill:forecast",
     )
-    refresh = {
-        "grant_type": "refresh_token",
-        "client_id": NATIVE.client_id,
-        "refresh_token": tokens["refresh_token"],
-    }
+    refresh = {"grant_type": "refresh_token", "client_id": NATIVE.client_id, "refresh_token": tokens["refresh_token"]}
     renewed = oidc_provider.post(oidc_provider.token_endpoint, refresh)
     assert renewed["refresh_token"] != tokens["refresh_token"]
     assert oidc_provider.post(oidc_provider.token_endpoint, refresh)["error"] == "invalid_grant"

@@ -5,7 +5,6 @@ from tests.support.booking import check_story, person, play
 from tests.support.oidc_provider import JWT_RESOURCE, NATIVE, SERVICE, oidc_provider
 
 pytestmark = pytest.mark.deep
-
 __all__ = ["oidc_provider"]
 
 

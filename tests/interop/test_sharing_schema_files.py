@@ -10,7 +10,6 @@ from tests.interop.peers import find_peer, run
 from skillwire.protocols.skill_sharing.messages import DEFINITIONS
 
 pytestmark = pytest.mark.deep
-
 DRAFT = Path(__file__).parents[2] / "schema" / "draft"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "skills" / "weather-forecast" / "descriptor.json"
 

@@ -10,7 +10,6 @@ from tests.interop.trees import executables, tree, trees
 from skillwire.model.digest import Digest
 
 pytestmark = pytest.mark.deep
-
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
 #: Into the folder that Codex reads, without questions.

@@ -16,7 +16,6 @@ from skillwire.folder.scaffold import scaffold
 
 SKILLS = sorted((Path(__file__).parents[2] / "examples" / "skills").iterdir())
 VALIDATE = Path(sys.executable).with_name("agentskills")
-
 WORDS = [
     "no",
     "12:30",

@@ -23,8 +23,7 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 CLAIMS = st.fixed_dictionaries(
-    {},
-    optional={name: VALUES | st.just(value) for name, value in good_claims(nbf=NOW).items()},
+    {}, optional={name: VALUES | st.just(value) for name, value in good_claims(nbf=NOW).items()}
 )
 HEADERS = st.fixed_dictionaries(
     {},

@@ -17,7 +17,6 @@ from skillwire.trust.paths import check_path
 
 ARCHIVES = Path(__file__).parent.parent / "corpus" / "archives"
 SMALL = [path.read_bytes() for path in sorted(ARCHIVES.glob("*/*.*")) if 0 < path.stat().st_size < 2048]
-
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
 PATHS = st.one_of(
     st.lists(st.from_regex(r"[a-z0-9_][a-z0-9_.-]{0,30}[a-z0-9_]", fullmatch=True), min_size=1, max_size=5).map(

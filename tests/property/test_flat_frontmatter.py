@@ -30,7 +30,6 @@ ODD = [
     "<<",
 ]
 ANY = st.lists(st.sampled_from([*PIECES, *PIECES, *SIGNS, *ODD, "\n", "\n"]), max_size=12).map("".join)
-
 KEYS = ["name", "description", "license", "a", "b", "x-y.z", "null", "true", "K", "k" * 64, "k" * 65]
 VALUE = st.lists(st.sampled_from([*PIECES, "say:hi", "a#b", "(x)", "{y}", "it, too", "-"]), min_size=1).map(" ".join)
 LINE = st.tuples(

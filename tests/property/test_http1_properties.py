@@ -9,7 +9,6 @@ from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.http1 import ResponseReader
 
 REQUEST = HttpRequest("https://a.example/", max_bytes=10_000)
-
 _pieces = st.sampled_from(
     [
         b"HTTP/1.1 200 OK\r\n",

@@ -52,7 +52,6 @@ QUOTA = Quota(per_caller=2, per_skill=3, lease=LEASE)
 RANKS = {ExecutionStatus.ACCEPTED: 0, ExecutionStatus.RUNNING: 1, **dict.fromkeys(FINAL, 2)}
 #: A folder in memory where there is one: what is proved here needs no disk.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  # a random name below it
-
 workers = st.sampled_from(["w1", "w2", "w3"])
 people = st.sampled_from(["anna", "bert"])
 sides = st.sampled_from([0, 1])

@@ -19,7 +19,6 @@ WEIGHT = st.sampled_from(["", ";q=0", ";q=0.0", ";q=0.001", ";q=0.5", ";q=1", ";
 ITEM = st.builds("".join, st.tuples(CODING, WEIGHT))
 ACCEPT = st.lists(ITEM | st.text(max_size=8), max_size=6).map(",".join)
 TAGS = ('"a"', '"b-gzip"', '"b-br"')
-
 SKILLS = (
     make_skill("notes"),
     make_skill("tools", "scripts/run.sh", "references/日本.md", "..notes.md", "a..b/c.md", scenes=("auth",)),

@@ -31,12 +31,7 @@ class World:
 
     def chain(self, **options):
         """Return what certificates are held against."""
-        return Chain(
-            [self.root.certificate],
-            [self._first],
-            revocations=self.revocations,
-            **options,
-        )
+        return Chain([self.root.certificate], [self._first], revocations=self.revocations, **options)
 
     def authority(self):
         """Return what an agent of this world judges others by."""

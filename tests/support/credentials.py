@@ -6,14 +6,8 @@ from keyring.errors import KeyringLocked
 from skillwire.model.credential import Credential, TokenRenewal
 
 ORIGIN = "https://skills.example"
-
-
 KEY = Credential(ORIGIN, "api_key", "hush-key", "login", header="X-API-Key")
-
-
 GRANT = TokenRenewal("https://auth.example/token", "me", "hush-client", False, "hush-refresh", scope="a")
-
-
 TOKEN = Credential(ORIGIN, "oauth2", "hush-access", "login", expires_at=12.5, grant=GRANT)
 
 

@@ -65,12 +65,7 @@ unsigned_messages = st.one_of(
     st.builds(m.RegisterAck, identifiers, st.sampled_from(m.Outcome), texts, timestamps),
     st.builds(m.UnregisterAck, identifiers, identifiers, st.sampled_from(m.Outcome), timestamps),
     st.builds(
-        m.Discover,
-        identifiers,
-        names,
-        names,
-        st.lists(st.sampled_from(m.SkillType), max_size=3).map(tuple),
-        timestamps,
+        m.Discover, identifiers, names, names, st.lists(st.sampled_from(m.SkillType), max_size=3).map(tuple), timestamps
     ),
     st.builds(m.DiscoverResponse, identifiers, st.lists(records, max_size=3).map(tuple), timestamps),
     st.builds(m.Challenge, identifiers, _nonces, timestamps),

@@ -4,7 +4,7 @@ This file is published as it is and called in the sandbox; ``world`` is what the
 ports and numbers of processes outside. An empty list means that nothing worked. What ends by a limit does not return.
 """
 # ruff: noqa: ARG001, B023, C901, PERF401, PLC0415, PLW1510, PTH101, PTH102, PTH103, PTH111, PTH113, PTH115, PTH116, PTH118
-# ruff: noqa: PTH104, PTH106, PTH120, PTH123, PTH208, PTH211, S103, S104, S108, S310, SIM105, SIM115, T201
+# ruff: noqa: PTH104, PTH106, SIM905, PTH120, PTH123, PTH208, PTH211, S103, S104, S108, S310, SIM105, SIM115, T201
 # mypy: ignore-errors
 
 import ctypes
@@ -30,7 +30,11 @@ CLONE = {
 }
 
 
-def attempt(found, name, function, *arguments):
+#: What worked; each probe runs in a process of its own.
+found = []
+
+
+def attempt(name, function, *arguments):
     """Call ``function``; what it returns goes to ``found`` unless it failed."""
     try:
         result = function(*arguments)
@@ -59,37 +63,26 @@ def read(path):
 
 
 def reads_files_of_the_machine(world):
-    found = []
     for path in (
-        "/etc/shadow",
-        "/etc/machine-id",
-        "/etc/ssh/ssh_host_ed25519_key",
-        "/etc/sudoers",
-        "/etc/hostname",
-        "/etc/ssl/private",
-        "/var/log/syslog",
-        "/var/lib/dpkg/status",
-        "/boot",
-        "/sys/class/dmi/id/product_uuid",
-    ):
-        attempt(found, path, read, path)
-        attempt(found, path, os.listdir, path)
+        "/etc/shadow /etc/machine-id /etc/ssh/ssh_host_ed25519_key /etc/sudoers /etc/hostname /etc/ssl/private "
+        "/var/log/syslog /var/lib/dpkg/status /boot /sys/class/dmi/id/product_uuid"
+    ).split():
+        attempt(path, read, path)
+        attempt(path, os.listdir, path)
     if b"root" in read("/etc/passwd"):
         found.append("the machine's /etc/passwd")
     return found
 
 
 def reads_the_state_directory(world):
-    found = []
     for path in (world["state"], world["state_file"], os.path.dirname(world["state"])):
-        attempt(found, path, os.listdir, path)
-        attempt(found, path, read, path)
-        attempt(found, path, os.stat, path)
+        attempt(path, os.listdir, path)
+        attempt(path, read, path)
+        attempt(path, os.stat, path)
     return found
 
 
 def reads_homes(world):
-    found = []
     for path in (
         world["home"],
         world["home_file"],
@@ -98,22 +91,20 @@ def reads_homes(world):
         "/root" + "/.ssh",
         "/root" + "/.bashrc",
     ):
-        attempt(found, path, read, path)
-    attempt(found, "home", os.listdir, world["home"])
-    attempt(found, "/home", os.listdir, "/home")
+        attempt(path, read, path)
+    attempt("home", os.listdir, world["home"])
+    attempt("/home", os.listdir, "/home")
     return found
 
 
 def reads_a_file_that_everybody_may_read(world):
-    found = []
     for path in (world["public_file"], "/proc/self/cwd/.." + world["public_file"], "/skill/../" + world["public_file"]):
-        attempt(found, path, read, path)
+        attempt(path, read, path)
     return found
 
 
 def finds_the_canary_anywhere(world):
     """Walk everything that can be seen."""
-    found = []
     for root, folders, files in os.walk("/"):
         if root.startswith(("/proc/", "/usr/lib/x86", "/usr/share")):
             folders.clear()
@@ -134,7 +125,6 @@ def finds_the_canary_anywhere(world):
 
 
 def follows_symlinks(world):
-    found = []
     for number, target in enumerate(
         (
             world["state_file"],
@@ -145,46 +135,43 @@ def follows_symlinks(world):
         )
     ):
         os.symlink(target, f"link{number}")
-        attempt(found, target, read, f"link{number}")
-        attempt(found, target, os.link, target, f"hard{number}")
+        attempt(target, read, f"link{number}")
+        attempt(target, os.link, target, f"hard{number}")
     for folder in ("/", "/skill", "/work", "/proc/self"):
         descriptor = os.open(folder, os.O_RDONLY)
         for path in ("../" * 10 + world["state_file"], "../../.." + world["public_file"]):
-            attempt(found, path, lambda: os.read(os.open(path, os.O_RDONLY, dir_fd=descriptor), 100))
+            attempt(path, lambda: os.read(os.open(path, os.O_RDONLY, dir_fd=descriptor), 100))
     return found
 
 
 def climbs_through_roots_of_processes(world):
-    found = []
     for process in ("1", "self", "thread-self", *(name for name in os.listdir("/proc") if name.isdigit())):
         for way in ("root", "cwd", "map_files"):
             for path in (world["state_file"], world["public_file"], "/etc/shadow"):
-                attempt(found, f"{process} {way}", read, f"/proc/{process}/{way}{path}")
+                attempt(f"{process} {way}", read, f"/proc/{process}/{way}{path}")
     return found
 
 
 def sees_other_processes(world):
-    found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             line = read(f"/proc/{name}/cmdline").replace(b"\0", b" ").decode()
             if "runner.py" not in line and line:
                 found.append(line)
     for process in world["processes"]:
-        attempt(found, str(process), read, f"/proc/{process}/cmdline") if process > 50 else None
+        attempt(str(process), read, f"/proc/{process}/cmdline") if process > 50 else None
     return found
 
 
 def reads_environments(world):
-    found = []
     for name in ["self", *(name for name in os.listdir("/proc") if name.isdigit())]:
         try:
             if world["marker"].encode() in read(f"/proc/{name}/environ"):
                 found.append(name)
         except OSError:
             continue
-    found += [name for name, value in os.environ.items() if world["marker"] in value]
-    found += [name for name in os.environ if name.startswith(("PYTEST", "SKILLWIRE_HOME", "SSH", "XDG"))]
+    found.extend([name for name, value in os.environ.items() if world["marker"] in value])
+    found.extend([name for name in os.environ if name.startswith(("PYTEST", "SKILLWIRE_HOME", "SSH", "XDG"))])
     return found
 
 
@@ -195,79 +182,63 @@ def reads_command_lines(world):
 
 
 def changes_the_skill(world):
-    found = []
     path = "/skill/main.py"
-    attempt(found, "write", lambda: open(path, "a").write("#"))
-    attempt(found, "create", lambda: open("/skill/new", "w").write("#"))
-    attempt(found, "chmod", os.chmod, path, 0o777)
-    attempt(found, "unlink", os.unlink, path)
-    attempt(found, "rename", os.rename, path, "/skill/other")
-    attempt(found, "utime", os.utime, path)
-    attempt(found, "mkdir", os.mkdir, "/skill/folder")
-    attempt(found, "truncate", os.truncate, path, 0)
-    attempt(found, "setxattr", os.setxattr, path, "user.x", b"1")
-    attempt(found, "through proc", lambda: open("/proc/self/root" + __file__, "r+b").write(b"#"))
+    attempt("write", lambda: open(path, "a").write("#"))
+    attempt("create", lambda: open("/skill/new", "w").write("#"))
+    attempt("chmod", os.chmod, path, 0o777)
+    attempt("unlink", os.unlink, path)
+    attempt("rename", os.rename, path, "/skill/other")
+    attempt("utime", os.utime, path)
+    attempt("mkdir", os.mkdir, "/skill/folder")
+    attempt("truncate", os.truncate, path, 0)
+    attempt("setxattr", os.setxattr, path, "user.x", b"1")
+    attempt("through proc", lambda: open("/proc/self/root" + __file__, "r+b").write(b"#"))
     return found
 
 
 def changes_what_it_is_given(world):
-    found = []
     (blob,) = (f"/blobs/{name}" for name in os.listdir("/blobs"))
     for path in (blob, "/skills/tests.hostile/main.py", "/skills/tests.hostile", "/blobs", "/skills"):
-        attempt(found, f"chmod {path}", os.chmod, path, 0o777)
-        attempt(found, f"utime {path}", os.utime, path, (1, 1))
-        attempt(found, f"rename {path}", os.rename, path, "taken")
-        attempt(found, f"replace {path}", os.replace, "/skill/main.py", path)
-        attempt(found, f"link {path}", os.link, path, "linked")
-        attempt(found, f"remove {path}", os.remove, path)
-        attempt(found, f"rmdir {path}", os.rmdir, path)
+        attempt(f"chmod {path}", os.chmod, path, 0o777)
+        attempt(f"utime {path}", os.utime, path, (1, 1))
+        attempt(f"rename {path}", os.rename, path, "taken")
+        attempt(f"replace {path}", os.replace, "/skill/main.py", path)
+        attempt(f"link {path}", os.link, path, "linked")
+        attempt(f"remove {path}", os.remove, path)
+        attempt(f"rmdir {path}", os.rmdir, path)
         for flags in (os.O_WRONLY, os.O_RDWR | os.O_TRUNC, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_TMPFILE):
-            attempt(found, f"open {path}", os.open, path, flags)
-        attempt(found, f"new {path}", os.open, f"{path}/new", os.O_WRONLY | os.O_CREAT)
+            attempt(f"open {path}", os.open, path, flags)
+        attempt(f"new {path}", os.open, f"{path}/new", os.O_WRONLY | os.O_CREAT)
         handle = os.open(path, os.O_RDONLY)
-        attempt(found, f"again {path}", os.open, f"/proc/self/fd/{handle}", os.O_RDWR)
-        attempt(found, f"remount {path}", call, "mount", b"none", path.encode(), b"none", 0x1020, None)
-        attempt(found, f"unmount {path}", call, "umount2", path.encode(), 2)
+        attempt(f"again {path}", os.open, f"/proc/self/fd/{handle}", os.O_RDWR)
+        attempt(f"remount {path}", call, "mount", b"none", path.encode(), b"none", 0x1020, None)
+        attempt(f"unmount {path}", call, "umount2", path.encode(), 2)
     return found
 
 
 def finds_what_others_are_given(world):
-    found = []
     if len(os.listdir("/blobs")) != 1 or os.listdir("/skills") != ["tests.hostile"]:
         found.append(f"{os.listdir('/blobs')} {os.listdir('/skills')}")
-    for path in (
-        f"{world['state']}/run-blobs",
-        f"/blobs/..{world['state']}",
-        "/blobs/../skills/..//cache",
-        ".new",
-    ):
-        attempt(found, path, os.listdir, path)
+    for path in (f"{world['state']}/run-blobs", f"/blobs/..{world['state']}", "/blobs/../skills/..//cache", ".new"):
+        attempt(path, os.listdir, path)
     with open("/proc/self/mountinfo") as mounts:
         sources = [line.split()[3] for line in mounts if " /blobs/" in line]
     for source in sources:
-        attempt(found, source, os.listdir, os.path.dirname(os.path.dirname(source)))
-        attempt(found, source, read, source)
+        attempt(source, os.listdir, os.path.dirname(os.path.dirname(source)))
+        attempt(source, read, source)
     return found
 
 
 def hands_out_what_is_not_its_own(world):
     out = os.environ["SKILLS_OUTPUT"]
-    targets = (
-        "/etc/passwd",
-        "/proc/1/environ",
-        "/proc/self/mem",
-        "/blobs",
-        "/dev/zero",
-        "/skill/main.py",
-        "/proc/1/root",
-    )
+    targets = ("/etc/passwd /proc/1/environ /proc/self/mem /blobs /dev/zero /skill/main.py /proc/1/root").split()
     for number, path in enumerate(targets):
         os.symlink(path, f"{out}/link-{number}")
-        attempt([], path, os.link, path, f"{out}/hard-{number}")
+        attempt(path, os.link, path, f"{out}/hard-{number}")
     os.mkfifo(f"{out}/pipe")
     socket.socket(socket.AF_UNIX).bind(f"{out}/socket")
-    attempt([], "device", os.mknod, f"{out}/device", 0o020666, os.makedev(1, 5))
-    attempt([], "mount", call, "mount", b"/etc", out.encode(), None, 0x1000, None)
+    attempt("device", os.mknod, f"{out}/device", 0o020666, os.makedev(1, 5))
+    attempt("mount", call, "mount", b"/etc", out.encode(), None, 0x1000, None)
     return []
 
 
@@ -322,7 +293,6 @@ def hands_out_many(world):
 
 
 def changes_the_interpreter(world):
-    found = []
     import json
 
     for folder in {
@@ -333,32 +303,23 @@ def changes_the_interpreter(world):
         "/usr/lib/x86_64-linux-gnu",
         os.path.dirname(os.__file__) + "/site-packages",
     }:
-        attempt(found, folder, lambda: open(f"{folder}/evil.py", "w"))
-    attempt(found, "os.py", lambda: open(os.__file__, "a"))
-    attempt(found, "python", lambda: open(sys.executable, "r+b"))
+        attempt(folder, lambda: open(f"{folder}/evil.py", "w"))
+    attempt("os.py", lambda: open(os.__file__, "a"))
+    attempt("python", lambda: open(sys.executable, "r+b"))
     return found
 
 
 def changes_the_root(world):
-    found = []
     for path in (
-        "/evil",
-        "/etc/evil",
-        "/etc/passwd",
-        "/run/evil",
-        "/run/skillwire/runner.py",
-        "/dev/evil",
-        "/usr/evil",
-        "/proc/evil",
-    ):
-        attempt(found, path, lambda: open(path, "a"))
-    attempt(found, "mkdir", os.mkdir, "/evil")
-    attempt(found, "swap", os.rename, "/work", "/other")
+        "/evil /etc/evil /etc/passwd /run/evil /run/skillwire/runner.py /dev/evil /usr/evil /proc/evil"
+    ).split():
+        attempt(path, lambda: open(path, "a"))
+    attempt("mkdir", os.mkdir, "/evil")
+    attempt("swap", os.rename, "/work", "/other")
     return found
 
 
 def writes_kernel_settings(world):
-    found = []
     for path, value in {
         "sys/kernel/core_pattern": "|/skill/main.py",
         "sysrq-trigger": "h",
@@ -378,12 +339,11 @@ def writes_kernel_settings(world):
             with open(f"/proc/{path}", "w") as file:
                 file.write(value)
 
-        attempt(found, path, write)
+        attempt(path, write)
     return found
 
 
 def mounts(world):
-    found = []
     os.makedirs("m", exist_ok=True)
     for source, target, kind, flags in (
         (b"tmpfs", b"m", b"tmpfs", 0),
@@ -396,9 +356,9 @@ def mounts(world):
         (b"cgroup2", b"m", b"cgroup2", 0),
         (b"overlay", b"m", b"overlay", 0),
     ):
-        attempt(found, str((source, target)), call, "mount", source, target, kind, flags, None)
+        attempt(str((source, target)), call, "mount", source, target, kind, flags, None)
     for target in (b"/proc", b"/skill", b"/work", b"/"):
-        attempt(found, f"umount {target}", call, "umount2", target, 2)
+        attempt(f"umount {target}", call, "umount2", target, 2)
     for name, number in {
         "open_tree": 428,
         "move_mount": 429,
@@ -406,56 +366,42 @@ def mounts(world):
         "fspick": 433,
         "mount_setattr": 442,
     }.items():
-        attempt(found, name, syscall, number, number, -100, b"/", 1, 0, 0)
+        attempt(name, syscall, number, number, -100, b"/", 1, 0, 0)
     return found
 
 
 def makes_namespaces(world):
-    found = []
     for name, flag in CLONE.items():
-        attempt(found, f"unshare {name}", call, "unshare", flag)
+        attempt(f"unshare {name}", call, "unshare", flag)
         if name != "time":
-            attempt(found, f"clone {name}", syscall, 56, 220, flag | signal.SIGCHLD, 0, 0, 0, 0)
-    attempt(found, "clone3", syscall, 435, 435, ctypes.create_string_buffer(b"\0\0\0\x10" + b"\0" * 84), 88)
+            attempt(f"clone {name}", syscall, 56, 220, flag | signal.SIGCHLD, 0, 0, 0, 0)
+    attempt("clone3", syscall, 435, 435, ctypes.create_string_buffer(b"\0\0\0\x10" + b"\0" * 84), 88)
     for kind in os.listdir("/proc/1/ns"):
-        attempt(found, f"setns {kind}", lambda: call("setns", os.open(f"/proc/1/ns/{kind}", os.O_RDONLY), 0))
+        attempt(f"setns {kind}", lambda: call("setns", os.open(f"/proc/1/ns/{kind}", os.O_RDONLY), 0))
     return found
 
 
 def changes_its_root(world):
-    found = []
     os.makedirs("jail", exist_ok=True)
-    attempt(found, "chroot", os.chroot, "jail")
-    attempt(found, "pivot_root", syscall, 155, 41, b"jail", b"jail")
-    attempt(found, "open_by_handle_at", syscall, 304, 265, 3, b"\0" * 16, 0)
-    attempt(
-        found,
-        "name_to_handle_at",
-        syscall,
-        303,
-        264,
-        -100,
-        b"/",
-        b"\x80" + b"\0" * 140,
-        ctypes.byref(ctypes.c_int()),
-        0,
-    )
+    attempt("chroot", os.chroot, "jail")
+    attempt("pivot_root", syscall, 155, 41, b"jail", b"jail")
+    attempt("open_by_handle_at", syscall, 304, 265, 3, b"\0" * 16, 0)
+    attempt("name_to_handle_at", syscall, 303, 264, -100, b"/", b"\x80" + b"\0" * 140, ctypes.byref(ctypes.c_int()), 0)
     return found
 
 
 def traces_processes(world):
-    found = []
     child = os.fork()
     if child == 0:
         time.sleep(30)
         os._exit(0)
     for process in (1, child, os.getppid(), *world["processes"]):
         for name, request in {"attach": 16, "seize": 0x4206}.items():
-            attempt(found, f"{name} {process}", syscall, 101, 117, request, process, 0, 0)
+            attempt(f"{name} {process}", syscall, 101, 117, request, process, 0, 0)
         buffer = ctypes.create_string_buffer(64)
         vector = (ctypes.c_void_p * 2)(ctypes.addressof(buffer), 64)
-        attempt(found, f"vm_readv {process}", syscall, 310, 270, process, vector, 1, vector, 1, 0)
-        attempt(found, f"pidfd_getfd {process}", lambda: syscall(438, 438, os.pidfd_open(process), 0, 0))
+        attempt(f"vm_readv {process}", syscall, 310, 270, process, vector, 1, vector, 1, 0)
+        attempt(f"pidfd_getfd {process}", lambda: syscall(438, 438, os.pidfd_open(process), 0, 0))
     os.kill(child, signal.SIGKILL)
     return found
 
@@ -491,7 +437,6 @@ def kills_its_parents(world):
 
 
 def opens_raw_sockets(world):
-    found = []
     for name, family, kind, protocol in (
         ("raw", 2, 3, 1),
         ("raw tcp", 2, 3, 6),
@@ -510,11 +455,11 @@ def opens_raw_sockets(world):
         ("key", 15, 3, 2),
         ("mptcp", 2, 1, 262),
     ):
-        attempt(found, name, socket.socket, family, kind, protocol)
+        attempt(name, socket.socket, family, kind, protocol)
     return found
 
 
-def _connects(found, addresses, timeout=0.3):
+def _connects(addresses, timeout=0.3):
     for host, port in addresses:
 
         def connect():
@@ -522,20 +467,16 @@ def _connects(found, addresses, timeout=0.3):
                 sock.settimeout(timeout)
                 sock.connect((host, port))
 
-        attempt(found, f"{host}:{port}", connect)
+        attempt(f"{host}:{port}", connect)
 
 
 def connects_to_the_machine(world):
-    found = []
-    _connects(
-        found, [(host, world["port"]) for host in ("127.0.0.1", "127.0.1.1", "::1", "0.0.0.0", *world["addresses"])]
-    )
-    _connects(found, [("::ffff:127.0.0.1", world["port"])])
+    _connects([(host, world["port"]) for host in ("127.0.0.1", "127.0.1.1", "::1", "0.0.0.0", *world["addresses"])])
+    _connects([("::ffff:127.0.0.1", world["port"])])
     return found
 
 
 def connects_to_the_internet(world):
-    found = []
     _connects(
         found,
         [("1.1.1.1", 443), ("93.184.215.14", 80), ("2606:4700:4700::1111", 443), ("10.0.0.1", 80), ("192.168.1.1", 80)],
@@ -544,20 +485,17 @@ def connects_to_the_internet(world):
 
 
 def asks_metadata_services(world):
-    found = []
-    _connects(found, [("169.254.169.254", 80), ("169.254.170.2", 80), ("fd00:ec2::254", 80), ("100.100.100.200", 80)])
+    _connects([("169.254.169.254", 80), ("169.254.170.2", 80), ("fd00:ec2::254", 80), ("100.100.100.200", 80)])
     return found
 
 
 def looks_names_up(world):
-    found = []
     for name in ("example.com", "metadata.google.internal", world["hostname"], "host.docker.internal"):
-        attempt(found, name, socket.getaddrinfo, name, 443)
+        attempt(name, socket.getaddrinfo, name, 443)
     for server in ("127.0.0.53", "1.1.1.1", "127.0.0.1"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(0.2)
             attempt(
-                found,
                 server,
                 lambda: (
                     sock.sendto(b"\1\1\1\0\0\1\0\0\0\0\0\0\7example\3com\0\0\1\0\1", (server, 53)),
@@ -568,7 +506,6 @@ def looks_names_up(world):
 
 
 def sends_datagrams(world):
-    found = []
     for host in ("127.0.0.1", *world["addresses"], "255.255.255.255", "224.0.0.251"):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -580,16 +517,14 @@ def sends_datagrams(world):
 
 
 def connects_to_abstract_sockets(world):
-    found = []
     for name in ("\0" + world["abstract"], "\0/tmp/.X11-unix/X0", "\0dbus"):
-        attempt(found, name, socket.socket(socket.AF_UNIX).connect, name)
+        attempt(name, socket.socket(socket.AF_UNIX).connect, name)
     if world["marker"].encode() in read("/proc/net/unix"):
         found.append("listed")
     return found
 
 
 def connects_to_sockets_in_files(world):
-    found = []
     for path in (
         world["unix"],
         "/run/dbus/system_bus_socket",
@@ -599,7 +534,7 @@ def connects_to_sockets_in_files(world):
         "/run/skillwire/proxy.sock",
         "/tmp/.X11-unix/X0",
     ):
-        attempt(found, path, socket.socket(socket.AF_UNIX).connect, path)
+        attempt(path, socket.socket(socket.AF_UNIX).connect, path)
     return found
 
 
@@ -656,14 +591,13 @@ def fills_shared_memory(world):
 
 
 def fills_memory_without_a_name(world):
-    found = []
-    attempt(found, "memfd", os.memfd_create, "x")
-    attempt(found, "memfd secret", syscall, 447, 447, 0)
-    attempt(found, "shmget", syscall, 29, 194, 0, 1 << 30, 0o1600)
-    attempt(found, "msgget", syscall, 68, 186, 0, 0o1600)
-    attempt(found, "semget", syscall, 64, 190, 0, 1000, 0o1600)
-    attempt(found, "mq_open", syscall, 240, 180, b"x", 0o102, 0o600, None)
-    attempt(found, "mlock", lambda: call("mlock", ctypes.create_string_buffer(1 << 20), 1 << 20))
+    attempt("memfd", os.memfd_create, "x")
+    attempt("memfd secret", syscall, 447, 447, 0)
+    attempt("shmget", syscall, 29, 194, 0, 1 << 30, 0o1600)
+    attempt("msgget", syscall, 68, 186, 0, 0o1600)
+    attempt("semget", syscall, 64, 190, 0, 1000, 0o1600)
+    attempt("mq_open", syscall, 240, 180, b"x", 0o102, 0o600, None)
+    attempt("mlock", lambda: call("mlock", ctypes.create_string_buffer(1 << 20), 1 << 20))
     return found
 
 
@@ -782,7 +716,6 @@ def leaves_daemons(world):
 
 
 def finds_open_files(world):
-    found = []
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             try:
@@ -792,57 +725,32 @@ def finds_open_files(world):
             if not target.startswith("pipe:"):
                 found.append(target)
     for number in range(3, 256):
-        attempt(found, f"read {number}", os.pread, number, 100, 0)
-        attempt(found, f"change to {number}", os.fchdir, number)
+        attempt(f"read {number}", os.pread, number, 100, 0)
+        attempt(f"change to {number}", os.fchdir, number)
     return found
 
 
 def opens_devices(world):
-    found = []
     for name in (
-        "mem",
-        "kmem",
-        "kmsg",
-        "port",
-        "kvm",
-        "fuse",
-        "net/tun",
-        "sda",
-        "vda",
-        "loop0",
-        "loop-control",
-        "tty",
-        "tty0",
-        "console",
-        "ptmx",
-        "pts/ptmx",
-        "input/event0",
-        "dri/card0",
-        "vsock",
-        "userfaultfd",
-        "snapshot",
-        "cpu/0/msr",
-    ):
-        attempt(found, name, lambda: os.open(f"/dev/{name}", os.O_RDWR | os.O_NONBLOCK))
+        "mem kmem kmsg port kvm fuse net/tun sda vda loop0 loop-control tty tty0 console ptmx pts/ptmx input/event0 "
+        "dri/card0 vsock userfaultfd snapshot cpu/0/msr"
+    ).split():
+        attempt(name, lambda: os.open(f"/dev/{name}", os.O_RDWR | os.O_NONBLOCK))
     for kind, major, minor in ((0o060000, 254, 0), (0o020000, 1, 1), (0o020000, 1, 11)):
-        attempt(
-            found, f"mknod {major} {minor}", os.mknod, f"node{major}{minor}", kind | 0o600, os.makedev(major, minor)
-        )
+        attempt(f"mknod {major} {minor}", os.mknod, f"node{major}{minor}", kind | 0o600, os.makedev(major, minor))
     return found
 
 
 def reads_keyrings(world):
-    found = []
-    attempt(found, "session", syscall, 250, 219, 0, -3, 1)
-    attempt(found, "describe", syscall, 250, 219, 6, -3, None, 0)
-    attempt(found, "read user's", syscall, 250, 219, 11, -4, ctypes.create_string_buffer(64), 64)
-    attempt(found, "add", syscall, 248, 217, b"user", b"x", b"y", 1, -3)
-    attempt(found, "request", syscall, 249, 218, b"user", world["marker"].encode(), None, -3)
+    attempt("session", syscall, 250, 219, 0, -3, 1)
+    attempt("describe", syscall, 250, 219, 6, -3, None, 0)
+    attempt("read user's", syscall, 250, 219, 11, -4, ctypes.create_string_buffer(64), 64)
+    attempt("add", syscall, 248, 217, b"user", b"x", b"y", 1, -3)
+    attempt("request", syscall, 249, 218, b"user", world["marker"].encode(), None, -3)
     return found
 
 
 def becomes_somebody_else(world):
-    found = []
     for name in ("setuid", "setgid", "seteuid", "setegid", "setfsuid", "setfsgid"):
         try:
             getattr(libc, name)(0)
@@ -850,7 +758,7 @@ def becomes_somebody_else(world):
             continue
     if 0 in (*os.getresuid(), *os.getresgid()):
         found.append("root")
-    attempt(found, "setgroups", os.setgroups, [0])
+    attempt("setgroups", os.setgroups, [0])
     status = read("/proc/self/status").decode()
     for line in status.splitlines():
         if line.startswith("Cap") and int(line.split()[1], 16):
@@ -870,7 +778,6 @@ def becomes_somebody_else(world):
         if read(f"/proc/{process}/limits") != read("/proc/self/limits"):
             found.append(f"process {process} may use more")
     attempt(
-        found,
         "capset",
         lambda: call(
             "capset",
@@ -887,7 +794,6 @@ def runs_setuid_programs(world):
     import stat
     import subprocess
 
-    found, tried = [], 0
     for root, folders, files in os.walk("/"):
         if root == "/proc":
             folders.clear()
@@ -899,7 +805,6 @@ def runs_setuid_programs(world):
             except OSError:
                 continue
             if stat.S_ISREG(mode) and mode & 0o6000:
-                tried += 1
                 try:
                     done = subprocess.run([path], capture_output=True, timeout=1, stdin=subprocess.DEVNULL)
                 except (OSError, subprocess.TimeoutExpired):
@@ -909,7 +814,7 @@ def runs_setuid_programs(world):
     os.chmod("/work", 0o700)
     with open(sys.executable, "rb") as source, open("python", "wb") as copy:
         copy.write(source.read())
-    attempt(found, "a setuid program of its own", _setuid_copy)
+    attempt("a setuid program of its own", _setuid_copy)
     return found
 
 
@@ -928,34 +833,24 @@ def _setuid_copy():
 
 
 def runs_other_programs(world):
-    found = []
     import subprocess
 
     for program in (
-        "/bin/sh",
-        "sh",
-        "/usr/bin/env",
-        "/bin/busybox",
-        "/usr/bin/bwrap",
-        "/usr/bin/setpriv",
-        "curl",
-        "gcc",
-        "/sbin/modprobe",
-    ):
-        attempt(found, program, lambda: subprocess.run([program, "--version"], capture_output=True, timeout=2))
+        "/bin/sh sh /usr/bin/env /bin/busybox /usr/bin/bwrap /usr/bin/setpriv curl gcc /sbin/modprobe"
+    ).split():
+        attempt(program, lambda: subprocess.run([program, "--version"], capture_output=True, timeout=2))
     return found
 
 
 def types_into_terminals(world):
     import fcntl
 
-    found = []
     for descriptor in range(3):
-        attempt(found, f"TIOCSTI {descriptor}", fcntl.ioctl, descriptor, 0x5412, b"x")
-        attempt(found, f"TIOCLINUX {descriptor}", fcntl.ioctl, descriptor, 0x541C, b"\3")
-        attempt(found, f"TIOCSCTTY {descriptor}", fcntl.ioctl, descriptor, 0x540E, 1)
-    attempt(found, "a terminal", os.open, "/dev/tty", os.O_RDWR)
-    attempt(found, "a new terminal", os.openpty)
+        attempt(f"TIOCSTI {descriptor}", fcntl.ioctl, descriptor, 0x5412, b"x")
+        attempt(f"TIOCLINUX {descriptor}", fcntl.ioctl, descriptor, 0x541C, b"\3")
+        attempt(f"TIOCSCTTY {descriptor}", fcntl.ioctl, descriptor, 0x540E, 1)
+    attempt("a terminal", os.open, "/dev/tty", os.O_RDWR)
+    attempt("a new terminal", os.openpty)
     return found
 
 
@@ -968,35 +863,31 @@ def makes_core_files(world):
 
 
 def changes_the_machine(world):
-    found = []
     moment = (ctypes.c_long * 2)(0, 0)
-    attempt(found, "clock", syscall, 227, 112, 0, moment)
-    attempt(found, "settimeofday", syscall, 164, 170, moment, None)
-    attempt(found, "hostname", socket.sethostname, "evil")
-    attempt(found, "domain", syscall, 171, 162, b"evil", 4)
-    attempt(found, "reboot", syscall, 169, 142, 0xFEE1DEAD, 672274793, 0x1234567, None)
-    attempt(found, "swap", syscall, 167, 224, b"x", 0)
-    attempt(found, "syslog", syscall, 103, 116, 3, ctypes.create_string_buffer(100), 100)
-    attempt(found, "kexec", syscall, 246, 104, 0, 0, None, 0)
-    attempt(found, "module", syscall, 175, 105, b"x", 1, b"")
-    attempt(found, "accounting", syscall, 163, 89, b"x")
-    attempt(found, "quota", syscall, 179, 60, 0x80000100, None, 0, None)
+    attempt("clock", syscall, 227, 112, 0, moment)
+    attempt("settimeofday", syscall, 164, 170, moment, None)
+    attempt("hostname", socket.sethostname, "evil")
+    attempt("domain", syscall, 171, 162, b"evil", 4)
+    attempt("reboot", syscall, 169, 142, 0xFEE1DEAD, 672274793, 0x1234567, None)
+    attempt("swap", syscall, 167, 224, b"x", 0)
+    attempt("syslog", syscall, 103, 116, 3, ctypes.create_string_buffer(100), 100)
+    attempt("kexec", syscall, 246, 104, 0, 0, None, 0)
+    attempt("module", syscall, 175, 105, b"x", 1, b"")
+    attempt("accounting", syscall, 163, 89, b"x")
+    attempt("quota", syscall, 179, 60, 0x80000100, None, 0, None)
     return found
 
 
 def asks_the_kernel_for_much(world):
-    found = []
-    attempt(found, "bpf", syscall, 321, 280, 0, ctypes.create_string_buffer(128), 128)
-    attempt(
-        found, "perf", syscall, 298, 241, ctypes.create_string_buffer(b"\1\0\0\0\x70\0\0\0" + b"\0" * 120), 0, -1, -1, 0
-    )
-    attempt(found, "io_uring", syscall, 425, 425, 8, ctypes.create_string_buffer(120))
-    attempt(found, "userfaultfd", syscall, 323, 282, 1)
-    attempt(found, "fanotify", syscall, 300, 262, 0, 0)
-    attempt(found, "personality", syscall, 135, 92, 0x0040000)
-    attempt(found, "a call of the future", syscall, 470, 470, 0)
+    attempt("bpf", syscall, 321, 280, 0, ctypes.create_string_buffer(128), 128)
+    attempt("perf", syscall, 298, 241, ctypes.create_string_buffer(b"\1\0\0\0\x70\0\0\0" + b"\0" * 120), 0, -1, -1, 0)
+    attempt("io_uring", syscall, 425, 425, 8, ctypes.create_string_buffer(120))
+    attempt("userfaultfd", syscall, 323, 282, 1)
+    attempt("fanotify", syscall, 300, 262, 0, 0)
+    attempt("personality", syscall, 135, 92, 0x0040000)
+    attempt("a call of the future", syscall, 470, 470, 0)
     if X86:
-        attempt(found, "the other calling convention", call, "syscall", ctypes.c_long(0x40000000 + 39))
+        attempt("the other calling convention", call, "syscall", ctypes.c_long(0x40000000 + 39))
     return found
 
 
@@ -1015,30 +906,20 @@ def speaks_the_old_calling_convention(world):
 def raises_its_limits(world):
     import resource
 
-    found = []
-    for name in (
-        "RLIMIT_NPROC",
-        "RLIMIT_AS",
-        "RLIMIT_CPU",
-        "RLIMIT_NOFILE",
-        "RLIMIT_FSIZE",
-        "RLIMIT_CORE",
-        "RLIMIT_MEMLOCK",
-    ):
+    for name in ("RLIMIT_NPROC RLIMIT_AS RLIMIT_CPU RLIMIT_NOFILE RLIMIT_FSIZE RLIMIT_CORE RLIMIT_MEMLOCK").split():
         number = getattr(resource, name)
         hard = resource.getrlimit(number)[1]
-        attempt(found, name, resource.setrlimit, number, (hard + 1, hard + 1))
-        attempt(found, f"{name} of the first process", resource.prlimit, 1, number, (hard + 1, hard + 1))
-    attempt(found, "nice", os.nice, -5)
-    attempt(found, "real time", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
+        attempt(name, resource.setrlimit, number, (hard + 1, hard + 1))
+        attempt(f"{name} of the first process", resource.prlimit, 1, number, (hard + 1, hard + 1))
+    attempt("nice", os.nice, -5)
+    attempt("real time", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)))
     return found
 
 
 def leaves_its_group(world):
-    found = []
-    attempt(found, "/sys", os.listdir, "/sys")
+    attempt("/sys", os.listdir, "/sys")
     for path in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/cgroup.procs", "/sys/kernel/debug"):
-        attempt(found, path, lambda: open(path, "a"))
+        attempt(path, lambda: open(path, "a"))
     return found
 
 

@@ -21,7 +21,6 @@ TIMEOUT = 300.0
 NO_QUOTA = Quota(per_caller=1_000, per_skill=1_000)
 PASSING = Failure("upstream", "The API was busy", is_passing=True)
 LASTING = Failure("exception", "ValueError: no")
-
 _numbers = count(1)
 
 

@@ -99,14 +99,8 @@ class FakeLanAgent:
 
 
 PATIENCE = 20.0
-
-
 CITY = [{"name": "city", "type": "string", "description": "Where.", "required": True}]
-
-
 FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))
-
-
 STAMPS = {"created_at": "2025-07-01T12:00:00Z", "updated_at": "2025-07-01T12:00:01Z"}
 
 

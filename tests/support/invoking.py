@@ -23,10 +23,7 @@ def write_action(parent, name, *, more="", tables="", files=None, **options):
     """Write an action of this name; ``more`` goes into the first lines of its ``skill.toml``, ``tables`` behind."""
     toml = ACTION.format(more=more, tables=tables)
     return write_skill(
-        parent,
-        name,
-        {"main.py": "def main(args):\n    return args\n", "skill.toml": toml, **(files or {})},
-        **options,
+        parent, name, {"main.py": "def main(args):\n    return args\n", "skill.toml": toml, **(files or {})}, **options
     )
 
 

@@ -25,7 +25,6 @@ PATIENCE: Final = 20.0
 #: The resource whose access tokens are JWTs, and the one whose are opaque.
 JWT_RESOURCE: Final = "https://skills.example/"
 OPAQUE_RESOURCE: Final = "https://opaque.example/"
-
 _FORM: Final = re.compile(r'<form[^>]*\baction="([^"]*)"[^>]*>(.*?)</form>', re.DOTALL)
 _INPUT: Final = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)"/>')
 

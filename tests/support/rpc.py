@@ -100,8 +100,6 @@ def _call(rpc: SkillsRpc, method: str, params: Any) -> bytes:
 
 ANNA, BERT = "principal anna", "principal bert"
 ON = RunSettings(execute_skill=True, run_code=True, blob_bytes=50_000, blobs_per_owner=400_000)
-
-
 CODE = "def main(args):\n    return args\n"
 
 

@@ -37,17 +37,9 @@ class Published:
 
 
 INDEX = "/.well-known/agent-skills/index.json"
-
-
 FILE = "/.well-known/agent-skills/plan/SKILL.md"
-
-
 DESCRIPTOR = "/skills/plan.json"
-
-
 HOST = {"Host": "skills.example.com"}
-
-
 PUBLIC = 'access = "public"\n'
 
 

@@ -12,7 +12,6 @@ from tests.support.publishing import write_skill
 from skillwire.model.execution import Failure, Priority
 
 pytestmark = pytest.mark.deep
-
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> pay\u202eme"
 LONG_TEXT = b'"' + b"x" * 900 + b'"'

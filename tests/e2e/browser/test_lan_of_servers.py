@@ -9,7 +9,6 @@ from tests.support.command import run_command
 from tests.support.publishing import ServeProcess, write_skill
 
 pytestmark = pytest.mark.deep
-
 PATIENCE = 30_000.0  # milliseconds
 #: Loopback carries multicast, and nothing of it leaves the machine; a port of its own keeps tests apart.
 SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\n    enabled: false\n"

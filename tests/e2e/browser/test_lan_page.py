@@ -13,7 +13,6 @@ from skillwire.model.lan import FoundVia
 from skillwire.web.lan_map import STATUSES
 
 pytestmark = pytest.mark.deep
-
 TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

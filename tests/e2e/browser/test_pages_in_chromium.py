@@ -3,7 +3,6 @@
 import pytest
 
 pytestmark = pytest.mark.deep
-
 PAGES = {
     "list": "/",
     "hits": "/?q=report&kind=scripts",

@@ -14,9 +14,7 @@ from tests.support.opened import open_ledger
 from tests.support.publishing import ServeProcess
 
 pytestmark = pytest.mark.deep
-
 CHROMIUM = shutil.which("chromium")
-
 CALL = """async ({url, key, type}) => {
   const asked = {method: 'POST', headers: {}, body: new Blob([JSON.stringify(
     {caller: {id: 'x', type: 'user'}, skill_id: 'local/echo', inputs: {}})])};

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.deep
-
 TYPE_AT_ONCE = """(input, text) => {
   for (let end = 1; end <= text.length; end++) {
     input.value = text.slice(0, end);

@@ -20,7 +20,6 @@ FIGURES = {
     "10.3": ["1", "2", "3", "4"],
 }
 BOXES = {"4.2": 3, "8.3": 2, "9.2": 2, "10.3": 1}
-
 pytestmark = [pytest.mark.timeout(120), pytest.mark.deep]
 
 

@@ -5,7 +5,6 @@ from tests.support.lan_agents import on_host
 from tests.support.namespaces import network
 
 pytestmark = pytest.mark.deep
-
 REGISTRY, PROVIDER, MEMBER = 1, 2, 3
 
 

@@ -16,7 +16,6 @@ PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "how-to" / "lan.md"
 WRITTEN = "127.0.0.1:8000"
 PATIENCE = 50.0
-
 pytestmark = pytest.mark.timeout(240)
 
 

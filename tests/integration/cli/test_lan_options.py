@@ -12,8 +12,6 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
 CONFIGURED = LanSettings(port=5001)
-
-
 EVERY = "0.0.0.0"  # noqa: S104  # what is listened at
 
 

@@ -13,10 +13,7 @@ from tests.support.publishing import write_skill
 from tests.support.rpc import ANNA, BERT, CODE, ON, Site
 
 from skillwire.adapters.sqlite.open import open_run_blobs
-from skillwire.errors import (
-    ConflictError,
-    NotFoundError,
-)
+from skillwire.errors import ConflictError, NotFoundError
 from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus, Outcome
 from skillwire.protocols.skills_rpc.messages import ReadBlob

@@ -7,11 +7,7 @@ import pytest
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files import loading
-from skillwire.adapters.files.loading import (
-    LoadJob,
-    LoadResult,
-    load_folders,
-)
+from skillwire.adapters.files.loading import LoadJob, LoadResult, load_folders
 from skillwire.errors import StorageError
 
 

@@ -16,7 +16,6 @@ HEAVY = {
     "ipaddress",
     "brotli",
 }
-
 PROGRAM = """
 import sys
 from skillwire.adapters.http.sync import SyncDriver

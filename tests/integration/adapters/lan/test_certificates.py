@@ -23,8 +23,6 @@ from skillwire.trust.certificates import RequestedNames, serial_of
 from skillwire.trust.ecdsa import EcdsaIdentity
 
 DAY = 86_400.0
-
-
 SECONDS = 30
 
 

@@ -12,12 +12,7 @@ from skillwire.errors import FetchError, SourceLocation, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, members_of
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
 from skillwire.protocols.skill_discovery.events import SceneJoined
-from skillwire.protocols.skill_discovery.messages import (
-    ConnectionInfo,
-    GroupMember,
-    SceneAnswer,
-    SkillInfo,
-)
+from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMember, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 
@@ -26,7 +21,6 @@ INFO = ConnectionInfo("gopher", "192.0.2.66", 66, "/evil", "bearer", "X-Evil")
 ANSWER = SceneAnswer(
     "auth", "group-auth-1", INFO, SkillInfo("skill-a", "1.0.0"), (GroupMember("agent-a", "skill-a", "PRIMARY"),)
 )
-
 FIRST = LanSkill(
     "agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, ("user-auth",), ("auth",), is_verified=True
 )

@@ -16,18 +16,13 @@ from skillwire.protocols.skill_discovery.settings import LanSettings
 
 # Linux has these; Python does not name them.
 IP_MULTICAST_ALL = 49
-
-
 IPV6_MULTICAST_ALL = 29
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a socket hear the groups of others")
 @pytest.mark.parametrize(
     ("host", "level", "option"),
-    [
-        ("127.0.0.1", socket.IPPROTO_IP, IP_MULTICAST_ALL),
-        ("::1", socket.IPPROTO_IPV6, IPV6_MULTICAST_ALL),
-    ],
+    [("127.0.0.1", socket.IPPROTO_IP, IP_MULTICAST_ALL), ("::1", socket.IPPROTO_IPV6, IPV6_MULTICAST_ALL)],
 )
 def test_what_others_of_the_machine_have_joined_is_not_heard(host, level, option):
     lan = own_lan()
@@ -43,8 +38,6 @@ def test_what_others_of_the_machine_have_joined_is_not_heard(host, level, option
 
 
 ROOT = Path(__file__).parents[4]
-
-
 ANOTHER = "import json; from tests.support.loopback_lan import own_lan; print(json.dumps(own_lan()))"
 
 

@@ -16,15 +16,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, HealthCheck, Permissions
-from skillwire.server.lan.health import (
-    FAILED,
-    GOOD,
-    SILENT,
-    UNREADABLE,
-    Answer,
-    HealthCheckLoop,
-    HealthChecks,
-)
+from skillwire.server.lan.health import FAILED, GOOD, SILENT, UNREADABLE, Answer, HealthCheckLoop, HealthChecks
 
 
 async def _granted(_):
@@ -57,8 +49,6 @@ async def test_a_place_rests_between_two_checks():
 
 
 pytestmark = pytest.mark.spec("SDP-heartbeat-callback")
-
-
 MISSING = sandbox_missing()
 
 

@@ -41,12 +41,7 @@ async def test_without_a_network_it_says_why(serve, monkeypatch, operator):
     assert (answer.status, answer.json()["error"]["code"]) == (503, "LAN_UNAVAILABLE")
     assert (await site.get("/lan/events", operator("operator"))).status == 503
     told = (await site.get("/lan.json", operator("operator"))).json()
-    assert told == {
-        "agentId": None,
-        "trouble": "no interface is up that takes multicast",
-        "skills": [],
-        "scenes": [],
-    }
+    assert told == {"agentId": None, "trouble": "no interface is up that takes multicast", "skills": [], "scenes": []}
 
 
 async def test_a_server_that_is_not_on_the_lan_has_none_of_it(skills, tmp_path, operator):

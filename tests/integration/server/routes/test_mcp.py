@@ -63,8 +63,6 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
 
 
 TABLE = bytes(range(256)) * 20
-
-
 TEXT = 'Line "one"\\\n\U0001f98a' * 900
 
 

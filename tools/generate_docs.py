@@ -276,8 +276,8 @@ def discovery_keys() -> str:
     return "\n\n".join(parts)
 
 
-def _list_of_keys(keys: Mapping[str, str]) -> str:
-    return "\n".join(f"- `{key}`: {meaning}" for key, meaning in keys.items())
+def _list_of_keys(keys: Mapping[str, server_configuration.Key]) -> str:
+    return "\n".join(f"- `{key}`: {row.meaning}" for key, row in keys.items())
 
 
 def _default(value: object) -> str:

@@ -123,13 +123,13 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
         return []
     from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # same
 
-    reach = advertised_address(lan, [one.getsockname()[:2] for one in listeners])
+    endpoint, fitting = advertised_address(lan, [one.getsockname()[:2] for one in listeners])
     try:
-        links = sockets.links(sockets.present(), reach.settings.interfaces, has_ipv6=bool(reach.settings.group6))
+        links = sockets.links(sockets.present(), fitting.interfaces, has_ipv6=bool(fitting.group6))
     except (OSError, UsageError):  # the log says why the server is not on the network
         return []
-    hosts = dict.fromkeys([reach.host] if reach.host and links else [one.host for one in links])
-    return [f"http://{host_and_port(host, reach.port)}" for host in hosts]
+    hosts = dict.fromkeys([endpoint.host] if endpoint.host and links else [one.host for one in links])
+    return [f"http://{host_and_port(host, endpoint.port)}" for host in hosts]
 
 
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:

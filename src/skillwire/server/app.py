@@ -1,14 +1,14 @@
 """The server put together: its parts, its protocols, THE route table, and the ASGI application.
 
-A request goes through :class:`~skillwire.server.middleware.RequestMiddleware`, which makes its context, to the first
-row of the table that takes its path; responses that are prepared do not even come here
-(:mod:`skillwire.server.fastpath`). To add a route, add a row to one of the functions that :func:`make_routes` names. To
-add a protocol, write a class with the methods of :class:`~skillwire.server.components.Protocol`, and add its row to
-:data:`PROTOCOLS`.
+:class:`~skillwire.server.middleware.RequestMiddleware` makes the context of each request, and the first row that
+matches the path answers it; prepared responses are sent without the application (:mod:`skillwire.server.fastpath`). To
+add a route, add a row to one of the functions that :func:`make_routes` names. To add a protocol, write a subclass of
+:class:`~skillwire.server.components.Protocol`, and add its row to :data:`PROTOCOLS`.
 
-The application runs alone, or mounted below any path of another one. Most frameworks send no lifespan events to what is
-mounted in them, so it starts with the first request unless it was started before. Requests that come while the first
-catalog is being loaded wait for it, up to a bound.
+The application runs alone, or mounted below any path of another one. Most frameworks send no lifespan events to mounted
+applications, so it starts with the first request unless it was started before. Requests that arrive while the first
+catalog is being loaded wait for it, up to a bound. Only this module and :mod:`skillwire.server.lan.compose` choose the
+adapters of a server.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.executors.function import FunctionExecutor
+from skillwire.adapters.executors.http import HttpExecutor
+from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.loading import published_roots
@@ -58,7 +61,6 @@ from skillwire.server.configuration import (
 )
 from skillwire.server.execution_stats import ExecutionStats
 from skillwire.server.executions import ExecutionRoutes, make_executions
-from skillwire.server.lan.compose import make_authority, make_lan
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
@@ -77,7 +79,6 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.executors.secrets import Secrets
     from skillwire.executions.accept import ExecutionSettings
     from skillwire.model.digest import Digest
     from skillwire.model.skill import ExecutorKind, Skill
@@ -88,8 +89,10 @@ if TYPE_CHECKING:
     from skillwire.server.lan.service import LanService
     from skillwire.server.routing import Route
 
-#: The protocols that skills are published over, in the order in which their rows are tried. One of your own is served,
-#: described, and part of static sites as soon as it has a row::
+    StrPath = str | os.PathLike[str]
+
+#: The protocols that skills are published over, in the order in which their rows are tried. A protocol of your own is
+#: served, described and written into static sites as soon as it has a row::
 #:
 #:     PROTOCOLS.append(ToyProtocol())
 PROTOCOLS: Final[list[Protocol]] = [
@@ -105,13 +108,17 @@ T = TypeVar("T")
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
-    """Return the route table; the first row that takes a path answers, whatever the method is."""
+    """Return the route table; the first row that matches a path answers, whatever the method is.
+
+    The server's own rows are ``system_routes`` (health, metrics, search, OpenAPI), ``console.routes``,
+    ``ExecutionRoutes`` and ``pages.routes``; the others are those of the protocols.
+    """
     routes = _tagged("Services", system_routes(services))
     for protocol in protocols:
         for route in _tagged(protocol.name, protocol.routes(services)):
             route.error_table = protocol.error_table
             routes.append(route)
-    routes.sort(key=lambda route: route.path.endswith("{rest:path}"))  # what takes every path comes behind the others
+    routes.sort(key=lambda route: route.path.endswith("{rest:path}"))  # rows that match every path below come last
     services.interfaces = [interface for protocol in protocols for interface in protocol.announce(services)]
     executions = ExecutionRoutes(services.executions, services.console, services.pages)
     return [
@@ -145,35 +152,35 @@ class Application(Starlette):
 
     @property
     def catalog(self) -> CatalogService:
-        """Where revisions come from."""
+        """Makes the revisions."""
         return self.services.catalog
 
     @property
     def lan(self) -> LanService | None:
-        """What the server does on the local network; None when it is not there."""
+        """The LAN service; None off the local network."""
         return self.services.lan
 
     async def startup(self) -> None:
-        """Begin to load and watch the folders, unless that has begun. Returns at once."""
+        """Start to load and watch the folders, once. Returns at once."""
         self.services.catalog.start()
         if self.lan is not None:
             self.lan.start()
         await self.services.executions.resume()
 
     async def unregister(self, *, has_failed: bool = False) -> None:
-        """Say goodbye to the local network while requests are still answered; ``has_failed`` when an error ends us."""
+        """Unregister from the local network while requests are still answered; ``has_failed`` after an error."""
         if self.lan is not None:
             await self.lan.unregister(has_failed=has_failed)
 
     def close_streams(self) -> None:
-        """End what is sent for as long as a client reads: the server stops."""
+        """End the event streams, because the server stops."""
         self.services.console.close()
         for close in self.services.close_streams:
             close()
         self.services.executions.hang_up()
 
     async def shutdown(self) -> None:
-        """Stop watching the folders; return when that has ended."""
+        """Stop watching the folders, and every part; return when they have ended."""
         await self.unregister()
         for close in self.services.close:
             await close()
@@ -190,36 +197,35 @@ async def _lifespan(application: Application) -> AsyncIterator[None]:
 
 
 def create_app(
-    folders: Iterable[str | os.PathLike[str]],
+    folders: Iterable[StrPath],
     *,
     base_url: str | None = None,
     publisher: str = "local",
     poll: float | None = None,
-    blobs: str | os.PathLike[str] | None = None,
+    blobs: StrPath | None = None,
     access_log: bool = True,
-    configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
+    configuration: ServerConfiguration | StrPath | None = None,
     functions: Sequence[PublishedFunction] = (),
     lan: LanSettings | None = None,
     protocols: Sequence[Protocol] = PROTOCOLS,
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
 
-    It runs alone under any ASGI server, or mounted below any path of another application. Where the framework
-    hands it no lifespan events, it starts with the first request; call its ``startup()`` and ``shutdown()`` to
-    decide yourself.
+    It runs alone under any ASGI server, or mounted below any path of another application. Where the framework sends it
+    no lifespan events, it starts with the first request; call its ``startup()`` and ``shutdown()`` to decide yourself.
 
     Args:
         folders: folders of skills, or skills.
         base_url: put before the URLs in indexes, which are relative without it.
         publisher: the provider's part of identifiers, such as ``example-corp``.
         poll: seconds between two looks at the folders, instead of notifications of changes.
-        blobs: where the bytes that are served are kept; in the user's state folder unless given.
+        blobs: the folder of the served bytes; in the user's state folder unless given.
         access_log: whether each request is logged, with structlog.
-        configuration: who may authenticate and how, and what runs: a file, or what one says. Without it there are API
-            keys and signed requests, and nothing runs that are not granted.
-        functions: what is published beside the folders; see :class:`skillwire.Publisher`.
-        lan: how the server takes part in the local network; without it, it does not. It begins when
-            ``application.lan.reached_at((host, port))`` was called, as :func:`skillwire.server.run.run` does.
+        configuration: a configuration, or its file. The default accepts API keys and signed requests, and runs nothing
+            without a grant.
+        functions: published beside the folders; see :class:`skillwire.Publisher`.
+        lan: how the server takes part in the local network. It joins once ``application.lan.reached_at((host, port))``
+            was called, as :func:`skillwire.server.run.run` does.
         protocols: that skills are published over.
 
     Raises:
@@ -245,12 +251,16 @@ def make_services(
 ) -> Services:
     """Return the parts of an HTTP server; arguments and errors as of :func:`create_app`."""
     catalog, executions = parts.catalog, parts.executions
+    service = authority = None
+    if lan is not None:
+        from skillwire.server.lan.compose import make_authority, make_lan  # noqa: PLC0415  # mDNS and cryptography
+
+        service = make_lan(lan, parts, functions, partial(_secrets, parts.configuration.executions))
+        authority = make_authority(lan)
 
     def is_public(skill: str) -> bool:
         return catalog.current is not None and skill in catalog.current.catalog.skills
 
-    secrets = partial(_secrets, parts.configuration.executions)
-    service = None if lan is None else make_lan(lan, parts, functions, secrets=secrets)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.desk.ledger),
@@ -259,33 +269,35 @@ def make_services(
             executions.desk, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
         ),
         lan=service,
-        authority=None if lan is None else make_authority(lan),
+        authority=authority,
     )
 
 
 def make_components(
-    folders: Iterable[str | os.PathLike[str]],
+    folders: Iterable[StrPath],
     *,
     base_url: str | None = None,
     publisher: str = "local",
     poll: float | None = None,
-    blobs: str | os.PathLike[str] | None = None,
+    blobs: StrPath | None = None,
     access_log: bool = True,
-    configuration: ServerConfiguration | str | os.PathLike[str] | None = None,
+    configuration: ServerConfiguration | StrPath | None = None,
     functions: Sequence[PublishedFunction] = (),
     is_local: bool = False,
 ) -> Components:
     """Return the parts of a server of ``folders``; arguments and errors as of :func:`create_app`.
 
-    ``is_local`` for one that serves the program which started it, and nobody else: what is run for that is no work of
-    other processes, and nothing is said of what would run elsewhere.
+    With ``is_local`` the server serves only the program that started it: its executions stay in this process.
     """
     roots = published_roots(folders)
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     base = check_base_url(base_url)
     name = check_publisher(publisher)
     published = PublishedFolders(roots, name, store, [one.prepared for one in functions])
-    configured = _configured(configuration)
+    if configuration is None or isinstance(configuration, ServerConfiguration):
+        configured = configuration or ServerConfiguration()
+    else:
+        configured = load_configuration(Path(configuration))
     if is_local:
         configured = use_local_defaults(configured)
     settings, runs = configured.executions, configured.runs
@@ -300,7 +312,7 @@ def make_components(
         access_log=access_log,
         functions=[one.digest for one in functions],
     )
-    publication = CatalogService(
+    catalog = CatalogService(
         published,
         store,
         lambda: SearchIndex(store.directory),
@@ -311,9 +323,9 @@ def make_components(
         logs_all=is_local,
     )
     skills = SkillListCache(store)
-    publication.prepares.append(skills.prepare)
+    catalog.prepares.append(skills.prepare)
     return Components(
-        catalog=publication,
+        catalog=catalog,
         authentication=authentication,
         executions=executions,
         configuration=configured,
@@ -323,12 +335,6 @@ def make_components(
         skills=skills,
         ungranted=ungranted_skills,
     )
-
-
-def _configured(configuration: ServerConfiguration | str | os.PathLike[str] | None) -> ServerConfiguration:
-    if isinstance(configuration, ServerConfiguration):
-        return configuration
-    return ServerConfiguration() if configuration is None else load_configuration(Path(configuration))
 
 
 def open_executions(
@@ -341,7 +347,7 @@ def open_executions(
     access_log: bool = True,
     functions: Collection[str] = (),
 ) -> Executions:
-    """Return what accepts, runs and follows executions, on the ledger in the state folder; see ``make_executions``."""
+    """Return the executions of a server, on the ledger in the state folder; see ``make_executions``."""
     settings, runs = configuration.executions, configuration.runs
     callbacks = AddressPolicy(allow=settings.allow_callbacks)
     return make_executions(
@@ -384,35 +390,27 @@ def _publish_warnings(settings: ExecutionSettings) -> Callable[[Iterable[Skill]]
     async def none_ungranted(_: Iterable[Skill]) -> list[str]:
         return []
 
+    def unset(names: Iterable[str]) -> list[str]:
+        return _secrets(settings).find(names)[1]
+
     warnings = PublishWarnings(
-        none_ungranted if settings.grant_all else ungranted_skills, _unset(settings) if settings.concurrency else None
+        none_ungranted if settings.grant_all else ungranted_skills, unset if settings.concurrency else None
     )
     return lambda skills: _wait_for(warnings.tell(skills))
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns, for the thread that follows the folders."""
+    """Return the result of a coroutine, for the thread that follows the folders."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
 
 
-def _unset(settings: ExecutionSettings) -> Callable[[Iterable[str]], list[str]]:
-    """Return what names those of some secrets that are not set."""
-    return lambda names: _secrets(settings).find(names)[1]
-
-
 def _secrets(settings: ExecutionSettings) -> Secrets:
-    from skillwire.adapters.executors.secrets import Secrets  # noqa: PLC0415  # most servers only publish
-
     return Secrets(os.environ, Path(settings.secrets_file) if settings.secrets_file else None)
 
 
 def check_secrets(settings: ExecutionSettings) -> None:
-    """Look whether the file of the skills' secrets can be used, if one is named.
-
-    Raises:
-        StorageError: ``SECRETS_FILE``.
-    """
+    """Check that the file of the skills' secrets is usable, if one is set. Raises StorageError (``SECRETS_FILE``)."""
     if settings.secrets_file is not None:
         _secrets(settings).load()
 
@@ -423,32 +421,26 @@ def make_executors(
     functions: Sequence[PublishedFunction] = (),
     runs: RunSettings | None = None,
 ) -> dict[ExecutorKind, Callable[[], Executor]]:
-    """Return what makes each kind of executor here. Most servers only publish, and import nothing of them."""
+    """Return a maker for each kind of executor."""
+    policy = AddressPolicy(allow=settings.allow)
 
     def python() -> Executor:
-        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # see above
+        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
 
         run_blobs = open_run_blobs(runs or RunSettings())
-        return PythonExecutor(
-            blobs, secrets=_secrets(settings), policy=AddressPolicy(allow=settings.allow), run_blobs=run_blobs
-        )
+        return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=run_blobs)
 
-    def http() -> Executor:
-        from skillwire.adapters.executors.http import HttpExecutor  # noqa: PLC0415  # see above
-
-        return HttpExecutor(AsyncDriver(AddressPolicy(allow=settings.allow)), _secrets(settings).value)
-
-    def function() -> Executor:
-        from skillwire.adapters.executors.function import FunctionExecutor  # noqa: PLC0415  # see above
-
-        return FunctionExecutor({one.name: one.typed for one in functions})
-
-    makers: dict[ExecutorKind, Callable[[], Executor]] = {"python": python, "http": http}
-    return {**makers, "function": function} if functions else makers
+    makers: dict[ExecutorKind, Callable[[], Executor]] = {
+        "python": python,
+        "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
+    }
+    if functions:
+        makers["function"] = lambda: FunctionExecutor({one.name: one.typed for one in functions})
+    return makers
 
 
 def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Authentication:
-    """Return what recognises those who ask, by the configuration and the tokens in the state folder."""
+    """Return the authentication by the configuration and the tokens in the state folder."""
     if settings.oauth2 is None:
         return Authentication(settings, open_tokens, base_url=base_url)
     from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # few servers have one

@@ -133,7 +133,7 @@ def _path(route: Route, schemas: _Schemas) -> Node:
             described[method]["requestBody"] = {"required": True, "content": content}
         if method == "get":
             described["head"] = {**asked, "responses": {code: _bodiless(code, one) for code, one in answers.items()}}
-        if route.cross_origin and "options" not in described:
+        if route.answers_preflight and "options" not in described:
             refusals = {status: answer for status, answer in answers.items() if status >= "4"}
             preflight = {**refusals, "204": reference("responses", "Options")}
             described["options"] = {"tags": [route.tag], "summary": operation.summary, "responses": preflight}

@@ -1,8 +1,8 @@
-"""A row of the route table: a path, its methods, its handler, and what is the same for every request to it.
+"""A row of the route table: a path, its methods, its handler, and what every request to it needs.
 
 A handler gets a :class:`~skillwire.server.context.RequestContext` and returns the response: any ASGI application, or
-None when it has sent one. Before it runs, the row authenticates the caller and waits for the first revision; a handler
-whose callers may put credentials into the body, or that answers while skills are loaded, does without.
+None when it has sent one. Before it runs, the row authenticates the caller and waits for the first revision. A handler
+that accepts credentials in the body authenticates itself; one that answers while skills are loaded does not wait.
 """
 
 from __future__ import annotations
@@ -49,17 +49,11 @@ class Operation(NamedTuple):
 
 
 class Route(routing.Route):
-    """A row of the route table.
+    """A row of the route table: a path (a pattern of Starlette), its handler, and the label its requests count as.
 
-    Args:
-        path: a pattern of Starlette.
-        handler: answers; None where this server lacks the part, and the row is there to be described only.
-        label: what its requests are counted as; a handler may set ``context.label``.
-        methods: that are answered; others are 405. With none of them named, the handler looks at the method itself.
-        cross_origin: whether pages of other sites may read the answers; OPTIONS answers their preflight.
-        authenticates: whether the caller is authenticated before the handler runs.
-        loads: whether the first revision is waited for; it is a 503 while there is none.
-        describes: the row for OpenAPI, by method if it has several; None leaves it out.
+    A row without a handler is described and never matches. With empty ``methods`` the handler checks the method itself.
+    ``answers_preflight`` adds OPTIONS, which tells browsers what pages of other sites may send. ``authenticates`` and
+    ``loads`` prepare the context before the handler runs. ``describes`` is for OpenAPI, by method where it has several.
     """
 
     def __init__(
@@ -69,37 +63,32 @@ class Route(routing.Route):
         label: RouteLabel,
         *,
         methods: Sequence[str] = READ,
-        cross_origin: bool = True,
+        answers_preflight: bool = True,
         authenticates: bool = True,
         loads: bool = True,
         describes: Operation | Mapping[str, Operation] | None = None,
     ) -> None:
-        self.allowed = (*methods, "OPTIONS") if cross_origin and methods else tuple(methods)
-        super().__init__(path, self._answer, methods=self.allowed or None, name=label)
+        self.allowed = (*methods, "OPTIONS") if answers_preflight and methods else tuple(methods)
+        super().__init__(path, self.handle, methods=self.allowed or None, name=label)
         self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$"), re.DOTALL)
-        self.handler = handler
+        self._handler = handler
         self.tag = ""
         main = "get" if not methods or "GET" in methods else methods[0].lower()
         self.operations = {main: describes} if isinstance(describes, Operation) else describes or {}
         self.label = label
-        self.cross_origin = cross_origin
+        self.answers_preflight = answers_preflight
         self._authenticates = authenticates
         self._loads = loads
         self.error_table: Callable[[SkillwireError], Problem] = problem_for
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Take a path whatever the method is, so that a later row never answers for this one."""
-        is_tried = self.handler is not None and scope["type"] == "http"
+        is_tried = self._handler is not None and scope["type"] == "http"
         found = self.path_regex.fullmatch(scope[CONTEXT].path) if is_tried else None
         return (Match.NONE, {}) if found is None else (Match.FULL, {"path_params": found.groupdict()})
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
-
-        Raises:
-            ProblemError: the credentials are not good, or requests come too often (401, 429, 503).
-            HTTPException: the row does not have this method (405).
-        """
+        """Answer a request. Raises ProblemError (401, 429, 503), and HTTPException (405) for another method."""
         context: RequestContext = scope[CONTEXT]
         context.label = self.label
         context.parameters = scope["path_params"]
@@ -107,6 +96,8 @@ class Route(routing.Route):
         is_preflight = bool(self.allowed) and scope["method"] == "OPTIONS"
         if self._authenticates or not is_allowed or is_preflight:
             await context.authenticate()
+        if self._handler is None:
+            raise HTTPException(404)
         if not is_allowed:
             raise HTTPException(405, headers={"Allow": ", ".join(self.allowed)})
         response: ASGIApp | None
@@ -115,17 +106,12 @@ class Route(routing.Route):
         else:
             if self._loads:
                 await context.load()
-            response = await self._answer(context)
+            try:
+                response = await self._handler(context)
+            except SkillwireError as error:
+                response = self.error_table(error)
         if response is not None:
             await response(scope, receive, send)
-
-    async def _answer(self, context: RequestContext) -> ASGIApp | None:
-        if self.handler is None:
-            raise HTTPException(404)
-        try:
-            return await self.handler(context)
-        except SkillwireError as error:
-            return self.error_table(error)
 
 
 class _ExecutionId(StringConvertor):

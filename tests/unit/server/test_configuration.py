@@ -280,8 +280,8 @@ def test_every_key_is_documented():
     page = (Path(__file__).parents[3] / "docs" / "reference" / "server-configuration.md").read_text()
     for table, keys in TABLES.items():
         section = page.split(f"\n## `[{table}]`\n")[1].split("\n## ")[0]
-        for key, meaning in keys.items():
-            assert f"\n- `{key}`: {meaning}\n" in section, f"{table}.{key}"
+        for key, row in keys.items():
+            assert f"\n- `{key}`: {row.meaning}\n" in section, f"{table}.{key}"
     example = page.split("```toml\n")[1].split("```")[0]
     assert read(example).oauth2
 

@@ -26,6 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from skillwire import limits
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
@@ -49,8 +51,10 @@ from skillwire.wire.exchange import HttpRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.identity import Authority, Identity, Key
+    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.registry.tokens import Tokens
 
 
@@ -520,3 +524,51 @@ class TokenIssuer:
         if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
             raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
         self._new[host] += 1
+
+
+class SceneSecrets:
+    """The TLS port of a server where it hands out keys for the skills that it announces in scenes.
+
+    ``tokens`` is called, in a thread, for the first key. ``skill_name`` returns the announced skill of a skill ID and a
+    scene. Agents that share a group key have no certificates, so they get no port.
+    """
+
+    def __init__(
+        self, settings: LanSettings, tokens: Callable[[], Tokens], skill_name: Callable[[str, str], str | None]
+    ) -> None:
+        self._settings = settings
+        self._tokens = tokens
+        self._skill_name = skill_name
+        self._issuer: TokenIssuer | None = None
+        self._starting = asyncio.Lock()  # one issuer makes all keys
+        self._server: SecretsServer | None = None
+
+    async def start(self, trust: LanTrust | None, host: str) -> int:
+        """Open the port, at ``host`` or, when that is empty, everywhere, and return it; 0 when there is none."""
+        if trust is None or not isinstance(trust.identity, EcdsaIdentity):
+            return 0
+        unverified = self._settings.use_unverified
+        server = SecretsServer(
+            trust.identity, trust.authority, trust.authorities, self._give, use_unverified=unverified
+        )
+        try:
+            port = await server.start(host)
+        except OSError as error:
+            log = structlog.get_logger("skillwire.lan")
+            log.warning("connection secrets are not handed out", reason=error.strerror or str(error))
+            return 0
+        self._server = server
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+
+    async def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+        async with self._starting:
+            if self._issuer is None:
+                tokens = await asyncio.to_thread(self._tokens)
+                self._issuer = TokenIssuer(tokens, lambda one: self._skill_name(one.skill_id, one.scene))
+        return await self._issuer(asked, host)

@@ -39,33 +39,19 @@ _LONGEST_SIGNATURE: Final = "A" * 96
 _LONGEST_TIME: Final = 10**13 - 1
 
 
-class SkippedSkill(NamedTuple):
-    """A skill that is not announced, and why."""
-
-    name: str
-    reason: str
-
-
 class Announcement(NamedTuple):
-    """The offers by the name of the skill, in order, and the skills that cannot be announced."""
+    """The offers by the name of the skill, in order, and the skills that cannot be announced, with the reason."""
 
     offers: dict[str, Offer]
-    skipped: tuple[SkippedSkill, ...] = ()
+    skipped: dict[str, str]
 
 
 def make_announcement(
     skills: Iterable[Skill], endpoint: Endpoint, agent_id: str, scenes: tuple[str, ...] = ()
 ) -> Announcement:
-    """Return the announcement of public skills.
-
-    Args:
-        skills: the first of them are announced when there are too many.
-        endpoint: of this server; an empty host is the address that a datagram is sent from.
-        agent_id: of the agent.
-        scenes: joined by every skill, beside its own.
-    """
+    """Return the announcement of public skills; of too many, the first. Each joins ``scenes`` beside its own."""
     offers: dict[str, Offer] = {}
-    skipped: list[SkippedSkill] = []
+    skipped: dict[str, str] = {}
     for skill in skills:
         offer = make_offer(skill, endpoint)
         offer = offer._replace(scenes=tuple(dict.fromkeys((*offer.scenes, *scenes))))
@@ -75,8 +61,8 @@ def make_announcement(
         if reason is None:
             offers[skill.name] = offer
         else:
-            skipped.append(SkippedSkill(skill.name, reason))
-    return Announcement(offers, tuple(skipped))
+            skipped[skill.name] = reason
+    return Announcement(offers, skipped)
 
 
 def make_offer(skill: Skill, endpoint: Endpoint) -> Offer:
@@ -124,12 +110,7 @@ class Agent(Protocol):
         """Warnings for the operator."""
 
     async def start(self) -> None:
-        """Start.
-
-        Raises:
-            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
-            ConflictError: ``LAN_NAME`` when another process has our name.
-        """
+        """Start. Raises FetchError (``LAN_UNAVAILABLE``), ConflictError (``LAN_NAME``)."""
 
     async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
         """Unregister every skill, and stop."""
@@ -164,7 +145,7 @@ class Announcer:
         self._found: dict[str, HealthReading] = {}
         self._reported: dict[str, HealthReading] = {}
         self._statuses: dict[str, HealthStatus] = {}
-        self._skipped: tuple[SkippedSkill, ...] = ()
+        self._skipped: dict[str, str] = {}
         self._log = structlog.get_logger("skillwire.lan")
 
     @property
@@ -189,13 +170,7 @@ class Announcer:
         return None
 
     async def look(self, agent_id: str, endpoint: Endpoint, scenes: tuple[str, ...]) -> bool:
-        """Read the published skills and their health; return whether a revision is published.
-
-        Args:
-            agent_id: of the agent.
-            endpoint: of this server.
-            scenes: joined by every skill, beside its own.
-        """
+        """Read the published skills and their health; return whether a revision is published."""
         revision = self._catalog.current
         if revision is None:
             return False
@@ -207,11 +182,7 @@ class Announcer:
         return True
 
     def announce(self, agent: Agent) -> None:
-        """Have ``agent`` announce the skills, and report those whose health changed.
-
-        Raises:
-            Exception: the first failure of the agent; the other reports were made.
-        """
+        """Have ``agent`` announce the skills, and report those whose health changed; raises its first failure last."""
         if self._announced is not self._seen:
             agent.announce(self._offers.values())
             self._announced = self._seen
@@ -235,8 +206,8 @@ class Announcer:
         self._offers = announcement.offers
         self._skills = {name: revision.catalog.skills[name] for name in announcement.offers}
         if announcement.skipped != self._skipped:
-            for one in announcement.skipped[:_NAMED]:
-                self._log.warning("not announced on the LAN", skill=one.name, reason=one.reason)
+            for name, reason in list(announcement.skipped.items())[:_NAMED]:
+                self._log.warning("not announced on the LAN", skill=name, reason=reason)
             if len(announcement.skipped) > _NAMED:
                 self._log.warning("more are not announced on the LAN", skills=len(announcement.skipped) - _NAMED)
         self._skipped = announcement.skipped

@@ -21,13 +21,13 @@ import asyncio
 import inspect
 import threading
 import time
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.executors.function import in_thread
 from skillwire.errors import DecodeError, SkillwireError
 from skillwire.model.execution import Attempt, Execution
 from skillwire.protocols.skill_discovery.messages import HealthStatus
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.accept import ExecutionSettings
     from skillwire.folder.publish import InvalidFolder
-    from skillwire.model.execution import Failure
     from skillwire.model.skill import Action, HealthCheck, Skill
     from skillwire.ports import Executor
     from skillwire.wire.exchange import HttpResponse
 
+    RunInThread = Callable[[Callable[[], object], Callable[[], None]], Awaitable[object]]
 
 #: Seconds that a registered function may take before its skill is DEGRADED.
 _PATIENCE: Final = 2.0
@@ -84,11 +84,9 @@ _ORDER: Final = (
 class SkillHealth:
     """Determines the health of skills.
 
-    Args:
-        blockers: returns why skills cannot run, by name; called in a thread.
-        checks: the registered functions, by the name of the skill.
-        folders: checks the skills of folders; None when this process runs none of them.
-        patience: seconds that a registered function may take.
+    ``blockers`` returns, in a thread, why skills cannot run. ``checks`` are the registered functions, by skill;
+    ``run_in_thread`` runs one of them in a thread, which may take ``patience`` seconds. ``folders`` checks the skills
+    of folders; None when this process runs none of them.
     """
 
     def __init__(
@@ -97,11 +95,14 @@ class SkillHealth:
         checks: Mapping[str, Callable[[], object]],
         folders: HealthCheckLoop | None = None,
         patience: float = _PATIENCE,
+        *,
+        run_in_thread: RunInThread,
     ) -> None:
         self._blockers = blockers
         self._checks = checks
         self._folders = folders
         self._patience = patience
+        self._run_in_thread = run_in_thread
         self._asked: dict[str, asyncio.Task[object]] = {}
         self._failing: set[str] = set()
         self._log = structlog.get_logger("skillwire")
@@ -112,19 +113,18 @@ class SkillHealth:
             self._folders.on_change = on_change
 
     async def look(self, skills: Mapping[str, Skill], broken: Iterable[InvalidFolder]) -> dict[str, HealthReading]:
-        """Return the health of each announced skill, by name.
-
-        Args:
-            skills: the announced ones.
-            broken: the folders that cannot be published.
-        """
+        """Return the health of each of the announced ``skills``, by name; ``broken`` are the invalid folders."""
         found = dict.fromkeys(skills, GOOD)
         found |= {one.name: BROKEN for one in broken if one.name in skills}
         acting = [skill for skill in skills.values() if skill.action is not None]
         blocked = await asyncio.to_thread(self._blockers, acting) if acting else {}
         found |= {name: HealthReading(HealthStatus.DEGRADED, reason) for name, reason in blocked.items()}
         free = [skill for skill in acting if skill.name not in blocked]
-        for name, condition in self._of_folders(free).items():
+        if self._folders is not None:
+            of_folders = self._folders.look(free)
+        else:
+            of_folders = {skill.name: UNCHECKABLE for skill in free if skill.action is not None and skill.action.health}
+        for name, condition in of_folders.items():
             found[name] = worse(found[name], condition)
         checked = [name for name in self._checks if name in skills]
         for name, condition in zip(checked, await asyncio.gather(*map(self._check, checked)), strict=True):
@@ -139,17 +139,11 @@ class SkillHealth:
         if self._folders is not None:
             await self._folders.close()
 
-    def _of_folders(self, skills: Iterable[Skill]) -> dict[str, HealthReading]:
-        """Return the health of the skills whose folders define a check."""
-        if self._folders is not None:
-            return self._folders.look(skills)
-        return {skill.name: UNCHECKABLE for skill in skills if skill.action is not None and skill.action.health}
-
     async def _check(self, name: str) -> HealthReading:
         """Return the result of a registered function, of which one call runs at a time."""
         task = self._asked.get(name)
         if task is None:
-            task = self._asked[name] = asyncio.create_task(_called(self._checks[name]))
+            task = self._asked[name] = asyncio.create_task(self._call(self._checks[name]))
         done, _ = await asyncio.wait({task}, timeout=self._patience)
         if not done:
             return SILENT
@@ -168,16 +162,15 @@ class SkillHealth:
             return UNREADABLE
         return condition
 
-
-async def _called(check: Callable[[], object]) -> object:
-    """Return the result of ``check``; a coroutine runs in the loop, another function in a thread of its own."""
-    try:
-        if inspect.iscoroutinefunction(check):
-            return await check()
-        found = await in_thread(check, lambda: None)
-        return await found if inspect.isawaitable(found) else found
-    except SystemExit as error:  # it would end the server
-        raise RuntimeError("a health check called exit") from error
+    async def _call(self, check: Callable[[], object]) -> object:
+        """Return the result of ``check``; a coroutine runs in the loop, another function in a thread of its own."""
+        try:
+            if inspect.iscoroutinefunction(check):
+                return await check()
+            found = await self._run_in_thread(check, lambda: None)
+            return await found if inspect.isawaitable(found) else found
+        except SystemExit as error:  # it would end the server
+            raise RuntimeError("a health check called exit") from error
 
 
 def read_report(said: object) -> HealthReading | None:
@@ -211,22 +204,12 @@ class Answer(NamedTuple):
 
 
 class HealthCheckLoop:
-    """Checks skills repeatedly, and keeps their last answers.
-
-    Args:
-        checks: makes the checks.
-        clock: monotonic seconds.
-        rest: seconds between two checks in one slot.
+    """Checks skills repeatedly, and keeps their last answers; a slot rests ``rest`` seconds between two checks.
 
     ``on_change`` is called when the result of a check changes; set before the first look.
     """
 
-    def __init__(
-        self,
-        checks: HealthChecks,
-        clock: Callable[[], float] = time.monotonic,
-        rest: float = _REST,
-    ) -> None:
+    def __init__(self, checks: HealthChecks, clock: Callable[[], float] = time.monotonic, rest: float = _REST) -> None:
         self.on_change: Callable[[], object] = lambda: None
         self._checks = checks
         self._clock = clock
@@ -238,7 +221,7 @@ class HealthCheckLoop:
         self._log = structlog.get_logger("skillwire")
 
     def look(self, skills: Iterable[Skill]) -> dict[str, HealthReading]:
-        """Return the last answer for each skill with a check, by name, and start the checks that are due.
+        """Return the last answer for each skill with a check, and start the checks that are due.
 
         Other skills are forgotten. A new version has the last answer until it is checked.
         """
@@ -276,26 +259,25 @@ class HealthCheckLoop:
                 answer = Answer(FAILED)
             known.is_slow = self._clock() >= began + _SLOW
             known.task = None
-            self._take(known, skill.name, answer)
+            before, known.answer = known.answer, answer
+            if answer.why and answer.why != before.why:
+                self._log.warning(
+                    "health check", skill=skill.name, status=answer.condition.status.value, why=answer.why
+                )
+            if answer.condition != before.condition:
+                self.on_change()
             await asyncio.sleep(self._rest)
 
-    def _take(self, known: _Known, name: str, answer: Answer) -> None:
-        before, known.answer = known.answer, answer
-        if answer.why and answer.why != before.why:
-            self._log.warning("health check", skill=name, status=answer.condition.status.value, why=answer.why)
-        if answer.condition != before.condition:
-            self.on_change()
 
-
+@dataclass(slots=True)
 class _Known:
     """The check of one skill: when it is due, and its last answer."""
 
-    def __init__(self) -> None:
-        self.digest = ""
-        self.due = 0.0
-        self.is_slow = False
-        self.answer = Answer(UNCHECKED)
-        self.task: asyncio.Task[None] | None = None
+    digest: str = ""
+    due: float = 0.0
+    is_slow: bool = False
+    answer: Answer = field(default_factory=lambda: Answer(UNCHECKED))
+    task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
         if self.task is not None:
@@ -311,14 +293,9 @@ _AGAIN: Final = 60.0
 
 
 class RunBlockers:
-    """Finds out why skills cannot run on this server.
+    """Finds out why skills cannot run on this server; ``ungranted`` and ``unset`` return those without grant or value.
 
-    Args:
-        settings: of executions.
-        ungranted: returns the names of skills that need a grant and have none.
-        unset: returns the names of secrets that are not set.
-        check_sandbox: starts a sandbox; raises ``TrustError`` when it does not start.
-        clock: monotonic seconds.
+    ``check_sandbox`` raises TrustError when a sandbox does not start.
     """
 
     def __init__(
@@ -343,26 +320,20 @@ class RunBlockers:
 
         A process that runs nothing (``concurrency = 0``) checks only grants: the rest depends on the workers.
         """
-        acting = [skill for skill in skills if skill.action is not None]
+        acting = [(skill, skill.action) for skill in skills if skill.action is not None]
         try:
-            ungranted = set() if self._settings.grant_all else set(asyncio.run(self._ungranted(acting)))
+            ungranted = [] if self._settings.grant_all else asyncio.run(self._ungranted([skill for skill, _ in acting]))
         except SkillwireError:  # unreadable grants grant nothing
-            ungranted = {skill.name for skill in acting}
+            ungranted = [skill.name for skill, _ in acting]
         found = dict.fromkeys(ungranted, UNGRANTED)
-        if not self._settings.concurrency:
-            return found
-        for skill in acting:
-            if skill.name not in found and (reason := self._blocker(skill)) is not None:
-                found[skill.name] = reason
+        for skill, action in acting if self._settings.concurrency else ():
+            if skill.name in found:
+                continue
+            if action.permissions.secrets and self._lacks(action.permissions.secrets):
+                found[skill.name] = UNSET
+            elif action.executor == "python" and not self._has_sandbox():
+                found[skill.name] = NO_SANDBOX
         return found
-
-    def _blocker(self, skill: Skill) -> str | None:
-        action = skill.action
-        if action is None:
-            return None
-        if action.permissions.secrets and self._lacks(action.permissions.secrets):
-            return UNSET
-        return NO_SANDBOX if action.executor == "python" and not self._has_sandbox() else None
 
     def _lacks(self, secrets: Iterable[str]) -> bool:
         try:
@@ -375,31 +346,21 @@ class RunBlockers:
             now = self._clock()
             if self._sandbox or (self._sandbox is False and now < self._looked + _AGAIN):
                 return self._sandbox
+            self._sandbox, self._looked = True, now
             try:
                 self._check_sandbox()
             except SkillwireError:
                 self._sandbox = False
-            else:
-                self._sandbox = True
-            self._looked = now
             return self._sandbox
 
 
-#: The identifier of the execution that a check makes.
-_ID: Final = "health"
 #: The statuses that an API may report with 503.
 _UNAVAILABLE: Final = frozenset({HealthStatus.DEGRADED, HealthStatus.UNHEALTHY, HealthStatus.MAINTENANCE})
 _LONGEST_WHY: Final = 500
 
 
 class HealthChecks:
-    """Makes the checks of folders.
-
-    Args:
-        executor: returns the executor of functions; called once, in a thread.
-        driver: returns the client of URLs; called once, in a thread.
-        may_run: returns whether a skill is granted.
-    """
+    """Makes the checks of folders; ``executor`` and ``driver`` are called once, in a thread."""
 
     def __init__(
         self,
@@ -451,17 +412,19 @@ class HealthChecks:
                 outcome = await self._executor.execute(attempt)
         except TimeoutError:
             return Answer(SILENT, f"it did not end within {check.timeout} s")
-        if outcome.failure is not None:
-            return _failed(outcome.failure, outcome.log)
+        if (failure := outcome.failure) is not None:
+            why = f"{failure.message}; it printed: {outcome.log}" if outcome.log else failure.message
+            readings = {"unavailable": UNCHECKABLE, "deadline": SILENT}
+            return Answer(readings.get(failure.reason, FAILED), why[:_LONGEST_WHY])
         condition = read_report(outcome.output)
         return Answer(UNREADABLE, "it returned an unknown status") if condition is None else Answer(condition)
 
 
 def _attempt(skill: Skill, action: Action, seconds: float) -> Attempt:
-    """Return a call without a caller and without a row in the ledger."""
+    """Return an attempt without a caller and without a row in the ledger."""
     now = time.time()
     execution = Execution(
-        execution_id=_ID,
+        execution_id="health",
         skill=skill.name,
         skill_id=skill.name,
         version=skill.version,
@@ -479,15 +442,6 @@ def _attempt(skill: Skill, action: Action, seconds: float) -> Attempt:
         attempt=1,
     )
     return Attempt(execution, skill._replace(action=action), {}, seconds)
-
-
-def _failed(failure: Failure, log: str) -> Answer:
-    """Return the result for a function that failed."""
-    printed = f"; it printed: {log}" if log else ""
-    why = f"{failure.message}{printed}"[:_LONGEST_WHY]
-    if failure.reason == "unavailable":
-        return Answer(UNCHECKABLE, why)
-    return Answer(SILENT if failure.reason == "deadline" else FAILED, why)
 
 
 def _read_answer(response: HttpResponse) -> Answer:

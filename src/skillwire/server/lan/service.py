@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
@@ -41,8 +41,22 @@ if TYPE_CHECKING:
     from skillwire.server.lan.health import SkillHealth
 
 
+def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> tuple[Endpoint, LanSettings]:
+    """Return the endpoint to announce for a server that listens on ``addresses``, and the settings that fit.
+
+    An empty host stands for the address that a datagram is sent from.
+    """
+    host, port = addresses[0]
+    hosts = [host for host, _ in addresses]
+    if "::" in hosts:
+        return Endpoint("", port), settings
+    if "0.0.0.0" in hosts:  # noqa: S104  # compared with
+        return Endpoint("", port), replace(settings, group6="")
+    return Endpoint(host, port), settings if settings.interfaces else replace(settings, interfaces=(host,))
+
+
 class KeyServer(Protocol):
-    """Hands out connection secrets; see :class:`skillwire.server.lan.certificates.SceneSecrets`."""
+    """Hands out connection secrets; see :class:`skillwire.adapters.lan.connection_secrets.SceneSecrets`."""
 
     async def start(self, trust: LanTrust | None, host: str) -> int:
         """Start, and return the port; 0 for none."""
@@ -51,36 +65,7 @@ class KeyServer(Protocol):
         """Stop."""
 
 
-_ANY4: Final = "0.0.0.0"  # noqa: S104  # compared with
-_ANY6: Final = "::"
-
-
-class AdvertisedAddress(NamedTuple):
-    """The announced address of a server; an empty ``host`` is the address that a datagram is sent from."""
-
-    host: str
-    port: int
-    settings: LanSettings
-
-
-def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> AdvertisedAddress:
-    """Return the address to announce for a server that listens on ``addresses``, and the settings that fit.
-
-    Args:
-        settings: the operator's; their interfaces are used in any case.
-        addresses: hosts and ports of its sockets, at least one.
-    """
-    hosts = [host for host, _ in addresses]
-    port = addresses[0][1]
-    if _ANY6 in hosts:
-        return AdvertisedAddress("", port, settings)
-    if _ANY4 in hosts:
-        return AdvertisedAddress("", port, replace(settings, group6=""))
-    return AdvertisedAddress(
-        hosts[0], port, settings if settings.interfaces else replace(settings, interfaces=(hosts[0],))
-    )
-
-
+#: Makes the server of connection secrets, by the settings and a lookup: skill ID and scene → name of the skill.
 MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until an unusable network is tried again.
 _AGAIN: Final = 5.0
@@ -91,16 +76,9 @@ _GOODBYE: Final = 6.0
 class LanService:
     """Keeps an agent on the local network for a server.
 
-    Args:
-        settings: the operator's. catalog: publishes the skills. health: of these skills. make_agent: makes an agent, by
-        the fitting settings and a function that returns the status of a skill; called in a
-            thread.
-        make_secrets: makes the server of connection secrets, by the settings and a function that returns the skill
-            announced under an identifier in a scene; None for none.
-
-    ``scenes`` are joined by every skill, beside its own; set before :meth:`start`. ``goodbye_reason`` returns the
-    reason of goodbyes at a regular end, called in a thread. ``trouble`` says why there is no network; ``tls_port`` is
-    that of connection secrets, 0 for none.
+    ``make_agent`` gets the fitting settings and a function that returns the status of a skill; it and
+    ``goodbye_reason`` are called in a thread. Every skill joins ``scenes`` beside its own. ``trouble`` is the reason
+    why there is no network, ``tls_port`` the port of connection secrets or 0.
     """
 
     def __init__(
@@ -156,11 +134,10 @@ class LanService:
 
     def count(self) -> LanCount | None:
         """Return the metrics of the network; None until the agent has started."""
-        snapshot = self.snapshot()
-        if snapshot is None:
+        if self._agent is None:
             return None
-        received = 0 if self._agent is None else self._agent.received
-        return LanCount(Counter(skill.status for skill in snapshot.skills), received, self.counters)
+        statuses = Counter(skill.status for skill in self._agent.snapshot().skills)
+        return LanCount(statuses, self._agent.received, self._agent.counters)
 
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, as soon as it exceeds ``since``, or after ``seconds``."""
@@ -168,8 +145,7 @@ class LanService:
 
     def reached_at(self, *addresses: tuple[str, int]) -> None:
         """Set the hosts and ports on which this server listens; before :meth:`start`."""
-        reach = advertised_address(self.settings, addresses)
-        self._endpoint, self.settings = Endpoint(reach.host, reach.port), reach.settings
+        self._endpoint, self.settings = advertised_address(self.settings, addresses)
 
     def start(self) -> None:
         """Start, once, on the event loop."""
@@ -193,13 +169,7 @@ class LanService:
         self._changes.close()
 
     async def unregister(self, *, has_failed: bool = False) -> None:
-        """Unregister every skill, and stop, within a bounded time; once.
-
-        Args:
-            has_failed: whether the server ends by an error.
-
-        Spec: SDP §9.1.
-        """
+        """Unregister every skill, and stop, within a bounded time; once. Spec: SDP §9.1."""
         if self._has_left:
             return
         self._has_left = True
@@ -209,7 +179,14 @@ class LanService:
         await self._health.close()
         agent, self._agent = self._agent, None
         if agent is not None:
-            await self._send_goodbyes(agent, Reason.ERROR if has_failed else await self._regular_reason())
+            reason = Reason.ERROR if has_failed else await self._regular_reason()
+            try:
+                async with asyncio.timeout(_GOODBYE):
+                    await agent.stop(reason)
+            except TimeoutError:
+                self._log.warning("left the LAN without goodbyes", reason="it took too long")
+            except Exception as error:  # noqa: BLE001  # the server ends nevertheless
+                self._log.warning("left the LAN without goodbyes", exc_info=error)
         self.tls_port = 0
         if self._secrets is not None:
             await self._secrets.stop()
@@ -238,7 +215,7 @@ class LanService:
         return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
 
     async def _begin(self, making: asyncio.Task[Agent]) -> Agent:
-        """Return a started agent, as soon as the network can be used."""
+        """Return the agent once it has started; an unusable network is tried again."""
         while True:
             try:
                 agent = await making
@@ -280,17 +257,12 @@ class LanService:
 
     async def _update(self, agent: Agent) -> None:
         """Announce the published skills, and report changes of their health."""
-        if self._endpoint is not None and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
-            await self._open_secrets(agent)  # before they are announced
-            self._announcer.announce(agent)
-
-    async def _open_secrets(self, agent: Agent) -> None:
-        """Start to hand out connection secrets, once a skill takes part in a scene."""
-        is_wanted = self._announcer.has_scenes and self._secrets is None
-        if self._make_secrets is None or not is_wanted or self._endpoint is None:
+        if self._endpoint is None or not await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
             return
-        self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
-        self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+        if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
+            self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
+            self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+        self._announcer.announce(agent)
 
     async def _regular_reason(self) -> Reason:
         """Return the reason of goodbyes at a regular end."""
@@ -301,15 +273,6 @@ class LanService:
                 "goodbyes have the reason that was set at the start", code=error.code, reason=error.message
             )
             return self.settings.goodbye_reason
-
-    async def _send_goodbyes(self, agent: Agent, reason: Reason) -> None:
-        try:
-            async with asyncio.timeout(_GOODBYE):
-                await agent.stop(reason)
-        except TimeoutError:
-            self._log.warning("left the LAN without goodbyes", reason="it took too long")
-        except Exception as error:  # noqa: BLE001  # the server ends nevertheless
-            self._log.warning("left the LAN without goodbyes", exc_info=error)
 
 
 _LOGGED: Final = 50

@@ -85,7 +85,7 @@ class ExecutionsConsole:
         one, task = f"{EXECUTIONS}/{{id:execution}}", f"{INBOX}/{{id:execution}}"
 
         def row(path: str, page: Page, methods: Sequence[str] = READ) -> Route:
-            return Route(path, self._handler(page), "page", methods=methods, cross_origin=False, loads=False)
+            return Route(path, self._handler(page), "page", methods=methods, answers_preflight=False, loads=False)
 
         return [
             row(LOGIN, lambda request, _: self._sign_in.log_in(request), (*READ, *_POST)),

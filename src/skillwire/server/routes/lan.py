@@ -9,7 +9,7 @@ that was too slow. A stream ends with its reader, its reader's right to look, th
 
 An authority renews certificates, one request at a time, and publishes the signed list of revocations; both are public,
 because a request carries its own proof. Names are those of Skill Discovery's own JSON; instants are seconds since the
-epoch. Spec: SDP §4.3, §10, §11.3. Trust: what others sent is passed on as it is; pages neutralise it.
+epoch. Spec: SDP §4.3, §10, §11.3. Trust: values of other agents are sent unchanged; pages neutralise them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from skillwire import limits
 from skillwire.model.access import OPERATOR
@@ -32,7 +32,7 @@ from skillwire.server.components import Protocol
 from skillwire.server.event_streams import HEARTBEAT, STILL_HERE, OpenStreams, part
 from skillwire.server.http import encode_fields
 from skillwire.server.openapi import TEXT, problem
-from skillwire.server.problems import READ, Problem, ProblemError
+from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
 from skillwire.server.routing import Answer, Operation, Route
 
@@ -46,147 +46,26 @@ if TYPE_CHECKING:
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.lan.service import LanService
-    from skillwire.server.routing import Handler
-
 
 #: Both are named in ``protocols.skill_discovery.renewal`` too, which imports cryptography: most servers do without.
 CERTIFICATES_PATH: Final = "/lan/certificates"
 REVOCATIONS_PATH: Final = "/lan/revocations"
-_encode = msgspec.json.Encoder().encode
-
-
-def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mapping[str, int]) -> bytes:
-    """Return all that is known; without a network, why there is none."""
-    if snapshot is None:
-        return _encode({"agentId": None, "trouble": trouble or "not on the LAN yet", "skills": [], "scenes": []})
-    return _encode(
-        {
-            "agentId": snapshot.agent_id,
-            "at": snapshot.at,
-            "isSuspected": snapshot.is_suspected,
-            "skills": [_skill(skill) for skill in snapshot.skills],
-            "scenes": [_scene(scene) for scene in snapshot.scenes],
-            "counters": dict(counters),
-        }
-    )
-
-
-def encode_change(change: LanChange) -> bytes:
-    """Return one change; with ``reason`` where it is known why a skill is gone."""
-    document: dict[str, Any] = {"kind": change.kind, "at": change.at}
-    if change.skill is not None:
-        document["skill"] = _skill(change.skill)
-    if change.reason:
-        document["reason"] = change.reason
-    if change.scene is not None:
-        document["scene"] = _scene(change.scene)
-    return _encode(document)
-
-
-def _skill(skill: LanSkill) -> dict[str, Any]:
-    return {
-        "agentId": skill.agent_id,
-        "skillId": skill.skill_id,
-        "version": skill.version,
-        "skillType": skill.skill_type,
-        "endpoint": skill.endpoint,
-        "capabilities": skill.capabilities,
-        "scenes": skill.scenes,
-        "status": skill.status,
-        "trust": skill.trust,
-        "foundVia": skill.found_via.value,
-        "heard": skill.heard,
-        "isStale": skill.is_stale,
-    }
-
-
-def _scene(scene: LanScene) -> dict[str, Any]:
-    members = [
-        {"agentId": member.agent_id, "skillId": member.skill_id, "role": member.role} for member in scene.members
-    ]
-    return {"sceneId": scene.name, "groupId": scene.group_id, "members": members}
-
-
-#: Seconds in which a reader is believed that it may look, however many changes it is told.
-_BELIEVED: Final = 1.0
-_CROWDED: Final = Problem(503, "ENDPOINT_UNREACHABLE", "too many follow the LAN already", fields={"Retry-After": "30"})
-
-
-class LanStreams(OpenStreams):
-    """The streams that are open.
-
-    Args:
-        service: that is followed.
-        heartbeat: seconds until a line shows that a quiet stream lives.
-    """
-
-    def __init__(self, service: LanService, heartbeat: float = HEARTBEAT) -> None:
-        super().__init__()
-        self._service = service
-        self._heartbeat = heartbeat
-
-    async def serve(self, may_look: Callable[[], Awaitable[bool]], receive: Receive, send: Send) -> None:
-        """Send what happens for as long as the reader stays, and ``may_look``."""
-        if self.is_full:
-            await _CROWDED.send(send)
-            return
-        changes = self._service.listen()
-        if changes is None:
-            message = self._service.trouble or "this server is not on the LAN yet"
-            await Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"}).send(send)
-            return
-        await self.keep(partial(self._write, changes, may_look), receive, send)
-
-    async def _write(
-        self, changes: AsyncIterator[LanChange], may_look: Callable[[], Awaitable[bool]], send: Send
-    ) -> None:
-        await send(_event(b"snapshot", await encoded_snapshot(self._service)))
-        believed = time.monotonic()
-        end = believed + limits.CONSOLE_STREAM_SECONDS
-        coming = asyncio.ensure_future(anext(changes, None))
-        try:
-            while time.monotonic() < end:
-                done, _ = await asyncio.wait({coming}, timeout=self._heartbeat)
-                # Asked by the clock, since a network on which much happens may never be quiet.
-                if not done or time.monotonic() >= believed + _BELIEVED:
-                    if not await may_look():
-                        return
-                    believed = time.monotonic()
-                if not done:
-                    await send(part(STILL_HERE))
-                    continue
-                change = coming.result()
-                if change is None:  # the agent has ended
-                    return
-                if change.kind == "missed":
-                    await send(_event(b"snapshot", await encoded_snapshot(self._service)))
-                else:
-                    await send(_event(b"change", encode_change(change)))
-                coming = asyncio.ensure_future(anext(changes, None))
-        finally:
-            coming.cancel()
-
-
-async def encoded_snapshot(service: LanService) -> bytes:
-    """Return all that is known now; what changes while it is encoded is not in it."""
-    known = service.snapshot(), service.trouble, dict(service.counters)
-    return await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
-
-
-def _event(name: bytes, data: bytes) -> dict[str, object]:
-    return part(b"event: " + name + b"\ndata: " + data + b"\n\n")  # JSON as we write it has no line ends
-
-
 SNAPSHOT_PATH: Final = "/lan.json"
 EVENTS_PATH: Final = "/lan/events"
-_UNASKED: Final = Problem(
+#: Seconds for which a reader's right to look is not checked again.
+_RIGHT_SECONDS: Final = 1.0
+_RENEWALS_WAITING: Final = 32
+_PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
+_CROWDED: Final = Problem(503, "ENDPOINT_UNREACHABLE", "too many follow the LAN already", fields={"Retry-After": "30"})
+_UNAUTHENTICATED: Final = Problem(
     401,
     "AUTH_REQUIRED",
     "the LAN is shown to operators: sign in, or show a key of the scope operator",
     fields={"WWW-Authenticate": 'Bearer realm="skillwire"'},
 )
 _DENIED: Final = Problem(403, "ACCESS_DENIED", "the LAN is shown to operators; this key is not of the scope operator")
-_PRIVATE: Final = {"Content-Type": JSON, "Cache-Control": "no-store", "Vary": "Cookie"}
+_RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
+_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
 
 
 class LanSkillDocument(Struct, rename="camel", forbid_unknown_fields=True):
@@ -197,8 +76,8 @@ class LanSkillDocument(Struct, rename="camel", forbid_unknown_fields=True):
     version: str
     skill_type: str
     endpoint: str
-    capabilities: list[str]
-    scenes: list[str]
+    capabilities: tuple[str, ...]
+    scenes: tuple[str, ...]
     status: HealthStatus
     trust: Trust
     found_via: FoundVia
@@ -223,15 +102,15 @@ class LanSceneDocument(Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class LanSnapshotDocument(Struct, rename="camel", forbid_unknown_fields=True):
-    """All that is known; without an agent ``trouble`` says why. Many silent at once make the network *suspected*."""
+    """The known network; without an agent ``trouble`` says why. Many silent at once make the network *suspected*."""
 
     agent_id: str | None
     skills: list[LanSkillDocument]
     scenes: list[LanSceneDocument]
-    at: float = 0.0
-    is_suspected: bool = False
-    counters: dict[str, int] = {}
-    trouble: str = ""
+    at: float | UnsetType = UNSET
+    is_suspected: bool | UnsetType = UNSET
+    counters: dict[str, int] | UnsetType = UNSET
+    trouble: str | UnsetType = UNSET
 
 
 class LanChangeDocument(Struct, rename="camel", forbid_unknown_fields=True):
@@ -239,9 +118,9 @@ class LanChangeDocument(Struct, rename="camel", forbid_unknown_fields=True):
 
     kind: Literal["registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene"]
     at: float
-    skill: LanSkillDocument | None = None
-    scene: LanSceneDocument | None = None
-    reason: str = ""
+    skill: LanSkillDocument | UnsetType = UNSET
+    scene: LanSceneDocument | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
 class LanAgentDocument(Struct, rename="camel", omit_defaults=True):
@@ -267,13 +146,58 @@ class IssuedCertificate(Struct, forbid_unknown_fields=True):
     certificate: str
 
 
+def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mapping[str, int]) -> bytes:
+    """Return the known network as JSON; without one, the reason."""
+    if snapshot is None:
+        return msgspec.json.encode(LanSnapshotDocument(None, [], [], trouble=trouble or "not on the LAN yet"))
+    skills, scenes = list(map(_skill, snapshot.skills)), list(map(_scene, snapshot.scenes))
+    document = LanSnapshotDocument(
+        snapshot.agent_id, skills, scenes, snapshot.at, snapshot.is_suspected, dict(counters)
+    )
+    return msgspec.json.encode(document)
+
+
+def encode_change(change: LanChange) -> bytes:
+    """Return one change as JSON."""
+    document = LanChangeDocument(
+        change.kind,  # type: ignore[arg-type]  # a reader that was too slow gets a snapshot in place of "missed"
+        change.at,
+        UNSET if change.skill is None else _skill(change.skill),
+        UNSET if change.scene is None else _scene(change.scene),
+        change.reason or UNSET,
+    )
+    return msgspec.json.encode(document)
+
+
+def _skill(skill: LanSkill) -> LanSkillDocument:
+    return LanSkillDocument(
+        skill.agent_id,
+        skill.skill_id,
+        skill.version,
+        skill.skill_type,
+        skill.endpoint,
+        skill.capabilities,
+        skill.scenes,
+        HealthStatus(skill.status),
+        skill.trust,
+        skill.found_via,
+        skill.heard,
+        skill.is_stale,
+    )
+
+
+def _scene(scene: LanScene) -> LanSceneDocument:
+    members = [LanMemberDocument(one.agent_id, one.skill_id, cast("Any", one.role)) for one in scene.members]
+    return LanSceneDocument(scene.name, scene.group_id, members)
+
+
 _NO_LAN: Final = problem(
     "As above, or this server is not on the local network yet: `LAN_UNAVAILABLE`.",
     "Pause",
     schema=("Problem", "SharingError"),
 )
 _OPERATORS: Final[dict[str, Answer | str]] = {
-    "401": problem("Nobody is signed in, and no key was sent: `AUTH_REQUIRED`.", "WWW-Authenticate"),
+    "401": problem("No session and no key were sent: `AUTH_REQUIRED`.", "WWW-Authenticate"),
     "403": problem("The caller is no operator: `ACCESS_DENIED`.", schema=("Problem", "SharingError")),
     "404": "NotFound",
 }
@@ -318,7 +242,7 @@ _REVOCATIONS: Final = Operation(
 
 
 class SkillDiscovery(Protocol):
-    """Skill Discovery over HTTP: what a server on a local network says of its agent, and of the network."""
+    """Skill Discovery over HTTP: the agent of a server on a local network, and the network."""
 
     name = "Skill Discovery"
 
@@ -329,28 +253,19 @@ class SkillDiscovery(Protocol):
         certificates = None if authority is None else CertificateRoutes(authority)
         if answers is not None:
             services.close_streams.append(answers.close)
-        rows: list[tuple[str, Handler | None, Sequence[str], bool, Operation]] = [
-            (PATH, None if answers is None else answers.agent, READ, True, _AGENT),
-            (SNAPSHOT_PATH, None if answers is None else answers.snapshot, READ, False, _SNAPSHOT),
-            (EVENTS_PATH, None if answers is None else answers.events, READ, False, _EVENTS),
-            (CERTIFICATES_PATH, None if certificates is None else certificates.renew, ("POST",), True, _RENEWAL),
-            (REVOCATIONS_PATH, None if certificates is None else certificates.revocations, READ, True, _REVOCATIONS),
-        ]
+        route = partial(Route, label="service", loads=False)
+        renew, revocations = (certificates.renew, certificates.revocations) if certificates else (None, None)
         return [
-            Route(
-                path, handler, "service", methods=methods, cross_origin=cross_origin, loads=False, describes=operation
-            )
-            for path, handler, methods, cross_origin, operation in rows
+            route(PATH, answers.agent if answers else None, describes=_AGENT),
+            route(SNAPSHOT_PATH, answers.snapshot if answers else None, answers_preflight=False, describes=_SNAPSHOT),
+            route(EVENTS_PATH, answers.events if answers else None, answers_preflight=False, describes=_EVENTS),
+            route(CERTIFICATES_PATH, renew, methods=("POST",), describes=_RENEWAL),
+            route(REVOCATIONS_PATH, revocations, describes=_REVOCATIONS),
         ]
 
 
 class LanRoutes:
-    """Answers about one server.
-
-    Args:
-        service: what it does on the network.
-        is_operator: whether a browser is signed in as one.
-    """
+    """Answers about the network of ``service``; ``is_operator`` returns whether a browser is signed in as operator."""
 
     def __init__(self, service: LanService, is_operator: Callable[[Scope], Awaitable[bool]]) -> None:
         self._service = service
@@ -358,25 +273,20 @@ class LanRoutes:
         self._streams = LanStreams(service)
 
     async def agent(self, _: RequestContext) -> ASGIApp:
-        """Return which agent is ours, to anyone."""
-        agent = self._service.agent_id
-        if not agent:
-            message = self._service.trouble or "this server is not on the LAN yet"
-            return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
-        document: dict[str, object] = {"agentId": agent}
-        if self._service.tls_port:
-            document["tlsPort"] = self._service.tls_port
-        if details := await asyncio.to_thread(details_of, agent, self._service.offers):
-            document["skills"] = details
-        return json_response(msgspec.json.encode(document))
+        """Return our agent, to every caller."""
+        agent_id = self._service.agent_id
+        if not agent_id:
+            return _unavailable(self._service)
+        details = await asyncio.to_thread(details_of, agent_id, self._service.offers)
+        return json_response(msgspec.json.encode(LanAgentDocument(agent_id, self._service.tls_port, details or None)))
 
     async def snapshot(self, context: RequestContext) -> ASGIApp:
-        """Return what is known of the network, to an operator."""
+        """Return the known network, to an operator."""
         await self._check_operator(context)
         return BytesResponse(200, await encoded_snapshot(self._service), encode_fields(_PRIVATE))
 
     async def events(self, context: RequestContext) -> None:
-        """Answer an operator with what happens, as it happens."""
+        """Send an operator the changes of the network as they happen."""
         may_look = await self._check_operator(context)
         await self._streams.serve(may_look, context.receive, context.send)
 
@@ -386,38 +296,87 @@ class LanRoutes:
         self._service.close_streams()
 
     async def _check_operator(self, context: RequestContext) -> Callable[[], Awaitable[bool]]:
-        """Return a function that says whether the caller may still look.
+        """Return a function that says whether the caller may still look. Raises ProblemError (401, 403)."""
 
-        Raises:
-            ProblemError: the caller is no operator (401, 403).
-        """
+        async def always() -> bool:  # a stream ends after a while, and the next one shows the key again
+            return True
+
         if context.principal is not None:
             if OPERATOR not in context.principal.scopes:
                 raise ProblemError(_DENIED)
-            return _always  # a stream ends after a while, and the next one shows the key again
+            return always
         if not await self._is_operator(context.scope):
-            raise ProblemError(_UNASKED)
-        return lambda: self._is_operator(context.scope)
+            raise ProblemError(_UNAUTHENTICATED)
+        return partial(self._is_operator, context.scope)
 
 
-async def _always() -> bool:
-    return True
+class LanStreams(OpenStreams):
+    """The open streams of changes; ``heartbeat`` seconds without one send a line that keeps the connection open."""
+
+    def __init__(self, service: LanService, heartbeat: float = HEARTBEAT) -> None:
+        super().__init__()
+        self._service = service
+        self._heartbeat = heartbeat
+
+    async def serve(self, may_look: Callable[[], Awaitable[bool]], receive: Receive, send: Send) -> None:
+        """Send the changes for as long as the reader stays, and ``may_look``."""
+        if self.is_full:
+            await _CROWDED.send(send)
+        elif (changes := self._service.listen()) is None:
+            await _unavailable(self._service).send(send)
+        else:
+            await self.keep(partial(self._write, changes, may_look), receive, send)
+
+    async def _write(
+        self, changes: AsyncIterator[LanChange], may_look: Callable[[], Awaitable[bool]], send: Send
+    ) -> None:
+        await send(_event(b"snapshot", await encoded_snapshot(self._service)))
+        checked = time.monotonic()
+        end = checked + limits.CONSOLE_STREAM_SECONDS
+        coming = asyncio.ensure_future(anext(changes, None))
+        try:
+            while time.monotonic() < end:
+                done, _ = await asyncio.wait({coming}, timeout=self._heartbeat)
+                # Checked by the clock, since a busy network may never be quiet.
+                if not done or time.monotonic() >= checked + _RIGHT_SECONDS:
+                    if not await may_look():
+                        return
+                    checked = time.monotonic()
+                if not done:
+                    await send(part(STILL_HERE))
+                    continue
+                change = coming.result()
+                if change is None:  # the agent has ended
+                    return
+                if change.kind == "missed":
+                    await send(_event(b"snapshot", await encoded_snapshot(self._service)))
+                else:
+                    await send(_event(b"change", encode_change(change)))
+                coming = asyncio.ensure_future(anext(changes, None))
+        finally:
+            coming.cancel()
 
 
-_RENEWALS_WAITING: Final = 32
-_RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
-_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
+async def encoded_snapshot(service: LanService) -> bytes:
+    """Return the known network as JSON; changes during the encoding are not in it."""
+    known = service.snapshot(), service.trouble, dict(service.counters)
+    return await asyncio.to_thread(encode_snapshot, *known)  # ten thousand skills take a while
+
+
+def _event(name: bytes, data: bytes) -> dict[str, object]:
+    return part(b"event: " + name + b"\ndata: " + data + b"\n\n")  # JSON as we write it has no line ends
+
+
+def _unavailable(service: LanService) -> Problem:
+    message = service.trouble or "this server is not on the LAN yet"
+    return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
 
 
 class CertificateRoutes:
-    """Answers for one authority.
+    """Renews certificates and publishes revocations for one authority."""
 
-    Args:
-        desk: that it does.
-    """
-
-    def __init__(self, desk: RenewalService) -> None:
-        self._desk = desk
+    def __init__(self, authority: RenewalService) -> None:
+        self._authority = authority
         self._turn = asyncio.Lock()
         self._waiting = 0
 
@@ -429,13 +388,13 @@ class CertificateRoutes:
         self._waiting += 1
         try:
             async with self._turn:
-                return _response(await asyncio.to_thread(self._desk.renew, body))
+                return _response(await asyncio.to_thread(self._authority.renew, body))
         finally:
             self._waiting -= 1
 
     async def revocations(self, _: RequestContext) -> ASGIApp:
-        """Answer with the signed list."""
-        return _response(await asyncio.to_thread(self._desk.revocations))
+        """Return the signed list."""
+        return _response(await asyncio.to_thread(self._authority.revocations))
 
 
 def _response(answer: RenewalResponse) -> BytesResponse:

@@ -92,12 +92,12 @@ class SkillPages:
             ),
             ("/skills/{rest:path}", self._slash, None),
         ]
-        below = Route("/", self._root, "page", cross_origin=False, loads=False)
+        below = Route("/", self._root, "page", answers_preflight=False, loads=False)
         below.path_regex = re.compile("")  # where the site is mounted, without a slash
         return [
             below,
             *(
-                Route(path, handler, "page", cross_origin=False, loads=False, describes=operation)
+                Route(path, handler, "page", answers_preflight=False, loads=False, describes=operation)
                 for path, handler, operation in rows
             ),
         ]

@@ -160,7 +160,7 @@ def system_routes(services: Services) -> Sequence[Route]:
 
     def status(path: str, handler: Handler, summary: str, media_type: str, kind: Any) -> Route:
         operation = Operation(summary, {"200": Answer(summary, {media_type: kind}, ("Cache-Control",))})
-        return Route(path, handler, "service", cross_origin=False, loads=False, describes=operation)
+        return Route(path, handler, "service", answers_preflight=False, loads=False, describes=operation)
 
     found = Operation(
         "Search for skills",

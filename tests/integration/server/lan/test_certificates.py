@@ -9,13 +9,12 @@ from tests.support.publishing import Asgi
 from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.lan_trust import load_trust
-from skillwire.adapters.lan.connection_secrets import SecretsClient
+from skillwire.adapters.lan.connection_secrets import SceneSecrets, SecretsClient
 from skillwire.errors import NotFoundError, SkillwireError, TrustError
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, REVOCATIONS_PATH, read_issued, write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server import create_app
-from skillwire.server.lan.certificates import SceneSecrets
 from skillwire.server.routes import lan
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key

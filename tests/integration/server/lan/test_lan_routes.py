@@ -214,7 +214,7 @@ async def test_the_stream_ends_with_the_agent(serve, operator):
 
 
 async def test_who_may_look_no_more_is_told_nothing_however_much_happens(serve, monkeypatch):
-    monkeypatch.setattr(lan, "_BELIEVED", 0.0)
+    monkeypatch.setattr(lan, "_RIGHT_SECONDS", 0.0)
     site = await serve()
     parts: asyncio.Queue[Any] = asyncio.Queue()
     answers = [True, False]

@@ -330,15 +330,15 @@ EVERY = "0.0.0.0"  # noqa: S104  # nothing is bound
     ],
 )
 def test_the_links_follow_from_where_it_listens(addresses, host, interfaces, has_ipv6):
-    reach = advertised_address(USUAL, addresses)
-    assert (reach.host, reach.port) == (host, 8000)
-    assert reach.settings.interfaces == interfaces
-    assert bool(reach.settings.group6) == has_ipv6
+    endpoint, settings = advertised_address(USUAL, addresses)
+    assert endpoint == Endpoint(host, 8000)
+    assert settings.interfaces == interfaces
+    assert bool(settings.group6) == has_ipv6
 
 
 def test_what_the_operator_names_is_used():
-    reach = advertised_address(LanSettings(interfaces=("eth7",)), [("192.0.2.7", 8000)])
-    assert reach.settings.interfaces == ("eth7",)
+    _, settings = advertised_address(LanSettings(interfaces=("eth7",)), [("192.0.2.7", 8000)])
+    assert settings.interfaces == ("eth7",)
 
 
 def refusal(host):

@@ -16,6 +16,7 @@ from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
 from skillwire import limits
+from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, StorageError, TrustError
 from skillwire.executions.accept import ExecutionSettings
@@ -61,7 +62,7 @@ async def _not_granted(_):
 
 
 def conditions(checks=None, obstacles=None, patience=5.0, folders=None):
-    return SkillHealth(lambda _: obstacles or {}, checks or {}, folders, patience)
+    return SkillHealth(lambda _: obstacles or {}, checks or {}, folders, patience, run_in_thread=in_thread)
 
 
 async def test_all_is_well_unless_something_is_known():
@@ -82,7 +83,7 @@ async def test_what_cannot_run_is_degraded_and_only_what_runs_is_asked_about():
         assert threading.current_thread() is not threading.main_thread()
         return {"adder": "it is not granted on this server"}
 
-    found = await SkillHealth(obstacles, {}).look(KNOWN, ())
+    found = await SkillHealth(obstacles, {}, run_in_thread=in_thread).look(KNOWN, ())
     assert (asked, found["adder"]) == (["adder"], (HealthStatus.DEGRADED, "it is not granted on this server"))
 
 

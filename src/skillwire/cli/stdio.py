@@ -8,6 +8,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from skillwire import limits
 from skillwire.cli.options import token_option
 from skillwire.cli.serve import read_server_configuration
 from skillwire.errors import UsageError
@@ -114,9 +115,10 @@ def rpc_command(
     Each input line is a JSON-RPC 2.0 request or a batch, and each output line a response; logs go to standard error.
     The command ends with its input. skillwire serve offers the same over HTTP at /rpc.
     """
+    from skillwire.adapters.lines import LineWriter, lines_of  # noqa: PLC0415  # not needed at start-up
     from skillwire.server.app import make_components  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.stdio import run_local, serve_stdio  # noqa: PLC0415  # not needed at start-up
+    from skillwire.server.stdio import run_local, serve_stdio, take_output  # noqa: PLC0415  # same
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
@@ -124,4 +126,4 @@ def rpc_command(
     runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
     configuration = replace(configuration, runs=runs)
     parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
-    run_local(serve_stdio(parts))
+    run_local(serve_stdio(parts, lines_of(0, limits.RPC_REQUEST_BYTES), LineWriter(take_output()).write))

@@ -1,8 +1,8 @@
-"""What MCP callers reach: the skills of a view, calls of skills, and blobs.
+"""MCP callers: the skills of a view, calls of skills, and blobs.
 
-A call is begun and followed as every run, and waited for no longer than a client waits. A client that disconnects
-before it got the id of its run can never ask for it again, so that run is cancelled. Pinned skills that are not
-published, and skills that MCP hosts do not have to take, are logged.
+A call starts a run and waits no longer than a client waits. A client that disconnects before it got the ID of its run
+can never ask for it again, so that run is cancelled. Pinned skills that are not published, and skills that MCP hosts do
+not have to accept, are logged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from skillwire.bridges.mcp.caller import Large
-    from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
@@ -39,13 +38,11 @@ if TYPE_CHECKING:
     from skillwire.server.rpc_methods import SkillListCache
     from skillwire.server.runs import Runs
 
+_NAME_WEIGHT: Final = 3
+
 
 def check_pins(pins: Iterable[str]) -> tuple[str, ...]:
-    """Return the names, each once.
-
-    Raises:
-        UsageError: ``USAGE`` when one can be no skill's, or there are too many.
-    """
+    """Return the names of pinned skills, each once. Raises UsageError (``USAGE``)."""
     names = tuple(dict.fromkeys(pins))
     for name in names:
         if not is_skill_name(name):
@@ -57,18 +54,14 @@ def check_pins(pins: Iterable[str]) -> tuple[str, ...]:
 
 
 class MissingPins:
-    """Tells the operator which pinned skills are not published, as soon as it is so, and once.
-
-    Args:
-        pins: the names of the skills that are tools of their own.
-    """
+    """Logs the pinned skills that are not published, once for each set of them."""
 
     def __init__(self, pins: Iterable[str]) -> None:
         self._pins = tuple(pins)
         self._logged: list[str] = []
 
     def log(self, revision: Revision) -> None:
-        """Log what a revision has not, unless that was said of the one before."""
+        """Log the pinned skills that a revision does not publish."""
         missing = [name for name in self._pins if name not in revision.everything.skills]
         if missing and missing != self._logged:
             structlog.get_logger("skillwire.mcp").warning("pinned, but not published", skills=", ".join(missing))
@@ -76,7 +69,7 @@ class MissingPins:
 
 
 def log_left_out(revision: Revision) -> None:
-    """Log the skills that no host has to take, which clients will miss; it looks at each: not for the event loop."""
+    """Log the skills that hosts do not have to accept; it reads each skill, so run it off the event loop."""
     log = structlog.get_logger("skillwire.mcp")
     for skill in revision.everything.skills.values():
         if (reason := limit_exceeded(skill)) is not None:
@@ -84,55 +77,46 @@ def log_left_out(revision: Revision) -> None:
 
 
 class McpCalls:
-    """Has skills run by ``runs``."""
+    """Runs skills for MCP callers."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._cancelling: set[asyncio.Task[None]] = set()
 
     async def begin(
-        self, owner: str, audience: AccessView, skill: Skill, arguments: Mapping[str, Any], seconds: float
+        self, owner: str, view: AccessView, skill: Skill, arguments: Mapping[str, Any], seconds: float
     ) -> RunResult | Running:
-        """Have a skill run for ``owner``, and wait for its end for so many seconds.
+        """Start a run for ``owner``, and wait for its end for so many seconds.
 
-        Raises:
-            TrustError: ``PERMISSION_DENIED``: it is not opened to this caller.
-            SkillwireError: it is not accepted; see :meth:`skillwire.server.runs.Runs.begin_skill`.
+        Raises TrustError (``PERMISSION_DENIED``), and what :meth:`skillwire.server.runs.Runs.begin_skill` raises.
         """
-        if skill.name not in audience.usable.skills:
+        if skill.name not in view.usable.skills:
             raise TrustError("PERMISSION_DENIED", f"{skill.name} is not open to this caller")
         beginning = asyncio.create_task(self._runs.begin_skill(owner, skill, arguments))
         try:
             return await self.follow(owner, await asyncio.shield(beginning), seconds)
         except asyncio.CancelledError:
-            leaving = asyncio.create_task(self._leave(owner, beginning))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
-            await asyncio.shield(leaving)
+            cancelling = asyncio.create_task(self._cancel(owner, beginning))
+            self._cancelling.add(cancelling)
+            cancelling.add_done_callback(self._cancelling.discard)
+            await asyncio.shield(cancelling)
             raise
 
-    async def _leave(self, owner: str, beginning: asyncio.Task[str]) -> None:
-        """Cancel a run, as soon as it is known which one: what is on its way to the disk is accepted nonetheless."""
+    async def _cancel(self, owner: str, beginning: asyncio.Task[str]) -> None:
+        """Cancel a run as soon as its ID is known: a run that is being stored is accepted nevertheless."""
         with suppress(SkillwireError):  # it was not accepted
             await self._runs.cancel(owner, await beginning)
 
     async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult | Running:
-        """Return what came of a run of ``owner``, or how far it is after so many seconds.
-
-        Raises:
-            NotFoundError: ``RUN_NOT_FOUND``.
-        """
+        """Return the result of a run of ``owner``, or its status after so many seconds. Raises NotFoundError."""
         try:
             return await self._runs.follow(owner, run_id, seconds)
         except PendingError as pending:
             return Running(run_id, str(pending.details["status"]))
 
 
-_NAME_WEIGHT: Final = 3
-
-
 class McpBackend(NamedTuple):
-    """Where a caller gets things from: bytes, descriptors, what runs and was run, and skills by their dotted names."""
+    """The parts that MCP callers share: blobs of skills, descriptors, calls, runs, and skills by dotted names."""
 
     blobs: BlobStore
     offers: CallableSkills
@@ -142,61 +126,35 @@ class McpBackend(NamedTuple):
 
 
 def make_mcp_backend(parts: Components) -> McpBackend:
-    """Return the shelves of a server with these parts."""
+    """Return the backend of a server with these parts."""
     blobs, runs = parts.catalog.blobs, parts.executions.runs
     return McpBackend(blobs, CallableSkills(blobs), McpCalls(runs), runs, parts.skills)
 
 
 class McpCaller:
-    """A :class:`~skillwire.bridges.mcp.caller.McpSkills`.
+    """A :class:`~skillwire.bridges.mcp.caller.McpSkills`: what one caller may see and use of a revision.
 
-    Args:
-        audience: what it may know of and use.
-        revision: of which that is a part.
-        owner: whom its executions belong to.
-        shelves: where things are.
-        large: where large values of the answer go.
+    Its executions belong to ``owner``; large values of the answer go to ``large``.
     """
 
     def __init__(
-        self, audience: AccessView, revision: Revision, owner: str, shelves: McpBackend, large: Large | None = None
+        self, view: AccessView, revision: Revision, owner: str, backend: McpBackend, large: Large | None = None
     ) -> None:
-        self._audience = audience
+        self.visible = view.visible
+        self.usable = view.usable
+        self.is_public = view.is_public
+        self.large = large
+        self._view = view
         self._revision = revision
         self._owner = owner
-        self._shelves = shelves
-        self._large = large
-
-    @property
-    def visible(self) -> Catalog:
-        """What it may know of."""
-        return self._audience.visible
-
-    @property
-    def usable(self) -> Catalog:
-        """What it may read and have run."""
-        return self._audience.usable
-
-    @property
-    def is_public(self) -> bool:
-        """Whether it is told nothing that is not public."""
-        return self._audience.is_public
-
-    @property
-    def large(self) -> Large | None:
-        """Where large values of the answer go."""
-        return self._large
+        self._backend = backend
 
     async def find(self, words: str, limit: int) -> Sequence[Skill]:
-        """Return the skills it may know of that fit best.
-
-        Raises:
-            UsageError: ``QUERY``.
-        """
+        """Return the visible skills that fit best. Raises UsageError (``QUERY``)."""
         return await asyncio.to_thread(self._find, words, limit)
 
     def _find(self, words: str, limit: int) -> Sequence[Skill]:
-        """Search what everyone may use by its index, and compare what else the caller may know of word by word."""
+        """Search the public skills by their index, and compare the caller's other skills word by word."""
         skills, public = self.visible.skills, self._revision.catalog.skills
         page = self._revision.search.search(SearchQuery(text=words, limit=limit, counted=False))
         others = [skills[name] for name in skills if name not in public]
@@ -207,51 +165,43 @@ class McpCaller:
         return [*best, *(skills[name] for name in page.names if name in skills), *rest][:limit]
 
     async def name_of(self, dotted: str) -> str | None:
-        """Return the name of the skill that the Skills Protocol calls so, if it may know of it."""
-        return (await self._shelves.skills.of(self._audience, self._revision)).name_of(dotted)
+        """Return the name of the visible skill with this name of the Skills Protocol."""
+        return (await self._backend.skills.of(self._view, self._revision)).name_of(dotted)
 
     async def read(self, digest: Digest) -> bytes:
-        """Return the bytes of a file of a skill.
-
-        Raises:
-            StorageError: ``STORAGE`` when they are gone.
-        """
-        content = await asyncio.to_thread(self._shelves.blobs.read, digest)
+        """Return the bytes of a file of a skill. Raises StorageError (``STORAGE``)."""
+        content = await asyncio.to_thread(self._backend.blobs.read, digest)
         if content is None:
             raise StorageError("STORAGE", "the bytes of this file are not kept here any more")
         return content
 
     async def describe(self, skill: Skill) -> SkillDescriptor:
-        """Return what a skill takes and gives."""
-        return await asyncio.to_thread(self._shelves.offers.descriptor, skill)
+        """Return the descriptor of a skill."""
+        return await asyncio.to_thread(self._backend.offers.descriptor, skill)
 
     async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
-        """Have a skill run, and wait for its end for so long."""
-        return await self._shelves.calls.begin(self._owner, self._audience, skill, arguments, seconds)
+        """Run a skill, and wait for its end for so many seconds."""
+        return await self._backend.calls.begin(self._owner, self._view, skill, arguments, seconds)
 
     async def follow(self, run_id: str, seconds: float) -> RunResult | Running:
-        """Return how far an execution of its own is."""
-        return await self._shelves.calls.follow(self._owner, run_id, seconds)
+        """Return the result or the status of a run of this caller."""
+        return await self._backend.calls.follow(self._owner, run_id, seconds)
 
     async def find_blob(self, blob_id: str) -> Blob:
-        """Return a blob of its own.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND``. DecodeError: ``LIMIT_SIZE``. StorageError: ``DATABASE``.
-        """
-        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
+        """Return a blob of this caller. Raises NotFoundError, DecodeError (``LIMIT_SIZE``), StorageError."""
+        with await self._backend.runs.blobs.open(self._owner, blob_id) as blob:
             if blob.size > limits.MCP_BLOB_BYTES:
                 message = f"this blob has {blob.size:,} bytes, and MCP gives at most {limits.MCP_BLOB_BYTES:,}"
                 raise DecodeError("LIMIT_SIZE", f"{message}; GET /blobs/{blob_id} of the same server gives it whole")
             return Blob(blob.kind, blob.size, partial(self._read_blob, blob_id))
 
     async def _read_blob(self, blob_id: str) -> bytes:
-        with await self._shelves.runs.blobs.open(self._owner, blob_id) as blob:
+        with await self._backend.runs.blobs.open(self._owner, blob_id) as blob:
             return await blob.read(0, blob.size)
 
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
-        """Keep a blob of its own; errors as of :meth:`skillwire.server.run_blobs.BlobUploads.create`."""
-        return await self._shelves.runs.blobs.create(self._owner, wanted)
+        """Store a blob of this caller; errors as of :meth:`skillwire.server.run_blobs.BlobUploads.create`."""
+        return await self._backend.runs.blobs.create(self._owner, wanted)
 
 
 def _ranked(skills: Sequence[Skill], words: Sequence[str]) -> tuple[list[Skill], list[Skill]]:

@@ -1,15 +1,11 @@
-"""Serving the one who started this process, over its standard input and output.
+"""Serving the program that started this process, over standard input and output.
 
-Whoever starts it reads the folders anyway, so it may know of and use every skill in them, whatever their access is over
-the network. What is executed is decided as everywhere: by the configuration, and by what was granted.
+That program reads the folders anyway, so it may see and use every skill in them, whatever their access is over the
+network. Executions follow the same rules as everywhere: the configuration and the grants. Standard output carries the
+protocol alone; everything else that is printed goes to standard error.
 
-Standard output is for the protocol alone. What else is printed, by whatever part of the process, goes to standard
-error.
-
-JSON-RPC on standard input and output: a line is a document, in and out **[ours]**.
-
-Requests are answered as they are ready, which need not be the order in which they came: a list does not wait for a run
-that was asked for before it. The session ends when its input has ended and every request is answered, or at once when
+JSON-RPC **[ours]**: a line is a document, in and out. Requests are answered as they are ready, in any order, so that a
+list does not wait for a run. The session ends when its input has ended and every request is answered, or at once when
 the client stops reading. Spec: JSON-RPC 2.0; specs §4.
 """
 
@@ -23,7 +19,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.lines import LineWriter, lines_of
 from skillwire.errors import SourceLocation, StorageError, ValidationError
 from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
@@ -34,15 +29,20 @@ from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCall
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
+    from skillwire.server.access import AccessView
     from skillwire.server.components import Components
+    from skillwire.server.revision import Revision
 
+    Lines = AsyncIterator[bytes | None]
+    Write = Callable[[bytes], Awaitable[None]]
 
-#: Who starts the process.
+#: The program that started this process.
 LOCAL: Final = Principal("local", frozenset({EVERY_SKILL}))
+OWNER: Final = caller_of(LOCAL, "")
 
 
 def take_output() -> int:
-    """Return a descriptor of standard output that is no other; what is printed goes to standard error from now."""
+    """Return a private descriptor of standard output; everything that is printed from now on goes to standard error."""
     if sys.stdout is not None:
         sys.stdout.flush()
     own = os.dup(1)
@@ -52,20 +52,20 @@ def take_output() -> int:
 
 def run_local(serving: Coroutine[None, None, None]) -> None:
     """Serve until the end of the input, or until SIGINT or SIGTERM."""
-    asyncio.run(_until_signalled(serving))
 
+    async def until_signalled() -> None:
+        task = asyncio.create_task(serving)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        with suppress(asyncio.CancelledError):
+            await task
 
-async def _until_signalled(serving: Coroutine[None, None, None]) -> None:
-    task = asyncio.create_task(serving)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
+    asyncio.run(until_signalled())
 
 
 @asynccontextmanager
 async def started(parts: Components) -> AsyncIterator[None]:
-    """Load and watch the folders meanwhile; at the end, end what runs, after a while."""
+    """Load and watch the folders inside; at the end, stop the executions, after a while."""
     parts.catalog.start()
     try:
         yield
@@ -76,45 +76,45 @@ async def started(parts: Components) -> AsyncIterator[None]:
         await parts.authentication.close()
 
 
-async def serve_stdio(parts: Components) -> None:
-    """Answer what comes in by standard input until it ends."""
-    writer, caller = LineWriter(take_output()), _LocalCaller(parts)
-    session = StdioSession(RpcDispatcher(Methods(parts.executions.runs)), caller.now, writer.write)
+async def load_local(parts: Components) -> tuple[AccessView, Revision]:
+    """Return what the local program may use of the current revision; waits for the first. Raises StorageError."""
+    revision = parts.catalog.current or await parts.catalog.first()
+    if revision is None:
+        raise StorageError("STORAGE", "the skills could not be loaded")
+    return await parts.views.of(LOCAL, revision), revision
+
+
+async def serve_stdio(parts: Components, lines: Lines, write: Write) -> None:
+    """Answer ``lines``, each with its end cut off and None for one that is too long, until they end."""
+
+    async def caller() -> RpcCaller:
+        return RpcCaller(OWNER, await parts.skills.of(*await load_local(parts)))
+
+    session = StdioSession(RpcDispatcher(Methods(parts.executions.runs)), caller, write)
     async with started(parts):
-        await caller.now()  # what cannot be loaded at all is told before anything is read
-        await session.run(lines_of(0, limits.RPC_REQUEST_BYTES))
+        await caller()  # reports folders that cannot be loaded before anything is read
+        await session.run(lines)
 
 
 class StdioSession:
-    """Answers lines.
+    """Answers lines; ``caller`` returns the caller with the skills that are published at that moment."""
 
-    Args:
-        answering: answers what came.
-        caller: returns who calls, with what is published at that moment.
-        write: sends a line, with its end.
-    """
-
-    def __init__(
-        self,
-        answering: RpcDispatcher,
-        caller: Callable[[], Awaitable[RpcCaller]],
-        write: Callable[[bytes], Awaitable[None]],
-    ) -> None:
-        self._answering = answering
+    def __init__(self, dispatcher: RpcDispatcher, caller: Callable[[], Awaitable[RpcCaller]], write: Write) -> None:
+        self._dispatcher = dispatcher
         self._caller = caller
         self._write = write
         self._bodies = Bodies(RPC_BOUNDS)
-        self._places = asyncio.Semaphore(limits.RPC_STDIO_AT_ONCE)
+        self._slots = asyncio.Semaphore(limits.RPC_STDIO_AT_ONCE)
 
-    async def run(self, lines: AsyncIterator[bytes | None]) -> None:
+    async def run(self, lines: Lines) -> None:
         """Answer each of ``lines``; return when all are answered, or the client does not read the answers."""
         try:
             async with asyncio.TaskGroup() as group:
                 async for line in lines:
                     if line is not None and not line.strip():
                         continue
-                    await self._places.acquire()
-                    group.create_task(self._answer(line)).add_done_callback(lambda _: self._places.release())
+                    await self._slots.acquire()
+                    group.create_task(self._answer(line)).add_done_callback(lambda _: self._slots.release())
         except* BrokenPipeError:
             pass
         except* OSError as errors:
@@ -124,33 +124,15 @@ class StdioSession:
     async def _answer(self, line: bytes | None) -> None:
         body = Body(self._bodies, "")
         try:
-            answer = await self._answer_to(line, body)
+            answer: bytes | None
+            if line is None:
+                message = f"a line has at most {limits.RPC_REQUEST_BYTES:,} bytes"
+                answer = encode_error(None, ValidationError("RPC_REQUEST", message))
+            else:
+                body.data = line
+                request = await self._dispatcher.decode(line)
+                answer = await self._dispatcher.answer(request, await self._caller(), ByteQuota(body))
             if answer is not None:
                 await self._write(answer + b"\n")
         finally:
             body.release()
-
-    async def _answer_to(self, line: bytes | None, body: Body) -> bytes | None:
-        if line is None:
-            message = f"a line has at most {limits.RPC_REQUEST_BYTES:,} bytes"
-            return encode_error(None, ValidationError("RPC_REQUEST", message))
-        body.data = line
-        request = await self._answering.decode(line)
-        return await self._answering.answer(request, await self._caller(), ByteQuota(body))
-
-
-class _LocalCaller:
-    """Who started the process."""
-
-    def __init__(self, parts: Components) -> None:
-        self._catalog = parts.catalog
-        self._audiences = parts.views
-        self._skills = parts.skills
-
-    async def now(self) -> RpcCaller:
-        """Return what it may use of what is published now; waits until something is."""
-        revision = self._catalog.current or await self._catalog.first()
-        if revision is None:
-            raise StorageError("STORAGE", "the skills could not be loaded")
-        audience = await self._audiences.of(LOCAL, revision)
-        return RpcCaller(caller_of(LOCAL, ""), await self._skills.of(audience, revision))

@@ -1,15 +1,16 @@
 """MCP over HTTP: ``/mcp`` checks what HTTP asks, and hands messages to the bridge.
 
 The SDK takes a second to import, so the first request imports it, off the event loop. Each request is authenticated by
-itself: there are no sessions. The SDK writes a response several times over, on the event loop, as a model, as text and
-as bytes. So the server writes a large value of one itself, and gives the SDK a mark in its place; where the mark comes
-out, the value is sent. All responses together are bounded. Trust: callers are untrusted, and may not read.
+itself: there are no sessions. The SDK writes a response three times, on the event loop: as a model, as text and as
+bytes. So the server writes a large value itself, gives the SDK a mark in its place, and sends the value in place of the
+mark. The size of all responses together is bounded. Trust: callers are untrusted, and may read slowly.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, UsageError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
+from skillwire.server.access import has_failed
 from skillwire.server.components import Protocol
 from skillwire.server.http import encode_fields
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
@@ -43,84 +45,64 @@ if TYPE_CHECKING:
 
 
 _MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {limits.RPC_ANSWER_BYTES:,} bytes")
-_LENGTH: Final = b"content-length"
 
 
 class McpAnswer:
-    """An answer; :meth:`send` takes what the SDK writes.
-
-    Args:
-        room: what it may take.
-        send: where it goes.
-    """
+    """The response to one request: sends what the SDK writes, within ``room``."""
 
     def __init__(self, room: ByteQuota, send: Send) -> None:
-        self._room = room
         self._send = send
         self._attached: dict[bytes, bytes] = {}
         self._start: Message | None = None
         self._is_over = False
-
-    def reserve(self, size: int) -> None:
-        """Take so many bytes of room, or give some back.
-
-        Raises:
-            SkillwireError: there is none; see :meth:`skillwire.server.rpc_methods.ByteQuota.reserve`.
-        """
-        self._room.reserve(size)
+        #: Takes so many bytes of room, or gives some back.
+        self.reserve = room.reserve
 
     def attach(self, value: bytes) -> str:
-        """Return what stands for ``value``, JSON for which room was taken, as a string in what the SDK writes."""
+        """Return a mark that the SDK writes in place of ``value``, JSON whose bytes are reserved."""
         mark = f"skillwire-{token_hex(16)}"
         self._attached[f'"{mark}"'.encode()] = value
         return mark
 
     async def send(self, message: Message) -> None:
-        """Send what the SDK says, and what it stands for. The head waits for the first of the body."""
+        """Send a message of the SDK, with the attached values. The head waits for the first part of the body."""
         if self._is_over:
             return
         if message["type"] != "http.response.body":
             self._start = message
             return
-        body = message.get("body", b"")
+        body, is_last = message.get("body", b""), not message.get("more_body", False)
         try:
-            self._room.reserve(len(body))
+            self.reserve(len(body))
         except SkillwireError as refusal:
-            await self._refuse(refusal)
+            self._is_over = True
+            if self._start is not None:  # else a stream has begun, and is cut
+                await (_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED).send(self._send)
             return
         try:
-            await self._send_body(body, is_last=not message.get("more_body", False))
+            await self._send_body(body, is_last=is_last)
         finally:
-            self._room.reserve(-len(body))
+            self.reserve(-len(body))
 
     async def _send_body(self, body: bytes, *, is_last: bool) -> None:
-        parts = self._filled(body)
-        size = sum(map(len, parts))
-        await self._send_start(size - len(body))
-        if size <= limits.SERVER_PIECE_BYTES:
-            await self._send({"type": "http.response.body", "body": b"".join(parts), "more_body": not is_last})
-        elif not await send_pieces(in_pieces(parts), size, self._send, is_last=is_last):
-            self._is_over = True
-
-    def _filled(self, body: bytes) -> list[bytes]:
         parts = [body]
         for mark, value in self._attached.items():
             before, found, after = parts[-1].partition(mark)
             if found:
                 parts[-1:] = [before, value, after]
-        return parts
-
-    async def _send_start(self, more: int) -> None:
-        if self._start is None:
-            return
-        start, self._start = self._start, None
-        fields = [(key, b"%d" % (int(value) + more) if key == _LENGTH else value) for key, value in start["headers"]]
-        await self._send({**start, "headers": fields})
-
-    async def _refuse(self, refusal: SkillwireError) -> None:
-        self._is_over = True
-        if self._start is not None:  # else a stream has begun, and is cut
-            await (_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED).send(self._send)
+        size = sum(map(len, parts))
+        if self._start is not None:
+            more = size - len(body)
+            fields = [
+                (key, b"%d" % (int(value) + more) if key == b"content-length" else value)
+                for key, value in self._start["headers"]
+            ]
+            start, self._start = {**self._start, "headers": fields}, None
+            await self._send(start)
+        if size <= limits.SERVER_PIECE_BYTES:
+            await self._send({"type": "http.response.body", "body": b"".join(parts), "more_body": not is_last})
+        elif not await send_pieces(in_pieces(parts), size, self._send, is_last=is_last):
+            self._is_over = True
 
 
 MCP_PATH: Final = "/mcp"
@@ -137,11 +119,7 @@ def has_sdk() -> bool:
 
 
 def require_sdk() -> None:
-    """Refuse to go on without the extra.
-
-    Raises:
-        UsageError: ``MCP_MISSING``.
-    """
+    """Raise UsageError (``MCP_MISSING``) without the extra."""
     if not has_sdk():
         raise UsageError("MCP_MISSING", "the SDK of the Model Context Protocol is not installed")
 
@@ -175,11 +153,7 @@ class Mcp(Protocol):
     name = "MCP"
 
     def routes(self, services: Services) -> Sequence[Route]:
-        """Return the row of ``/mcp``.
-
-        Raises:
-            UsageError: ``MCP_MISSING`` when skills are pinned that no tool can be made of.
-        """
+        """Return the row of ``/mcp``. Raises UsageError (``MCP_MISSING``) when skills are pinned."""
         settings = services.configuration.mcp
         if settings.serve and settings.pins:
             require_sdk()
@@ -243,24 +217,19 @@ class McpRoute:
                 await endpoint.close()
 
     async def _made(self, revision: Revision) -> HttpEndpoint:
-        if self._endpoint is None or (self._endpoint.done() and self._endpoint.exception() is not None):
+        if self._endpoint is None or has_failed(self._endpoint):
             self._endpoint = asyncio.create_task(self._make(revision))
         return await asyncio.shield(self._endpoint)
 
     async def _make(self, revision: Revision) -> HttpEndpoint:
-        await asyncio.to_thread(_import)
+        bridge = await asyncio.to_thread(import_module, "skillwire.bridges.mcp.server")
         await asyncio.to_thread(log_left_out, revision)
-        from skillwire.bridges.mcp.server import HttpEndpoint, make_server  # noqa: PLC0415  # not needed at start-up
-
-        return HttpEndpoint(make_server(pins=self._pins))
-
-
-def _import() -> None:
-    import skillwire.bridges.mcp.server  # noqa: F401, PLC0415  # see above
+        endpoint: HttpEndpoint = bridge.HttpEndpoint(bridge.make_server(pins=self._pins))
+        return endpoint
 
 
 def _replayed(data: bytes, receive: Receive) -> Receive:
-    """Return what gives the body that was read, and then what comes."""
+    """Return a receiver of the body that was read, and of the messages after it."""
     messages: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
 
     async def replay() -> Message:
@@ -270,7 +239,7 @@ def _replayed(data: bytes, receive: Receive) -> Receive:
 
 
 def _opened(send: Send, origin: str) -> Send:
-    """Return what lets a page of ``origin`` read the answer, and no other page."""
+    """Return a sender that lets pages of ``origin`` read the response, and no other pages."""
 
     async def opened(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -65,21 +65,7 @@ _WAITING: Final = 4096
 
 
 class Nodes:
-    """Makes the node of each link, with the state that was kept.
-
-    Args:
-        who: the agent.
-        settings: of the agent.
-        roles: of the agent.
-        health: returns the status of an offered skill; the last reported one by default.
-        view: shows the registries.
-        state: the kept state; None when nothing is kept.
-        router: takes the events.
-        counters: what was dropped or went wrong, by reason.
-        clock: the time.
-
-    ``received`` counts the datagrams of removed links.
-    """
+    """Makes the node of each link, with the stored state; ``received`` counts the datagrams of removed links."""
 
     def __init__(
         self,
@@ -131,19 +117,7 @@ class Nodes:
 
 
 class EventRouter:
-    """Gives each event of a node to the parts that it concerns.
-
-    Args:
-        view: shows the registries.
-        state: keeps registrations over a restart; None when nothing is kept.
-        suspects: probes the endpoints of suspects.
-        queries: wait for answers.
-        listeners: get the changes and the notices.
-        on_trouble: gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
-            peers (``LAN_UNHEARD``).
-
-    ``notes`` are the last two of these, for people.
-    """
+    """Gives each event of a node to the parts that it concerns; ``notes`` are warnings for the user."""
 
     def __init__(
         self,
@@ -291,24 +265,10 @@ class Listeners:
 
 
 class LanAgent:
-    """One agent on the local network.
+    """One agent on the local network; identity and authority come from its folder by default.
 
-    Args:
-        settings: of the agent.
-        identity: signs; the kept one by default.
-        authority: judges certificates; made of the configured ones by default.
-        roles: of the agent.
-        keeps_state: whether it keeps what it heard over a restart.
-        health: returns the status of an offered skill for its heartbeat; the last reported one by default.
-        on_trouble: gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
-            peers (``LAN_UNHEARD``).
-        network: opens the sockets.
-        clock: the time.
-
-    Raises:
-        ConflictError: ``LAN_NAME`` when another process offers skills under the configured name.
-        StorageError: ``LAN_KEYS``, ``STORAGE`` when our own key cannot be read.
-        ValidationError: ``LAN_TRUST`` for a file of certificates.
+    ``on_trouble`` gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored peers
+    (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(
@@ -367,9 +327,7 @@ class LanAgent:
     async def start(self) -> None:
         """Start to receive and to send.
 
-        Raises:
-            FetchError: ``LAN_UNAVAILABLE`` when no interface can be used.
-            ConflictError: ``LAN_NAME`` when another process has our name since we stopped.
+        Raises: FetchError: ``LAN_UNAVAILABLE`` without an interface; ConflictError: ``LAN_NAME``, taken since we stopped.
         """
         if self._who.name is not None:
             self._who.name.hold()
@@ -474,14 +432,9 @@ class LanAgent:
         patience: float | None = None,
         enough: StopCondition | None = None,
     ) -> tuple[LanSkill, ...]:
-        """Search the network for skills; return those found, and those known before.
+        """Return the skills found and known with all capabilities, one of the scenes and one of the types.
 
-        Args:
-            capabilities: a skill has all of them.
-            scenes: a skill is in one of them.
-            types: a skill has one of them.
-            patience: seconds that answers are collected at most; those of the settings by default.
-            enough: what ends the search before; every provider by default.
+        ``patience`` limits the seconds of collecting; ``enough`` ends it before: every provider by default.
         """
         if enough is None:
             enough = every_provider(self.settings.figures)
@@ -497,16 +450,9 @@ class LanAgent:
         is_join: bool = False,
         use_unverified: bool | None = None,
     ) -> SceneResult:
-        """Request a scene, or join a known one, and stay in its group. Spec: SDP §4.
+        """Request a scene, or join a known one, and stay in its group; the settings decide on uncertified providers.
 
-        Args:
-            scene: such as ``auth``.
-            capabilities: its provider has all of them.
-            is_join: only join it, rather than request it.
-            use_unverified: accept an uncertified provider; as the settings say by default.
-
-        Raises:
-            TrustError: ``DISC_004`` when the provider is uncertified, and such ones are not used.
+        Raises: TrustError: ``DISC_004`` when the provider is uncertified, and such ones are not used. Spec: SDP §4.
         """
         return await self._queries.request_scene(
             scene,

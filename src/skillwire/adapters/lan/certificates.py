@@ -69,17 +69,7 @@ _OK: Final = 200
 
 
 class Renewal:
-    """Keeps one agent's certificate good.
-
-    Args:
-        trust: whose identity is renewed.
-        settings: says who renews.
-        clock: seconds since the epoch.
-        tell: takes what a person should know, once for each failure.
-        first_pause: seconds until what failed is tried again.
-        look: seconds at most until the clock is looked at again.
-        installed: seconds until an installed certificate is seen.
-    """
+    """Keeps one agent's certificate good; the pauses are in seconds."""
 
     def __init__(
         self,
@@ -138,11 +128,7 @@ class Renewal:
         return None if self._trust.keys is None else self._trust.keys.installed_at()
 
     async def renew(self) -> bool:
-        """Renew the certificate if it is time; return whether there is a new one.
-
-        Raises:
-            SkillwireError: there is none.
-        """
+        """Renew the certificate if it is time; return whether there is a new one. Raises: SkillwireError."""
         identity, keys = self._trust.identity, self._trust.keys
         now = self._clock()
         if not isinstance(identity, EcdsaIdentity):
@@ -216,11 +202,7 @@ class Renewal:
             self._tell(f"our certificate ends at {when} UTC, and nobody is set who renews it: {fix}")
 
     def _good(self, certificate: bytes, now: float) -> bytes:
-        """Return a certificate that may take the place of ours.
-
-        Raises:
-            TrustError: ``CERTIFICATE_REFUSED``.
-        """
+        """Return a certificate that may replace ours. Raises: TrustError: ``CERTIFICATE_REFUSED``."""
         identity, agent_id = self._trust.identity, self._trust.agent_id
         assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker; only then there is one
         found = self._trust.authority.judge(agent_id, certificate, now)
@@ -232,11 +214,7 @@ class Renewal:
 
 
 async def post(url: str, body: bytes) -> bytes:
-    """Return the unproven answer of a server.
-
-    Raises:
-        FetchError: it does not answer, or refuses. TrustError: ``CERTIFICATE_REFUSED`` when it refuses for good.
-    """
+    """Return the unproven answer of a server. Raises: FetchError; TrustError: ``CERTIFICATE_REFUSED``, for good."""
     headers = {"content-type": "application/json", "accept": "application/json"}
     response = await ask(HttpRequest(url, "POST", headers, body, limits.LAN_RENEWAL_BYTES))
     if response.status != _OK:
@@ -252,17 +230,7 @@ URLS: Final = 300.0
 
 
 class RevocationRefresh:
-    """Keeps one agent's lists of what was taken back up to date.
-
-    Args:
-        trust: whose lists they are.
-        settings: says where they come from.
-        on_change: is called after a list that is new has come into force.
-        clock: seconds since the epoch.
-        tell: takes what a person should know, each once.
-        files: seconds between two looks at files.
-        urls: seconds between two looks at URLs.
-    """
+    """Keeps one agent's lists of revocations up to date; ``files`` and ``urls`` are pauses in seconds."""
 
     def __init__(
         self,
@@ -396,15 +364,7 @@ _NOTES: Final = 16
 
 
 class CertificateTasks:
-    """The care for what one agent trusts, and is trusted by.
-
-    Args:
-        trust: of the agent; what it holds is changed in place.
-        settings: of the agent.
-        on_revoked: is called when something more was taken back, in the loop.
-
-    ``notes`` holds what went wrong last, for people.
-    """
+    """Renews the certificate of one agent, and refreshes its revocations; ``notes`` are the last failures."""
 
     def __init__(self, trust: LanTrust, settings: LanSettings, on_revoked: Callable[[], object]) -> None:
         self.notes: list[str] = list(trust.notes)
@@ -462,12 +422,7 @@ class RenewalResponse(NamedTuple):
 
 
 class RenewalService:
-    """The answers of one authority.
-
-    Args:
-        folder: of the authority.
-        clock: seconds since the epoch.
-    """
+    """The answers of one authority."""
 
     def __init__(self, folder: AuthorityFolder, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder

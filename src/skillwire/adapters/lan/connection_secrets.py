@@ -59,12 +59,7 @@ if TYPE_CHECKING:
 
 
 def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl.SSLContext:
-    """Return what a provider answers with.
-
-    Args:
-        identity: of the provider.
-        authorities: certificates of roots and intermediates, DER, for the clients.
-    """
+    """Return the TLS context of a provider whose clients lead to one of these authorities, DER."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0
     load_authorities(context, authorities)
@@ -72,12 +67,7 @@ def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl
 
 
 def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.SSLContext:
-    """Return what a provider is asked with.
-
-    Args:
-        identity: of who asks.
-        shows_certificate: whether it has one of an authority.
-    """
+    """Return the TLS context of a client, which shows a certificate only when an authority issued it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the caller judges it, by rules that are stricter
@@ -117,15 +107,7 @@ _UNREACHED: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "HOST_NOT_FO
 
 
 class SecretsClient:
-    """Asks providers for keys, as one agent.
-
-    Args:
-        agent_id: that asks.
-        identity: of it.
-        authority: judges providers.
-        use_unverified: whether an uncertified provider is accepted.
-        clock: seconds since the epoch.
-    """
+    """Asks providers for keys, as one agent."""
 
     def __init__(
         self,
@@ -143,16 +125,10 @@ class SecretsClient:
         self._clock = clock
 
     async def ask_provider(self, skill: LanSkill, scene: str, *, key: Key | None = None) -> ConnectionSecret | None:
-        """Return a key for a provider; None when it hands out none, or we have no certificates, with a group key.
+        """Return a key for a provider; None when it hands out none, or we use a group key.
 
-        Args:
-            skill: of the provider.
-            scene: that was joined.
-            key: with which the provider has registered, where it is known; no other one may answer.
-
-        Raises:
-            TrustError: ``DISC_004`` when the provider is not who it says, or refuses us.
-            FetchError: ``DISC_005`` when it cannot be reached, breaks off, or sends an unreadable answer.
+        Only the key with which the provider registered may answer. Raises: TrustError: ``DISC_004``, another agent, or
+        refused; FetchError: ``DISC_005``, unreachable or unreadable.
         """
         if not isinstance(self._identity, EcdsaIdentity):
             return None
@@ -212,11 +188,7 @@ class SecretsClient:
             writer.transport.abort()
 
     def _judge(self, skill: LanSkill, shown: bytes | None, key: Key | None) -> None:
-        """Refuse who is not the provider that we heard of.
-
-        Raises:
-            TrustError: ``DISC_004``.
-        """
+        """Raise TrustError ``DISC_004`` for a responder that is not the provider that registered."""
         found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
         if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
             raise TrustError("DISC_004", f"who answers at {skill.host} is not {skill.agent_id}")
@@ -228,11 +200,7 @@ class SecretsClient:
 
 
 async def find_port(skill: LanSkill) -> int | None:
-    """Return where a provider hands out keys, as it says; None when it says nothing, or something else answers there.
-
-    Raises:
-        FetchError: ``DISC_005`` when nobody answers there.
-    """
+    """Return the port on which a provider hands out keys, if any. Raises: FetchError: ``DISC_005``, no answer."""
     url = f"http://{host_and_port(skill.host, skill.port)}{PATH}"
     try:
         request = HttpRequest(url, max_bytes=limits.LAN_DETAILS_BYTES, timeout=_WELL_KNOWN_SECONDS)
@@ -260,14 +228,7 @@ _REFUSED: Final = "DISC_004"
 class SecretsServer:
     """Hands out keys on a port of its own.
 
-    Args:
-        identity: of the provider; a certificate that is renewed is shown from then on.
-        authority: judges who asks.
-        authorities: certificates that a client's leads to, roots and those below them, DER; more may be added.
-        give: returns the key for a request whose sender is proven and that comes from a host, None for a skill that is
-            not here; it is called in several threads, and raises TrustError to refuse.
-        use_unverified: whether uncertified agents get keys.
-        clock: seconds since the epoch.
+    ``give`` returns the key for a proven request from a host, None for an unknown skill, and raises TrustError to refuse.
     """
 
     def __init__(
@@ -297,11 +258,7 @@ class SecretsServer:
         self._per_host: Counter[str] = Counter()
 
     async def start(self, host: str = "", port: int = 0) -> int:
-        """Listen, and return the port; on all addresses unless one is given.
-
-        Raises:
-            OSError: the port is in use, or the address is not ours.
-        """
+        """Listen on a host or on all addresses; return the port. Raises: OSError: it is in use, or not ours."""
         self._context = server_context(self._identity, self._authorities)
         self._asked_for = len(self._authorities)
         self._shown = self._identity.certificate
@@ -465,13 +422,7 @@ _LISTED: Final = 86_400.0
 class TokenIssuer:
     """Makes the keys that are handed out: tokens of the store, for one skill and one hour.
 
-    Of new ones there are so many within an hour, in all and for each host, and they leave the store a day after their
-    end.
-
-    Args:
-        tokens: of the publisher.
-        skill_name: returns the name of the skill that a request is about; None when it is not offered.
-        clock: seconds since the epoch.
+    New keys an hour are limited, in all and for each host; they leave the store a day after their end.
     """
 
     def __init__(
@@ -486,15 +437,7 @@ class TokenIssuer:
         self._counted_since = float("-inf")
 
     async def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
-        """Return a key: the former one while most of its life is to come, and it is not revoked.
-
-        Args:
-            asked: whose sender is proven.
-            host: that it comes from.
-
-        Raises:
-            TrustError: ``DISC_004`` when enough new keys were made within an hour.
-        """
+        """Return a key, the former one for half of its life. Raises: TrustError: ``DISC_004``, too many in an hour."""
         async with self._lock:
             return await self._give(asked, host)
 

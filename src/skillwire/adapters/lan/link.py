@@ -58,13 +58,7 @@ _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
 class Driver:
-    """Drives one node on an event loop.
-
-    Args:
-        node: to drive.
-        on_events: takes its events.
-        clock: the time.
-    """
+    """Drives one node on an event loop."""
 
     def __init__(
         self,
@@ -215,15 +209,7 @@ _JOINED_AT_ONCE: Final = 10
 
 
 class Link:
-    """One node, its sockets while its interface is there, and its offers.
-
-    Args:
-        name: interface and address family.
-        node: of the link.
-        on_events: takes the node's events.
-        counters: failures, by reason.
-        clock: the time.
-    """
+    """One node, its sockets while its interface is there, and its offers."""
 
     def __init__(
         self,
@@ -273,12 +259,7 @@ class Link:
         self.driver.end()
 
     def offer(self, offers: Iterable[Offer], elsewhere: Collection[str]) -> None:
-        """Offer exactly these skills.
-
-        Args:
-            offers: of the agent.
-            elsewhere: the addresses of the other links.
-        """
+        """Offer exactly these skills; ``elsewhere`` are the addresses of the other links."""
         if self.address is None:
             return
         wanted = {}
@@ -386,15 +367,7 @@ class LinkMaker(Protocol):
 
 
 class Links:
-    """The links of an agent: one for each interface and family that is there now, or was a while ago.
-
-    Args:
-        settings: which interfaces.
-        nodes: makes the links, and removes them.
-        network: opens the sockets.
-        counters: failures, by reason.
-        clock: the time.
-    """
+    """The links of an agent: one for each interface and family that is there now, or was a while ago."""
 
     def __init__(
         self,
@@ -469,12 +442,7 @@ class Links:
             link.end()
 
     def _let_go(self, link: Link, up: Collection[str]) -> bool:
-        """Close a link without a usable address, or remove it after a while; return whether it was open.
-
-        Args:
-            link: of a missing address.
-            up: names of the interfaces that are up.
-        """
+        """Close a link without a usable address, or remove it after a while; return whether it was open."""
         if link.is_open:
             address, family = link.address, link.name.rpartition("/")[2]
             link.close()

@@ -58,15 +58,7 @@ _NOTHING: Final[Mapping[str, HealthStatus]] = {}
 class DnsSd:
     """Publishes and browses the instances of one agent.
 
-    Args:
-        hosts: addresses of the links, IPv6 without a zone. agent_id: of the agent; its own instances are ignored.
-        on_found: gets each hint, our address in its network, and the path of its details when lists were cut; again
-        with
-            each announcement.
-        on_gone: gets the agent and the skill of a hint without instances.
-        key_id: returns the identifier of the agent's key.
-
-    ``note`` says why mDNS is off; ``counters`` count what was ignored, by reason.
+    ``on_found`` gets each announced hint, our address in its network, and the path of its details, ``on_gone`` its key.
     """
 
     def __init__(
@@ -282,14 +274,7 @@ class _Cut(NamedTuple):
 
 
 class Details:
-    """Fetches the details of hints.
-
-    Args:
-        is_wanted: returns whether a skill is still a hint.
-        on_whole: gets a hint with whole lists, and our address in its network.
-        counters: count what was ignored, by reason.
-        is_here: returns whether an address is of this machine, and a hint must not lead there.
-    """
+    """Fetches the details of hints, while a skill is still a hint and its address is not of this machine."""
 
     def __init__(
         self,
@@ -311,13 +296,7 @@ class Details:
         self._prober = Prober()  # of these alone, since suspects must not wait for them
 
     def found(self, hint: Register, ours: str, path: str) -> Register:
-        """Return a hint with its whole lists where they are known; otherwise fetch them in the background.
-
-        Args:
-            hint: with cut lists.
-            ours: our address in its network.
-            path: of the details.
-        """
+        """Return a hint with its complete lists when they are known; otherwise fetch them in the background."""
         endpoint, now = EndpointState(hint.endpoint.host, hint.endpoint.port, path == PATH), moment().steady
         until, details = self._known.get(endpoint, (0.0, _NO_DETAILS))
         if until > now:

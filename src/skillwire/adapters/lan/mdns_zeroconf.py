@@ -55,14 +55,9 @@ class Resolved(NamedTuple):
 
 
 class DnsBrowser:
-    """Follows the instances on the network; on the event loop that runs when it is made.
+    """Follows the instances on the network.
 
-    Args:
-        zeroconf: the library's sockets and cache.
-        on_resolved: gets an instance, and again when it changes or is announced again;
-            returns whether that is of any use.
-        on_removed: gets the name of an instance that ended, or expired.
-        counters: counts what cannot be resolved.
+    ``on_resolved`` gets an instance with each announcement and returns whether it is useful; ``on_removed`` gets its name.
     """
 
     def __init__(
@@ -217,14 +212,7 @@ Slot = tuple[str, str]
 
 
 class DnsResponder:
-    """The services of one agent.
-
-    Args:
-        zeroconf: the library's sockets.
-        agent_id: whose services they are.
-        hosts: addresses that stand for an offer whose host is any.
-        counters: counts what cannot be published.
-    """
+    """The services of one agent."""
 
     def __init__(self, zeroconf: AsyncZeroconf, agent_id: str, hosts: Sequence[str], counters: Counter[str]) -> None:
         self._zeroconf = zeroconf

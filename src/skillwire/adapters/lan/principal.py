@@ -32,13 +32,9 @@ _MOST: Final = 64
 
 
 class AgentNameLock:
-    """A name of this machine, held from :meth:`hold` to :meth:`let_go`, or until it is garbage.
+    """A name of this machine, locked from :meth:`hold` to :meth:`let_go`, or until it is garbage.
 
-    Args:
-        agent_id: the name.
-        folder: of its key and its memory.
-        lock: the file that is locked.
-        first: who has the name that is kept for this machine, when that is another; empty otherwise.
+    ``first`` is the usual name of this machine, when another process has it.
     """
 
     def __init__(self, agent_id: str, folder: Path, lock: Path, *, first: str = "") -> None:
@@ -56,11 +52,7 @@ class AgentNameLock:
         return f"another process takes part as {self.first}: this one is {self.agent_id}, with a key of its own"
 
     def hold(self) -> None:
-        """Keep others from having it, unless that is so already.
-
-        Raises:
-            ConflictError: ``LAN_NAME`` when another process holds it. StorageError: ``STORAGE``.
-        """
+        """Lock the name. Raises: ConflictError: ``LAN_NAME`` when another process holds it; StorageError."""
         if self._held is not None and self._held.alive:
             return
         try:
@@ -77,12 +69,7 @@ class AgentNameLock:
 
 
 def default_agent_name(settings: LanSettings) -> AgentNameLock:
-    """Hold a name, and return it.
-
-    Raises:
-        ConflictError: ``LAN_NAME`` when the one of the settings is taken by another process.
-        StorageError: ``STORAGE``.
-    """
+    """Hold a name, and return it. Raises: ConflictError: ``LAN_NAME``, the configured one is in use; StorageError."""
     folder = state_directory() / "lan"
     first = settings.agent_id or LanKeys(folder).agent_id()
     name = AgentNameLock(first, folder, _lock(folder, first))
@@ -143,13 +130,9 @@ class AgentIdentity(NamedTuple):
 def load_agent_identity(
     settings: LanSettings, roles: frozenset[Role], identity: Identity | None, authority: Authority | None
 ) -> AgentIdentity:
-    """Return who an agent is that takes part in these roles; what is not given is the kept one's.
+    """Return the agent that takes part in these roles; what is not given comes from its folder.
 
-    Raises:
-        ConflictError: ``LAN_NAME``, another process offers under the configured name.
-        StorageError: ``LAN_KEYS``, ``STORAGE``. ValidationError, TrustError: as
-            :func:`~skillwire.adapters.files.lan_trust.load_trust` says; ``LAN_TRUST`` also for a name that no message
-            has room for, wherever it is from.
+    Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError, TrustError: as ``load_trust``.
     """
     folder = state_directory() / "lan"
     if identity is not None and authority is not None and settings.agent_id:

@@ -48,13 +48,7 @@ _GET_TO_KNOW: Final = 0.6
 
 
 class Queries:
-    """The queries of one agent.
-
-    Args:
-        settings: patience.
-        view: the listed skills.
-        clock: the time.
-    """
+    """The queries of one agent."""
 
     def __init__(self, settings: LanSettings, view: View, clock: Callable[[], Moment]) -> None:
         self.links: Links | None = None
@@ -88,11 +82,7 @@ class Queries:
         patience: float | None,
         enough: StopCondition | None = None,
     ) -> tuple[LanSkill, ...]:
-        """Search for skills; return those found or listed, callable ones first.
-
-        Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can say the query.
-        """
+        """Return the skills found or listed, callable ones first. Raises: ValidationError: no datagram can hold the query."""
         patience = self._settings.figures.patience if patience is None else patience
         kinds = tuple(map(_kind, types))
         asked = []
@@ -138,9 +128,7 @@ class Queries:
     ) -> SceneResult:
         """Request a scene on all links; the first answer counts. Without an acceptable provider the scene is left.
 
-        Raises:
-            TrustError: ``DISC_004`` when the provider is uncertified, and such ones are not used.
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can say the query.
+        Raises: TrustError: ``DISC_004`` for an uncertified provider; ValidationError: no datagram can hold the query.
         """
         loop = asyncio.get_running_loop()
         asked: set[asyncio.Future[SceneJoined | bool]] = set()

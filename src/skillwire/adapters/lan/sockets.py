@@ -77,11 +77,7 @@ class LinkAddress(NamedTuple):
 
 
 def present() -> list[LinkAddress]:
-    """Return all addresses of this machine.
-
-    Raises:
-        UsageError: ``LAN_UNAVAILABLE`` when the extra ``lan`` is not installed.
-    """
+    """Return all addresses of this machine. Raises: UsageError: ``LAN_UNAVAILABLE`` without the extra ``lan``."""
     try:
         import ifaddr  # noqa: PLC0415  # an extra
     except ImportError:
@@ -112,13 +108,7 @@ def _flags(asked: socket.socket, name: str) -> int:
 
 
 def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_ipv6: bool = True) -> list[LinkAddress]:
-    """Return the links to use.
-
-    Args:
-        addresses: of this machine.
-        wanted: names of interfaces, or addresses; empty for what fits.
-        has_ipv6: whether there is a group of IPv6.
-    """
+    """Return the links to use: the ``wanted`` interfaces and addresses, or all that fit."""
     able = [one for one in addresses if one.flags & _UP and (has_ipv6 or one.family == 4)]  # noqa: PLR2004 - a family
     if wanted:
         exact = [one for one in able if one.host in wanted]
@@ -159,12 +149,7 @@ def _one_each(addresses: Sequence[LinkAddress]) -> list[LinkAddress]:
 
 
 def plain_host(host: str, index: int = 0) -> str:
-    """Return an address as the core compares them: IPv4 for IPv4-mapped, a zone only where it is needed.
-
-    Args:
-        host: as the system gives it.
-        index: of the interface that it came in by.
-    """
+    """Return an address as the core compares them: IPv4 for IPv4-mapped, a zone only where it is needed."""
     bare, _, zone = host.partition("%")
     if ":" not in bare:
         return bare
@@ -190,17 +175,7 @@ _SO_RCVBUFFORCE: Final = 33
 
 
 class LinkSockets:
-    """The two sockets of a link, open until :meth:`close`.
-
-    Args:
-        address: of the link.
-        settings: group, port, and how far datagrams go.
-        counters: what went wrong, by its reason.
-        on_trouble: is called when the interfaces have to be checked.
-
-    Raises:
-        OSError: the address or the group cannot be used now.
-    """
+    """The two sockets of a link, open until :meth:`close`. Raises: OSError: the address cannot be used now."""
 
     def __init__(
         self,
@@ -345,11 +320,7 @@ class SystemNetwork:
     def open(
         self, address: LinkAddress, settings: LanSettings, counters: Counter[str], on_trouble: Callable[[], object]
     ) -> LinkSockets:
-        """Open the sockets of a link.
-
-        Raises:
-            OSError: the address or the group cannot be used now.
-        """
+        """Open the sockets of a link. Raises: OSError."""
         return LinkSockets(address, settings, counters, on_trouble)
 
 

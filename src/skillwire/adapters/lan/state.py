@@ -89,8 +89,8 @@ class Changes(NamedTuple):
     """What is to be written.
 
     Args:
-        heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or
-            otherwise, as in :class:`HeardRecords`.
+        heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or otherwise,
+            as in :class:`HeardRecords`.
         gone: of each that is not listed any more.
         timestamps: of each stream with a message lately.
         edge: milliseconds since the epoch; older timestamps need not be kept.
@@ -107,12 +107,7 @@ class Changes(NamedTuple):
 
 
 class LanState:
-    """The file; one thread at a time uses it, and every method waits for the disk.
-
-    Args:
-        folder: that it lies in.
-        profile: in which datagrams are written.
-    """
+    """The file; one thread at a time uses it, and every method waits for the disk."""
 
     def __init__(self, folder: Path, profile: Profile) -> None:
         self.path = folder / FILE
@@ -139,12 +134,7 @@ class LanState:
         )
 
     def write(self, changes: Changes) -> None:
-        """Write what has changed.
-
-        Raises:
-            OSError: the folder cannot be made.
-            sqlite3.Error: the file cannot be written.
-        """
+        """Write the changes. Raises: OSError; sqlite3.Error."""
         with closing(self._connect()) as connection, connection:
             connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", changes.heard)
             connection.executemany(
@@ -215,15 +205,7 @@ _PAUSE: Final = 5.0
 
 
 class StateWriter:
-    """What one agent keeps.
-
-    Args:
-        state: the file.
-        agent_id: whose own skills are not kept: it knows them.
-        profile: in which datagrams are written.
-        window: seconds that a timestamp may differ from our clock.
-        counters: what went wrong, by its reason.
-    """
+    """Writes the state of one agent every few seconds; its own skills are not stored."""
 
     def __init__(
         self,

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """The skills and scenes of several registries, as values of the model.
-
-    Args:
-        on_change: gets each change of the network.
-        now: the time.
-    """
+    """The skills and scenes of several registries, as values of the model."""
 
     def __init__(self, on_change: Callable[[LanChange], object], now: Callable[[], Moment]) -> None:
         self._on_change = on_change
@@ -40,13 +35,7 @@ class View:
         self._moved: dict[Key, Change] = {}
 
     def add(self, link: str, registry: Registry, zone: str = "") -> None:
-        """Add a registry.
-
-        Args:
-            link: its name.
-            registry: of the link.
-            zone: the interface, for link-local addresses.
-        """
+        """Add the registry of a link; ``zone`` is the interface, for link-local addresses."""
         self._registries[link] = registry, zone
         self._registries = dict(sorted(self._registries.items(), key=lambda item: item[0].rpartition("/")[::-1]))
 

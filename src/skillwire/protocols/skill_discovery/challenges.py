@@ -55,14 +55,7 @@ _CHALLENGE: Final = b"CHALLENGE:"
 
 
 def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: bytes) -> bytes:
-    """Return the text that the answer to a challenge signs. Spec: specs §3.
-
-    Args:
-        challenger: the agent that sent the challenge.
-        prover: the agent that answers.
-        nonce: of the challenge.
-        datagram_digest: SHA-256 of the datagram that is challenged.
-    """
+    """Return the text that the answer to a challenge of a datagram, given by its SHA-256, signs. Spec: specs §3."""
     encoded = base64.b64encode(nonce).decode("ascii")
     return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
 
@@ -81,12 +74,7 @@ class Pending(NamedTuple):
 
 
 class Challenges:
-    """The challenges that one agent has under way, at most one for each address.
-
-    Args:
-        outbox: sends them.
-        seconds: that an answer may take.
-    """
+    """The challenges that one agent has under way: at most one for each address, each good for ``seconds``."""
 
     def __init__(self, outbox: Outbox, seconds: float) -> None:
         self._outbox = outbox
@@ -234,11 +222,6 @@ class ChallengeResponder:
     A proof is larger than three challenges, so it waits until its address may be sent that much; meanwhile the
     challenger is challenged itself. Proofs of each kind of address have a rate of their own, so untrusted peers cannot
     use up the proofs for agents that proved themselves.
-
-    Args:
-        outbox: sends the proofs.
-        challenges: hold a challenge whose sender is not proven.
-        seconds: for which a datagram may be challenged.
     """
 
     def __init__(self, outbox: Outbox, challenges: Challenges, seconds: float) -> None:

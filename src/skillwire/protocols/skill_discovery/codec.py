@@ -82,11 +82,7 @@ class Field(NamedTuple):
 
 
 def refuse(what: str, text: str) -> NoReturn:
-    """Refuse ``text``, which is not ``what``.
-
-    Raises:
-        DecodeError: ``DATAGRAM``, always.
-    """
+    """Raise DecodeError ``DATAGRAM``: ``text`` is not ``what``."""
     raise DecodeError("DATAGRAM", f"not {what}: {text[:80]!r}")
 
 
@@ -382,8 +378,7 @@ _RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;")
 def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     """Return the message that a datagram holds; :class:`Unknown` for an unknown type.
 
-    Raises:
-        DecodeError: ``DATAGRAM`` when it is not a message in this profile; a code of JSON's for what holds JSON.
+    Raises: DecodeError: ``DATAGRAM``, or a code of JSON, when it is not a message in this profile.
     """
     if len(data) > limits.DATAGRAM_BYTES:
         raise DecodeError("DATAGRAM", f"a datagram of {len(data)} bytes")
@@ -425,17 +420,15 @@ def _read_response(parts: list[str], signature: str) -> DiscoverResponse:
 def encode(message: Message, profile: Profile = Profile.OPEN) -> bytes:
     """Return the datagram of a message, with the signature that it holds.
 
-    Raises:
-        ValidationError: ``DATAGRAM_FIELD`` when a field cannot be written; ``DATAGRAM_SIZE`` when it is too large.
+    Raises: ValidationError: ``DATAGRAM_FIELD`` for a bad field; ``DATAGRAM_SIZE`` when it is too large.
     """
     return encode_signed(message, lambda _: getattr(message, "signature", ""), profile)
 
 
 def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profile = Profile.OPEN) -> bytes:
-    """Return the datagram of a message, signed by ``sign`` where its type or the profile wants a signature.
+    """Return the datagram of a message, signed by ``sign`` where its type or the profile requires it.
 
-    Raises:
-        ValidationError: as :func:`encode`.
+    Raises: ValidationError: as :func:`encode`.
     """
     found = _WRITERS.get(type(message))
     if found is None:
@@ -475,19 +468,7 @@ def encode_responses(
     *,
     sign: Callable[[bytes], str] | None = None,
 ) -> list[bytes]:
-    """Return the skills that were found, in as many whole messages as they need; at least one. Spec: specs §3.
-
-    Args:
-        requester_id: who asked.
-        skills: what was found.
-        timestamp: of the messages, in milliseconds since the epoch.
-        sign: signs them; None in the profile *open*.
-
-    A skill that fits into no response is skipped.
-
-    Raises:
-        ValidationError: ``DATAGRAM_FIELD``.
-    """
+    """Return found skills in as many whole messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
     profile = Profile.OPEN if sign is None else Profile.SIGNED
     empty = DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
     room = limits.DATAGRAM_BYTES - len(encode(empty, profile))

@@ -121,11 +121,7 @@ def write_request(asked: SecretRequest) -> bytes:
 
 
 def read_request(line: bytes) -> SecretRequest:
-    """Return a request. Trust: it is untrusted.
-
-    Raises:
-        DecodeError: it is no JSON, or a name is no identifier. ValidationError: ``DATAGRAM_FIELD``.
-    """
+    """Return a request. Raises: DecodeError; ValidationError: ``DATAGRAM_FIELD``. Trust: it is untrusted."""
     document = _document(line)
     scene, skill_id, agent_id = (read_identifier(_text(document, name)) for name in ("scene", "skillId", "agentId"))
     timestamp = document.get("timestamp", 0)
@@ -150,12 +146,7 @@ def write_refusal(code: str, message: str) -> bytes:
 
 
 def read_answer(line: bytes) -> ConnectionSecret:
-    """Return the key that was handed out.
-
-    Raises:
-        DecodeError: it is no JSON. ValidationError: ``DATAGRAM_FIELD``.
-        TrustError: ``DISC_004`` when the provider refused.
-    """
+    """Return the key in an answer. Raises: DecodeError, ValidationError; TrustError: ``DISC_004``, refused."""
     document = _document(line)
     error = document.get("error")
     if isinstance(error, dict):

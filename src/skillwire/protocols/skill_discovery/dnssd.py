@@ -106,8 +106,7 @@ class Instance(NamedTuple):
 def encode_txt(facts: Advertised) -> bytes:
     """Return a TXT record of at most 400 bytes; lists that do not fit are cut, the longer one first.
 
-    Raises:
-        ValidationError: ``DATAGRAM_SIZE`` when the identifiers alone are too long.
+    Raises: ValidationError: ``DATAGRAM_SIZE`` when the identifiers alone are too long.
     """
     capabilities, scenes, is_cut = facts.capabilities, facts.scenes, facts.is_cut
     while True:
@@ -141,11 +140,7 @@ def _strings(facts: Advertised, capabilities: str, scenes: str, *, is_cut: bool)
 
 
 def decode_txt(text: bytes) -> Advertised:
-    """Return the facts of a TXT record. Unknown keys are ignored.
-
-    Raises:
-        DecodeError: ``DATAGRAM``.
-    """
+    """Return the facts of a TXT record. Unknown keys are ignored. Raises: DecodeError: ``DATAGRAM``."""
     if len(text) > _READ_BYTES:
         raise DecodeError("DATAGRAM", f"a TXT record of {len(text)} bytes")
     named = _named(text)
@@ -199,12 +194,7 @@ def agent_name(agent_id: str) -> str:
 
 
 def skill_name(skill_id: str, agent: str) -> str:
-    """Return the instance name of a skill: at most 63 bytes, without dots.
-
-    Args:
-        skill_id: the skill.
-        agent: the name under which its agent's own instance is published, of at most 28 bytes.
-    """
+    """Return the instance name of a skill of an agent's own instance: at most 63 bytes, without dots."""
     return f"{_name(skill_id, _SKILL_NAME_BYTES)} @ {agent}"
 
 
@@ -233,10 +223,7 @@ def key_id_of(public_key: bytes) -> str:
 def instances_of(
     agent_id: str, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus], key_id: str = ""
 ) -> tuple[list[Instance], list[str]]:
-    """Return the services of an agent, its own first, and the skills that are left out.
-
-    Left out are those beyond the first 200, and those whose identifiers are too long.
-    """
+    """Return the services of an agent, its own first, and the skills that are left out: beyond 200, or too long."""
     skills = list(offers)
     if not skills:
         return [], []
@@ -276,26 +263,15 @@ def is_cut(agent_id: str, offer: Offer) -> bool:
 
 
 def path_of_more(text: bytes) -> str:
-    """Return the path of the details of a TXT record with cut lists; empty for none.
-
-    Raises:
-        DecodeError: ``DATAGRAM``.
-    """
+    """Return the path of the details of a TXT record with cut lists; empty for none. Raises: DecodeError."""
     facts = decode_txt(text)
     return facts.path if facts.is_cut else ""
 
 
 def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
-    """Return the registration that an instance hints at, without a signature; None for an agent's own instance.
+    """Return the unsigned registration in a TXT record; None for an agent's own instance. Raises: DecodeError.
 
-    Args:
-        text: its TXT record.
-        server: the host name in its SRV record; names the agent where the TXT record does not.
-        host: the address that was chosen from those of the server.
-        port: in its SRV record.
-
-    Raises:
-        DecodeError: ``DATAGRAM``.
+    ``server``, the name in the SRV record, names the agent where the TXT record does not; ``host`` is one of its addresses.
     """
     facts = decode_txt(text)
     if facts.skill_type is None:
@@ -330,15 +306,7 @@ class AgentDetails(NamedTuple):
 
 
 def read_details(body: bytes, source: str) -> AgentDetails:
-    """Return what an agent tells.
-
-    Args:
-        body: the document.
-        source: its URL, for errors.
-
-    Raises:
-        DecodeError: it is none.
-    """
+    """Return the details in the document at the URL ``source``. Raises: DecodeError."""
     document = load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source)
     if not isinstance(document, dict):
         raise DecodeError("DATAGRAM", f"{source} is no object")

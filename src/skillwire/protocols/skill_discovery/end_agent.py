@@ -75,9 +75,7 @@ class _SceneAnswers:
 class GroupNotices:
     """Which notices about groups are new.
 
-    Args:
-        window: seconds that a timestamp may differ from our clock. One twice as far ahead is ignored later: a sender
-            whose clock was set right begins anew with its timestamps.
+    A timestamp two windows ahead of our clock is ignored later: a sender whose clock was set right begins anew.
     """
 
     def __init__(self, window: float) -> None:
@@ -128,15 +126,7 @@ class GroupNotices:
 
 
 class EndAgent:
-    """The searches and the scenes of one agent.
-
-    Args:
-        outbox: sends the requests.
-        settings: pauses.
-        proofs: ask responders to prove that an answer is theirs.
-        registry: the agent's own, when it keeps one.
-        events: gets the answers and the notices.
-    """
+    """The searches and the scenes of one agent."""
 
     def __init__(
         self,
@@ -181,11 +171,7 @@ class EndAgent:
         return self.searches.begin((capabilities, scenes, skill_types), now, patience, enough)
 
     def want_scene(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_request: bool) -> None:
-        """Join a scene that is known to exist, or request one. Spec: SDP §2.2, §4.2.
-
-        Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can request it.
-        """
+        """Join a scene, or request one. Raises: ValidationError: no datagram can hold it. Spec: SDP §2.2, §4.2."""
         kind = m.RequestScene if is_request else m.JoinScene
         data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
         self._forget_answers(scene)
@@ -354,11 +340,6 @@ class EndAgent:
             self._events.append(SceneMissing(scene, is_certain=wanted.is_missing))
 
     def _scene_of(self, message: m.JoinSceneResponse | m.SceneJoinResponse) -> str | None:
-        """Return the requested scene that an answer is about, if any.
-
-        Our agents name the one instance of a scene. Others may name several: ``auth-1`` is one of ``auth``, and
-        ``auth-admin-1`` is one of ``auth-admin``.
-        """
         instance = message.answer.scene_id
         exact = next((scene for scene in self._wanted if instance in (scene, scenes.scene_id(scene))), None)
         return exact or next((scene for scene in self._wanted if scene == instance.rpartition("-")[0]), None)

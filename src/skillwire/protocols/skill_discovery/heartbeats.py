@@ -44,15 +44,7 @@ _PER_HOST: Final = 8
 
 
 class Heartbeats:
-    """The heartbeats of one agent's skills.
-
-    Args:
-        outbox: sends them.
-        settings: their interval.
-        schedule: holds when each is due, as ``("heartbeat", skill_id)``.
-        pace: datagrams a second that peers read from one source.
-        health: returns the status of a skill for its heartbeat; the last reported one by default.
-    """
+    """The heartbeats of one agent's skills; ``schedule`` holds when each is due, as ``("heartbeat", skill_id)``."""
 
     def __init__(
         self,
@@ -109,12 +101,7 @@ class Heartbeats:
 
 
 class KnownRegistries:
-    """The addresses that answered as registries, and when each was last heard.
-
-    Args:
-        settings: ``registry_seen`` is how many seconds a silent one counts.
-        limit: knows which addresses are proven.
-    """
+    """The addresses that answered as registries, and when each was last heard."""
 
     def __init__(self, settings: DiscoverySettings, limit: AmplificationLimit) -> None:
         self._settings = settings
@@ -135,10 +122,9 @@ class KnownRegistries:
         return True
 
     def add_starting(self, source: Peer, now: Moment, *, had_it: bool) -> bool:
-        """Remember a registry that requests a registration; return whether it lacks every registration.
+        """Remember a registry that requests a registration; return whether to send it everything, once in a while.
 
-        That is so when it is new, or when it acknowledged this registration before (``had_it``) and started anew. It is
-        True once in a while only, and never for a registry that there is no room for.
+        It lacks all when it is new, or acknowledged this registration before (``had_it``) and started anew.
         """
         is_new = (had_it or source not in self._seen) and not self.is_starting(source, now)
         if not self.add(source, now):
@@ -181,15 +167,7 @@ class KnownRegistries:
 
 
 class SuspectPinger:
-    """Asks the agents of suspects for a heartbeat, a few times until silence makes a skill UNHEALTHY.
-
-    No suspect is asked while the network is suspected.
-
-    Args:
-        registry: knows the suspects.
-        outbox: sends the requests.
-        settings: how often, and when.
-    """
+    """Asks agents of suspects for a heartbeat until silence makes a skill UNHEALTHY, unless it is the network."""
 
     def __init__(self, registry: Registry, outbox: Outbox, settings: DiscoverySettings) -> None:
         self._registry = registry

@@ -112,27 +112,17 @@ class Authority(Protocol):
         """Return the key that all peers share by policy; None when each has its own."""
 
     def is_key_revoked(self, digest: bytes, issuer: bytes) -> bool:
-        """Whether a certificate of a key, by its digest, was taken back by its issuer, a name in DER.
-
-        Only the issuer revokes a certificate. Any authority may revoke a key without an issuer.
-        """
+        """Return whether a certificate of this key was revoked by its issuer (DER); any authority without one."""
 
     def is_withheld(self, agent_id: str) -> bool:
         """Return whether only a certificate proves an agent's name, because one with that name was revoked."""
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
-        """Return what a certificate is worth at ``now``, seconds since the epoch; None when it is refused.
-
-        Trust: both are untrusted; it never raises.
-        """
+        """Return what a certificate is worth at ``now``, s since the epoch; None if refused. Trust: it never raises."""
 
 
 class GroupKey:
-    """A secret that all peers share: HMAC-SHA256, in hexadecimal. Each peer that has it is certified as any agent.
-
-    Args:
-        secret: at least 16 bytes.
-    """
+    """A secret of at least 16 bytes that all peers share: HMAC-SHA256 in hexadecimal. It certifies any agent."""
 
     certificate = b""
     digest = b""
@@ -170,13 +160,7 @@ _LOOKED_AT: Final = 32
 
 
 class KeyRing:
-    """The keys of agents, and the addresses that are proven.
-
-    Args:
-        authority: judges certificates.
-        proof: seconds that an address stays proven.
-        is_listed: whether an agent has anything registered.
-    """
+    """The keys of agents, and the addresses that are proven, each for ``proof`` seconds."""
 
     def __init__(self, authority: Authority, proof: float, is_listed: Callable[[str], bool]) -> None:
         self._authority = authority
@@ -220,9 +204,9 @@ class KeyRing:
         return (b"", b"") if known is None else (known.key.digest, known.issuer)
 
     def remember(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
-        """Hold an agent's key of before a restart, and who has certified it; False when it was taken back since.
+        """Hold an agent's key from before a restart; False when it was revoked since.
 
-        The agent has to prove itself anew, and no other has its name meanwhile.
+        The agent has to prove itself anew, and no other agent gets its name meanwhile.
         """
         is_gone, is_certified = partial(self._is_gone, agent_id, digest, issuer), bool(issuer)
         if is_gone():
@@ -292,7 +276,7 @@ class KeyRing:
         return not self._is_listed(agent_id)
 
     def _forget_first(self, agents: dict[str, Any], may_go: Callable[[str], bool]) -> bool:
-        """Forget the first of ``agents`` that may go; those before it stand last from now on, and few are looked at."""
+        """Forget the first of ``agents`` that may go; those before it move to the end, so few are looked at."""
         for agent_id in list(islice(agents, _LOOKED_AT)):
             if may_go(agent_id):
                 self._forget(agent_id)
@@ -315,11 +299,7 @@ UNVERIFIED_SECONDS: Final = 600.0
 
 
 class ChainAuthority:
-    """Judges agents by their certificates.
-
-    Args:
-        chain: what certificates are held against.
-    """
+    """Judges agents by their certificates."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

@@ -72,13 +72,7 @@ _REPORTED_HOSTS: Final = 16
 
 
 class ProfileMismatches:
-    """Finds out whether a refused datagram fits another profile or group key.
-
-    Args:
-        profile: ours.
-        has_group_key: whether all peers share a key.
-        events: gets one :class:`PeerMismatch` for each host and kind.
-    """
+    """Finds out whether a refused datagram fits another profile or group key; reports each host and kind once."""
 
     def __init__(self, profile: Profile, events: list[NodeEvent], *, has_group_key: bool) -> None:
         self._profile = profile
@@ -119,18 +113,7 @@ class ProfileMismatches:
 
 
 class Ingress:
-    """Decides which messages a node may act on.
-
-    Args:
-        outbox: of the node.
-        ring: the keys of agents.
-        challenges: hold messages by unknown keys.
-        proofs: the challenges of responders.
-        rates: what is read from each host; ``owed`` counts the skills registered from there.
-        answer_rates: the same for answers that were asked for; ``owed`` counts the acknowledgments a host owes us.
-        replay: keeps a message from counting twice.
-        events: gets the events for the driver.
-    """
+    """Decides which messages a node may act on."""
 
     def __init__(
         self,

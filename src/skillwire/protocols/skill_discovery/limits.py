@@ -77,12 +77,7 @@ class _Bucket:
 
 
 class RateLimits:
-    """The buckets of all hosts.
-
-    Args:
-        settings: its rates.
-        owed: how many heartbeats, or acknowledgments, a host owes.
-    """
+    """The buckets of all hosts; ``owed`` returns how many heartbeats, or acknowledgments, a host owes."""
 
     def __init__(self, settings: DiscoverySettings, owed: Callable[[str], int]) -> None:
         self.owed = owed
@@ -125,12 +120,7 @@ class RateLimits:
 
 
 class AmplificationLimit:
-    """How many bytes may go to each address.
-
-    Args:
-        factor: bytes that may go to an address for each that came from there.
-        proof: seconds for which a proven address has no limit.
-    """
+    """How many bytes may go to each address: ``factor`` for each byte that came; any number once it is proven."""
 
     def __init__(self, factor: float, proof: float) -> None:
         self._factor = factor
@@ -180,12 +170,7 @@ class Freshness(StrEnum):
 
 
 class ReplayGuard:
-    """The newest message of each stream.
-
-    Args:
-        window: seconds that a timestamp may differ from our clock, either way.
-        kept: what :meth:`changed` returned before a restart.
-    """
+    """The newest message of each stream; a timestamp may differ from our clock by ``window`` seconds."""
 
     def __init__(self, window: float, kept: Iterable[tuple[Stream, int]] = ()) -> None:
         self.window = window
@@ -194,14 +179,7 @@ class ReplayGuard:
         self._changed: set[Stream] = set()
 
     def judge(self, stream: Stream, timestamp: int, data: bytes, now: float) -> Freshness:
-        """Return how fresh a message is; remember nothing, since its signature may be wrong.
-
-        Args:
-            stream: that it belongs to.
-            timestamp: in milliseconds since the epoch.
-            data: the datagram.
-            now: seconds since the epoch.
-        """
+        """Return how fresh a message of that timestamp (ms) is; remember nothing, since its signature may be wrong."""
         if abs(timestamp - now * 1000) > self._window_ms:
             return Freshness.OUTSIDE
         newest, digest = self._newest.get(stream, (-1, b""))

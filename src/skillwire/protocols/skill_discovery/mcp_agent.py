@@ -38,14 +38,7 @@ _LEAST_RECORD: Final = 14
 
 
 class McpAgent:
-    """The registry and the scenes of one agent.
-
-    Args:
-        outbox: sends answers.
-        challenges: hold questions whose answers are too large for an unproven address.
-        settings: of the registry and the groups.
-        events: gets every change of the registry.
-    """
+    """The registry and the scenes of one agent."""
 
     def __init__(
         self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings, events: list[NodeEvent]

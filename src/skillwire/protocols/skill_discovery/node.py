@@ -49,19 +49,7 @@ class Role(StrEnum):
 
 
 class DiscoveryNode:
-    """One agent on a local network; a :class:`skillwire.wire.node.Node`.
-
-    Args:
-        agent_id: its identifier.
-        identity: signs its messages.
-        authority: judges the certificates of others.
-        random: jitter and nonces; ``SystemRandom`` outside of tests.
-        roles: of the agent.
-        profile: which messages are signed.
-        settings: intervals and limits.
-        health: returns the status of an offered skill for its heartbeat; the last reported one by default.
-        replay: the newest timestamps, as stored before a restart.
-    """
+    """One agent on a local network; a :class:`skillwire.wire.node.Node`."""
 
     def __init__(
         self,

@@ -212,15 +212,7 @@ class Registry:
         return (Outcome.INVALID, "no room") if is_crowded else None
 
     def hint(self, message: Register, now: float, *, host: str) -> bool:
-        """Take a skill from mDNS; False when a registration, a recent goodbye or an equal hint stands against it.
-
-        Args:
-            message: its facts; timestamp and signature are ignored.
-            now: seconds of the steady clock.
-            host: that it came from.
-
-        Spec: specs §3 "mDNS".
-        """
+        """Take a skill from mDNS; False when it is known better. Spec: specs §3 "mDNS"."""
         key = message.agent_id, message.skill_id
         known = self._skills.get(key)
         if key in self._tombstones or (known is not None and not known.is_hint):
@@ -298,11 +290,7 @@ class Registry:
             self._set_health(known, health)
 
     def find(self, wanted: Discover, most: int = limits.LAN_SKILLS) -> list[ListedSkill]:
-        """Return at most ``most`` skills that pass the filters, usable ones first. Spec: SDP §3.1.
-
-        A skill has all the requested capabilities, one of the scenes, and one of the types. Hints are not among them:
-        whatever an agent passes on was registered.
-        """
+        """Return at most ``most`` registered skills that pass the filters, usable ones first; no hints. Spec: SDP §3.1."""
         found = [self._skills[key] for key in self._index.find(wanted, most)]
         found.sort(key=lambda listed: (not listed.health.is_usable, not listed.is_verified, listed.key))
         return found

@@ -50,14 +50,7 @@ def renewal_text(timestamp: int, request: bytes) -> bytes:
 
 
 def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: RequestedNames, now: float) -> bytes:
-    """Return the question for a new certificate.
-
-    Args:
-        identity: with the certificate that is still good.
-        key: that the new one is for; the old one may stay.
-        names: of the old one, or fewer.
-        now: seconds since the epoch.
-    """
+    """Return the request for a new certificate, signed by the current one; ``now`` in seconds since the epoch."""
     request, timestamp = encode_request(names, key), int(now * 1000)
     document = {
         "request": request.decode("ascii"),
@@ -69,20 +62,10 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Reque
 
 
 def judge_renewal(body: bytes, judge: Callable[[bytes, float], VerifiedCertificate | None], now: float) -> Renewal:
-    """Return what may be issued on a question that came at ``now``, seconds since the epoch.
+    """Return what may be issued for a request at ``now``, seconds since the epoch.
 
-    Args:
-        body: the question.
-        judge: returns what a certificate, DER, is worth to who issues; None for nothing. It may read files.
-        now: seconds since the epoch.
-
-    Trust: it is a stranger's. So ``judge`` is first called for a question that has its form, and a request in it that
-    is signed.
-
-    Raises:
-        DecodeError: it is no JSON.
-        ValidationError: ``CERTIFICATE_REQUEST``.
-        TrustError: ``CERTIFICATE_REFUSED``.
+    ``judge`` may read files: it is called only for a well-formed request with a signed CSR. Trust: ``body`` is untrusted.
+    Raises: DecodeError; ValidationError: ``CERTIFICATE_REQUEST``; TrustError: ``CERTIFICATE_REFUSED``.
     """
     document = _document(body)
     request, timestamp = _text(document, "request").encode("utf-8", "replace"), document.get("timestamp")
@@ -107,12 +90,7 @@ def write_issued(certificate: bytes) -> bytes:
 
 
 def read_issued(body: bytes) -> bytes:
-    """Return the unproven certificate in an answer, DER.
-
-    Raises:
-        DecodeError: it is no JSON.
-        ValidationError: ``CERTIFICATE_REQUEST``.
-    """
+    """Return the unproven certificate in an answer, DER. Raises: DecodeError, or ValidationError."""
     return _bytes(_document(body), "certificate")
 
 

@@ -49,13 +49,7 @@ if TYPE_CHECKING:
 
 
 class SendQueue:
-    """Skills whose datagrams wait to be sent, each once, in the order in which they came.
-
-    Args:
-        pace: datagrams a second without acknowledgments.
-        most: datagrams a second at most.
-        burst: datagrams at once after a quiet time.
-    """
+    """Skills whose datagrams wait to be sent, each once: ``pace`` a second, ``most`` when all are acknowledged."""
 
     def __init__(self, pace: float, most: float, burst: float) -> None:
         self._pause = 1 / pace
@@ -103,11 +97,7 @@ def record_of(skill: Register | Offer) -> SkillRecord:
 
 
 def check_scenes(skill: Register | Offer) -> None:
-    """Refuse a skill in a scene whose name is too long for a group name.
-
-    Raises:
-        ValidationError: ``DATAGRAM_FIELD``.
-    """
+    """Raise ValidationError ``DATAGRAM_FIELD`` for a scene whose name is too long for a group name."""
     for scene in skill.scenes:
         if len(scene) > scenes.LONGEST:
             message = f"a scene has a name of {len(scene)} letters, and up to {scenes.LONGEST} are allowed"
@@ -116,15 +106,7 @@ def check_scenes(skill: Register | Offer) -> None:
 
 
 def check_record_size(skill: Register | Offer, size: int = limits.DATAGRAM_BYTES) -> None:
-    """Refuse a skill that fits into a registration and into no answer.
-
-    Args:
-        skill: its fields are valid.
-        size: bytes of its registration, if known.
-
-    Raises:
-        ValidationError: as :func:`check_scenes`; ``DATAGRAM_SIZE`` when it does not fit into an answer.
-    """
+    """Raise ValidationError for a skill that fits into a registration, of ``size`` bytes, and into no answer."""
     check_scenes(skill)
     if size > _SURELY_FITS and not record_fits(record_of(skill)):
         message = "too long for an answer to a discovery"
@@ -168,14 +150,7 @@ class _Repeated:
 
 
 class RouteAgent:
-    """The skills that one agent offers.
-
-    Args:
-        outbox: sends the messages.
-        settings: pauses and paces.
-        events: gets the acknowledgments of registrations.
-        health: returns the status of a skill for its heartbeat; UNHEALTHY when it raises.
-    """
+    """The skills that one agent offers; ``health`` returns the status of a skill for its heartbeat."""
 
     def __init__(
         self,
@@ -207,11 +182,7 @@ class RouteAgent:
         }
 
     def offer(self, offer: Offer, now: Moment) -> None:
-        """Offer a skill, or change its offer.
-
-        Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when it fits into no registration or no answer.
-        """
+        """Offer a skill, or change its offer. Raises: ValidationError: no registration, or no answer, can hold it."""
         data = self._registration(offer, now)
         check_record_size(offer)
         self._repeat("register", offer.skill_id, data, now)
@@ -351,10 +322,7 @@ class RouteAgent:
         self._schedule.set((kind, skill_id), now.steady + pause)
 
     def _is_acknowledged(self, kind: str, skill_id: str, sent: _Repeated, now: Moment) -> bool:
-        """Return whether every known registry acknowledged a datagram.
-
-        The first skill is sent as often as loss demands, to find the registries.
-        """
+        """Return whether all known registries have it. The first skill is repeated anyway, to find the registries."""
         if kind == "status":
             return False
         least = _LEAST_SENDS

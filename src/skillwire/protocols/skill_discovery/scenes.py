@@ -58,14 +58,9 @@ def group_id(scene: str) -> str:
 
 
 def answer(scene: str, able: ListedSkill, providers: Sequence[ListedSkill]) -> SceneAnswer:
-    """Return the answer to a request for a scene. Spec: SDP §4.3; specs §3.
+    """Return the answer for a scene with its first able provider and its first members. Spec: SDP §4.3; specs §3.
 
     It has no API key and no base path: a provider does not register them, and sends both with the key.
-
-    Args:
-        scene: its name.
-        able: the first provider with the requested capabilities.
-        providers: the first :data:`MEMBERS` of all, in their order.
     """
     message = able.registration
     place = message.endpoint
@@ -76,10 +71,7 @@ def answer(scene: str, able: ListedSkill, providers: Sequence[ListedSkill]) -> S
 
 
 def shorter(found: SceneAnswer) -> SceneAnswer | None:
-    """Return a shorter answer; None for the shortest.
-
-    It leaves out BACKUP members first, then capabilities, and the PRIMARY last.
-    """
+    """Return a shorter answer, without BACKUPs, then capabilities, then the PRIMARY; None for the shortest."""
     facts, skill = (found.scene_id, found.group_id, found.connection_info), found.skill_info
     if len(found.members) > 1:
         return SceneAnswer(*facts, skill, found.members[:-1])
@@ -121,13 +113,7 @@ class _Group:
 
 
 class Groups:
-    """The groups whose members one agent notifies.
-
-    Args:
-        registry: knows the providers.
-        outbox: sends the notices.
-        settings: intervals.
-    """
+    """The groups whose members one agent notifies."""
 
     def __init__(self, registry: Registry, outbox: Outbox, settings: DiscoverySettings) -> None:
         self._registry = registry

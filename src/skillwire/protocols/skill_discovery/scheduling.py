@@ -86,15 +86,7 @@ class TimerQueue(Generic[K]):
 
 
 class Outbox:
-    """The outgoing datagrams of one node.
-
-    Args:
-        agent_id: the node's agent.
-        identity: signs.
-        profile: decides which messages are signed.
-        settings: delays and limits.
-        random: jitter and nonces; ``SystemRandom`` outside of tests.
-    """
+    """The outgoing datagrams of one node."""
 
     def __init__(
         self, agent_id: str, identity: Identity, profile: Profile, settings: DiscoverySettings, random: Random
@@ -110,21 +102,14 @@ class Outbox:
         self._stamp = 0
 
     def stamp(self, now: Moment) -> int:
-        """Return a timestamp newer than every one before, in milliseconds since the epoch.
-
-        Earlier timestamps that no receiver accepted, because our clock was far ahead until it was set, do not count.
-        """
+        """Return a timestamp in ms, newer than all before, but for those far ahead of a clock that was set back."""
         at = int(now.wall * 1000)
         newest = self._stamp if self._stamp <= at + 2 * self._settings.window * 1000 else 0
         self._stamp = max(newest + 1, at)
         return self._stamp
 
     def write(self, message: Message) -> bytes:
-        """Return the datagram of a message, signed where the profile says so.
-
-        Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE``.
-        """
+        """Return the datagram of a message, signed where the profile says so. Raises: ValidationError."""
         return encode_signed(message, self.identity.sign, self.profile)
 
     def send(self, data: bytes, now: Moment, to: Peer | None = None, *, after: float = 0.0) -> bool:

@@ -63,14 +63,7 @@ _UNPROVEN, _PROVEN, _VERIFIED = range(3)
 
 
 class StopCondition(NamedTuple):
-    """What ends a search before its patience.
-
-    Args:
-        quiet: seconds without anything new.
-        least: seconds that the search takes at least, such as for mDNS.
-        is_one: whether one callable provider is wanted; otherwise any answer is useful.
-        use_unverified: whether that provider may be uncertified.
-    """
+    """What ends a search before its patience."""
 
     quiet: float
     least: float = 0.0
@@ -78,12 +71,7 @@ class StopCondition(NamedTuple):
     use_unverified: bool = False
 
     def is_met(self, found: Collection[Found], listed: Sequence[ListedSkill] | None) -> bool:
-        """Return whether a useful answer came.
-
-        Args:
-            found: the skills in the answers.
-            listed: the registered skills that the search matches; None without a registry.
-        """
+        """Return whether a useful answer came; ``listed`` are the registered matches, None without a registry."""
         if not self.is_one:
             return bool(found)
         if listed is None:
@@ -203,10 +191,7 @@ class HeardRecords:
         return self._found.get(key)
 
     def add(self, found: Found) -> bool:
-        """Take an unproven record; False when it is known, or there is no room.
-
-        A record from the skill's own host replaces one from elsewhere.
-        """
+        """Take an unproven record, which its own host may replace; False when it is known, or the table is full."""
         old = self._found.get(_key(found))
         if old is None:
             return self._take(found)
@@ -349,16 +334,10 @@ class Searches:
         patience: float | None,
         enough: StopCondition | None = None,
     ) -> str:
-        """Search by capabilities, scenes and types; return the name of the request.
+        """Search by capabilities, scenes and types; return the name of the request, which ``Discovered`` repeats.
 
-        Args:
-            filters: capabilities, scenes and types.
-            now: the time.
-            patience: seconds that answers are collected at most; those of the settings by default.
-            enough: what ends the search before.
-
-        Raises:
-            ValidationError: ``DATAGRAM_FIELD`` or ``DATAGRAM_SIZE`` when no datagram can request it.
+        Answers are collected for ``patience`` seconds (those of the settings by default), or until ``enough`` is met.
+        Raises: ValidationError: no datagram can request it.
         """
         self._number += 1
         request = f"{self._outbox.agent_id}.{self._number}"
@@ -401,10 +380,7 @@ class Searches:
         return True
 
     def on_proof(self, responder: Responder, digest: bytes, now: Moment) -> str | None:
-        """Take a proof of an answer; return a skill in it that the responder offers itself, empty for none.
-
-        None when no search has that answer.
-        """
+        """Take a proof of an answer; return a skill that the responder offers itself, empty for none, None if unknown."""
         for request, search in self._searches.items():
             answers = search.responders.get(responder.source)
             if answers is None or digest not in answers.asked:

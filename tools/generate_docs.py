@@ -33,7 +33,7 @@ from skillwire.cli import main as command_line
 from skillwire.cli.schemas import names as document_names
 from skillwire.cli.schemas import schema_of
 from skillwire.folder import rules
-from skillwire.protocols.skill_discovery import setting_keys as discovery
+from skillwire.protocols.skill_discovery import settings as discovery
 from skillwire.resolver.agents import AGENTS
 from skillwire.resolver.settings import SETTINGS
 from skillwire.server import configuration as server_configuration
@@ -268,7 +268,7 @@ def discovery_keys() -> str:
         table, _, name = path.rpartition(".")
         if path.startswith(("dht.", "skillCenter.")):
             continue
-        tables.setdefault(table, []).append((f"`{name}`", key.meaning))
+        tables.setdefault(table, []).append((f"`{name}`", key.description))
     parts = []
     for table, rows in tables.items():
         parts.append(f"### `discovery.{table}`" if table else "### `discovery`")

@@ -36,7 +36,7 @@ def test_a_search_for_one_ends_in_time_and_not_without_one(seed, loss, statuses,
     lan.node(ASKER, Role.OBSERVER, ASKS)
     began = lan.clock.steady
     enough = one_provider(FIGURES, use_unverified=False)
-    lan.do(ASKER, lambda node, now: node.end_agent.discover(now, patience=patience, enough=enough))
+    lan.do(ASKER, lambda node, now: node.searches.discover(now, patience=patience, enough=enough))
     lan.run(patience + 0.01)
 
     known: dict[Key, ListedSkill | None] = {}  # as it was when the search ended: who had registered may beat later

@@ -36,8 +36,8 @@ def test_whatever_comes_a_node_goes_on(profile, arrivals):
     lan = Lan()
     node = lan.node(HOST, profile=profile)
     lan.offer(HOST, "skill-org-feishu")
-    lan.do(HOST, lambda node, now: node.end_agent.discover(now))
-    lan.do(HOST, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do(HOST, lambda node, now: node.searches.discover(now))
+    lan.do(HOST, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     for message, peer, timestamp in arrivals:
         try:
             data = message if isinstance(message, bytes) else written(message, timestamp, profile)

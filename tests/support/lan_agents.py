@@ -12,7 +12,7 @@ from tests.support import lan_agent_process
 
 PATIENCE = 30.0
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
-FAST = {"heartbeat_interval": 0.5, "eviction": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
+FAST = {"heartbeat_interval": 0.5, "timeout": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
 
 
 class Agent:

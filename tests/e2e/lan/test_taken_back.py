@@ -160,7 +160,7 @@ def test_who_was_revoked_comes_back_neither_by_its_key_nor_by_its_name(place):
 
 @pytest.mark.spec("SDP-key-stays")
 def test_nobody_takes_the_name_of_another_while_a_registry_starts_anew(place):
-    patient = {"eviction": 60.0}
+    patient = {"timeout": 60.0}
     registry = place.registry(figures=patient, keeps_state=True)
     agent = place.start("agent-001", "skill-a", figures=patient)
     until(lambda: verified(registry) == {"skill-a": False}, "it is not listed")

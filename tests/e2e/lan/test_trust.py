@@ -30,7 +30,7 @@ from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 
 PATIENCE = 30.0
 DAY = 86_400.0
-FIGURES = DiscoverySettings(heartbeat_interval=0.5, eviction=3.0, announce_interval=2.0)
+FIGURES = DiscoverySettings(heartbeat_interval=0.5, timeout=3.0, announce_interval=2.0)
 pytestmark = pytest.mark.timeout(180)
 
 

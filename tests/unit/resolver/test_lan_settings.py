@@ -67,7 +67,7 @@ def test_a_project_cannot_say_whom_to_trust_or_how_far_to_speak(places, text):
 
 
 def test_what_is_the_users_own_is_named_as_the_configuration_names_it():
-    from skillwire.protocols.skill_discovery.setting_keys import KEYS  # noqa: PLC0415  # beside what it is for
+    from skillwire.protocols.skill_discovery.settings import KEYS  # noqa: PLC0415  # beside what it is for
 
     tables = {key.rpartition(".")[0] for key in KEYS}
     assert not [name for name in OWN if name not in KEYS and name not in tables]

@@ -1,12 +1,18 @@
 """LanAgent: one agent on the local network: a node on each link, mDNS, probes, and the state kept over a restart.
 
 Everything runs on one event loop, and nothing blocks it. The agent hands out values of :mod:`skillwire.model.lan`; the
-messages of the protocol stay inside. Each link has a node of its own (:class:`Nodes`), whose events go to the parts
-that they concern (:class:`EventRouter`).
+messages of the protocol stay inside. Each link has a node of its own, whose events go to the parts that they concern
+(:class:`EventRouter`).
 
 A registry notifies the members of a group of changes, unsigned. What an agent hears itself is signed and says the same,
 so a notice reaches the user only when it is about a skill that this agent does not hear. It is a hint then, and a
-reason to request the scene again. Spec: SDP §2 to §5, §8 to §10; specs §3.
+reason to request the scene again.
+
+**Identity.** Two processes that offer skills under one name and key would unregister each other's. So an agent that
+offers skills holds a lock on its name, which the system releases with the process. A name from the state directory may
+change: the next process is ``NAME-2``, with a key, a certificate and a state of its own in the folder
+``agents/NAME-2``. A configured name that is in use is refused. An agent that only searches registers nothing, and
+shares the first one's name and certificate **[ours]**. Spec: SDP §2 to §5, §8 to §10; specs §3.
 """
 
 from __future__ import annotations
@@ -15,34 +21,38 @@ import asyncio
 from collections import Counter, deque
 from contextlib import suppress
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final, Self
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from weakref import WeakSet, finalize
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.files.atomic import release_lock, state_directory, take_lock
+from skillwire.adapters.files.keys import LanKeys
+from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.certificates import CertificateTasks
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link, Links
 from skillwire.adapters.lan.mdns import Hints
-from skillwire.adapters.lan.principal import load_agent_identity
 from skillwire.adapters.lan.probes import SuspectProbes
 from skillwire.adapters.lan.queries import Queries
 from skillwire.adapters.lan.sockets import SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
-from skillwire.errors import FetchError, SourceLocation, TrustError
+from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
-from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameTaken, PeerMismatch
+from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameInUse, PeerMismatch
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.search import every_provider
+from skillwire.protocols.skill_discovery.settings import agent as read_agent_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
-    from skillwire.adapters.lan.principal import AgentIdentity
+    from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.adapters.lan.sockets import LinkAddress
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
@@ -64,56 +74,125 @@ _REMOVED: Final = 256
 _WAITING: Final = 4096
 
 
-class Nodes:
-    """Makes the node of each link, with the stored state; ``received`` counts the datagrams of removed links."""
+#: Processes of one state directory that take part at once.
+_MOST_NAMES: Final = 64
 
-    def __init__(
-        self,
-        who: AgentIdentity,
-        settings: LanSettings,
-        roles: frozenset[Role],
-        *,
-        health: Callable[[str], HealthStatus] | None,
-        view: View,
-        state: StateWriter | None,
-        router: EventRouter,
-        counters: Counter[str],
-        clock: Callable[[], Moment],
-    ) -> None:
-        self.received = 0
-        self._who = who
-        self._settings = settings
-        self._roles = roles
-        self._health = health
-        self._view = view
-        self._state = state
-        self._router = router
-        self._counters = counters
-        self._clock = clock
 
-    def make(self, address: LinkAddress) -> Link:
-        """Return the link of an address, with its node."""
-        node = DiscoveryNode(
-            self._who.agent_id,
-            identity=self._who.identity,
-            authority=self._who.authority,
-            random=SystemRandom(),
-            roles=self._roles,
-            profile=self._settings.profile,
-            settings=self._settings.figures,
-            health=self._health,
-            replay=self._state.guard() if self._state is not None else None,
-        )
-        self._view.add(address.name, node.registry, address.interface)
-        if self._state is not None:
-            self._state.restore(address.name, node)
-        return Link(address.name, node, self._router.take, self._counters, self._clock)
+class AgentNameLock:
+    """A name of this machine, locked from :meth:`hold` to :meth:`let_go`, or until it is garbage.
 
-    def remove(self, link: Link) -> None:
-        """Remove a link from the view."""
-        self._view.remove(link.name)
-        self._counters.update(link.node.ingress.stopped)  # counters only grow
-        self.received += link.driver.received
+    ``first`` is the usual name of this machine, when another process has it.
+    """
+
+    def __init__(self, agent_id: str, folder: Path, lock: Path, *, first: str = "") -> None:
+        self.agent_id = agent_id
+        self.folder = folder
+        self.first = first
+        self._lock = lock
+        self._held: finalize[..., AgentNameLock] | None = None
+
+    @property
+    def note(self) -> str:
+        """A warning for the user; empty for the usual name."""
+        if not self.first:
+            return ""
+        return f"another process takes part as {self.first}: this one is {self.agent_id}, with a key of its own"
+
+    def hold(self) -> None:
+        """Lock the name. Raises: ConflictError: ``LAN_NAME`` when another process holds it; StorageError."""
+        if self._held is not None and self._held.alive:
+            return
+        try:
+            handle = take_lock(self._lock, wait=False)
+        except ConflictError as error:
+            message = f"another process of this machine takes part as {self.agent_id}"
+            raise ConflictError("LAN_NAME", message, place=SourceLocation(str(self._lock))) from error
+        self._held = finalize(self, release_lock, handle, self._lock)
+
+    def let_go(self) -> None:
+        """Release the name."""
+        if self._held is not None:
+            self._held()
+
+
+def default_agent_name(settings: LanSettings) -> AgentNameLock:
+    """Hold a name, and return it. Raises: ConflictError: ``LAN_NAME``, the configured one is in use; StorageError."""
+    folder = state_directory() / "lan"
+    first = settings.agent_id or LanKeys(folder).agent_id()
+    names = folder / "names"
+    name = AgentNameLock(first, folder, names / f"{first}.lock")
+    for number in range(2, _MOST_NAMES + 2):
+        try:
+            name.hold()
+        except ConflictError:
+            if settings.agent_id or number > _MOST_NAMES:
+                raise
+        else:
+            break
+        numbered = f"{first}-{number}"
+        name = AgentNameLock(numbered, folder / "agents" / numbered, names / f"{numbered}.lock", first=first)
+    if name.first and LanKeys(name.folder).known_id() != name.agent_id:
+        LanKeys(name.folder).keep_id(name.agent_id)
+    return name
+
+
+#: Roles in which an agent holds its name.
+_OFFERING = frozenset({Role.MCP_AGENT, Role.ROUTE_AGENT})
+
+
+class AgentIdentity(NamedTuple):
+    """The name, key and folder of an agent, and the authority that judges others."""
+
+    agent_id: str
+    identity: Identity
+    authority: Authority
+    folder: Path
+    trust: LanTrust | None = None  # the files of all of that; None when it was given
+    name: AgentNameLock | None = None  # None for an agent that offers nothing, or whose identity was given
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether all of it comes from files of ours, which are renewed and refreshed."""
+        trust = self.trust
+        return trust is not None and (self.identity, self.authority) == (trust.identity, trust.authority)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for the user about the name."""
+        return (self.name.note,) if self.name is not None and self.name.note else ()
+
+
+def load_agent_identity(
+    settings: LanSettings, roles: frozenset[Role], identity: Identity | None, authority: Authority | None
+) -> AgentIdentity:
+    """Return the agent that takes part in these roles; what is not given comes from its folder.
+
+    Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError, TrustError: as ``load_trust``.
+    """
+    folder = state_directory() / "lan"
+    if identity is not None and authority is not None and settings.agent_id:
+        _check_agent_id(settings.agent_id, folder)
+        return AgentIdentity(settings.agent_id, identity, authority, folder)
+    name = default_agent_name(settings) if identity is None and roles & _OFFERING else None
+    folder = folder if name is None else name.folder
+    try:
+        trust = load_trust(settings, folder=folder)
+        _check_agent_id(trust.agent_id, folder)
+    except BaseException:
+        if name is not None:
+            name.let_go()
+        raise
+    return AgentIdentity(trust.agent_id, identity or trust.identity, authority or trust.authority, folder, trust, name)
+
+
+def _check_agent_id(agent_id: str, folder: Path) -> None:
+    """Refuse a name that could not be configured: a certificate or a kept file may have a longer one."""
+    try:
+        read_agent_id(agent_id)
+    except ValueError as error:
+        message = f"the name of this agent {error}; it is {ascii(agent_id)[:60]}, of {len(agent_id)}"
+        fix = "Set agentId to such a name; where a certificate names the agent, have one issued for it."
+        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(folder)), fix=fix) from None
 
 
 class EventRouter:
@@ -146,14 +225,16 @@ class EventRouter:
                 self._changed(link, event)
             elif isinstance(event, Acknowledged):
                 if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
-                    self._on_trouble(_refusal(event))
+                    said = ascii(event.message)[1:-1][:200]
+                    text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
+                    self._on_trouble(TrustError("DISC_003", text))
             elif isinstance(event, GroupChanged):
                 self._notice(link, event)
-            elif isinstance(event, NameTaken):
+            elif isinstance(event, NameInUse):
                 theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
                 self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
             elif isinstance(event, PeerMismatch):
-                self._note("LAN_UNHEARD", f"{event.by.host} {event.said}: its messages are ignored")
+                self._note("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
             else:
                 self._queries.take(link, event)
         if self._view.has_more and self._rest_timer is None:
@@ -196,12 +277,6 @@ class EventRouter:
     def _report_rest(self) -> None:
         self._rest_timer = None
         self._view.report_rest()
-
-
-def _refusal(event: Acknowledged) -> TrustError:
-    """Return why an agent does not list a skill of ours. Spec: SDP §2.3, §12.1."""
-    said = ascii(event.message)[1:-1][:200]
-    return TrustError("DISC_003", f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip())
 
 
 class Listener:
@@ -267,8 +342,8 @@ class Listeners:
 class LanAgent:
     """One agent on the local network; identity and authority come from its folder by default.
 
-    ``on_trouble`` gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored peers
-    (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
+    ``on_trouble`` gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
+    peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(
@@ -287,6 +362,9 @@ class LanAgent:
         self.settings = settings
         self._clock = clock
         self._network = network or SystemNetwork()
+        self._roles = roles
+        self._health = health
+        self._received = 0  # on removed links
         who = self._who = load_agent_identity(settings, roles, identity, authority)
         self.agent_id, self.trust = who.agent_id, who.trust
         self._certificates: CertificateTasks | None = None
@@ -309,17 +387,6 @@ class LanAgent:
         self._router = EventRouter(
             self._view, self._state, self._suspects, self._queries, listeners=self._listeners, on_trouble=on_trouble
         )
-        self._nodes = Nodes(
-            who,
-            settings,
-            roles,
-            health=health,
-            view=self._view,
-            state=self._state,
-            router=self._router,
-            counters=self._counters,
-            clock=clock,
-        )
         self._links: Links | None = None
         self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}
@@ -327,11 +394,13 @@ class LanAgent:
     async def start(self) -> None:
         """Start to receive and to send.
 
-        Raises: FetchError: ``LAN_UNAVAILABLE`` without an interface; ConflictError: ``LAN_NAME``, taken since we stopped.
+        Raises: FetchError: ``LAN_UNAVAILABLE`` without an interface; ConflictError: ``LAN_NAME`` is in use.
         """
         if self._who.name is not None:
             self._who.name.hold()
-        links = Links(self.settings, self._nodes, self._network, self._counters, self._clock)
+        links = Links(
+            self.settings, self._network, self._counters, self._clock, make=self._make_link, remove=self._remove_link
+        )
         try:
             if self._state is not None:
                 await self._state.load()
@@ -339,8 +408,31 @@ class LanAgent:
         except BaseException:
             links.end()
             self._links = self._queries.links = None
-            self._release_name()
+            if self._who.name is not None:
+                self._who.name.let_go()
             raise
+
+    def _make_link(self, address: LinkAddress) -> Link:
+        node = DiscoveryNode(
+            self.agent_id,
+            identity=self._who.identity,
+            authority=self._who.authority,
+            random=SystemRandom(),
+            roles=self._roles,
+            profile=self.settings.profile,
+            settings=self.settings.figures,
+            health=self._health,
+            replay=self._state.guard() if self._state is not None else None,
+        )
+        self._view.add(address.name, node.registry, address.interface)
+        if self._state is not None:
+            self._state.restore(address.name, node)
+        return Link(address.name, node, self._router.take, self._counters, self._clock)
+
+    def _remove_link(self, link: Link) -> None:
+        self._view.remove(link.name)
+        self._counters.update(link.node.ingress.stopped)  # counters only grow
+        self._received += link.driver.received
 
     def _begin(self, links: Links) -> None:
         self._links = self._queries.links = links
@@ -381,9 +473,6 @@ class LanAgent:
         self._router.end()
         await self._suspects.stop()
         self._listeners.end()
-        self._release_name()
-
-    def _release_name(self) -> None:
         if self._who.name is not None:
             self._who.name.let_go()
 
@@ -487,7 +576,7 @@ class LanAgent:
     @property
     def received(self) -> int:
         """How many datagrams came."""
-        return self._nodes.received + sum(link.driver.received for link in self._links or ())
+        return self._received + sum(link.driver.received for link in self._links or ())
 
     @property
     def notes(self) -> tuple[str, ...]:

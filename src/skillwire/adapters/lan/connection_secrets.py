@@ -228,7 +228,7 @@ _REFUSED: Final = "DISC_004"
 class SecretsServer:
     """Hands out keys on a port of its own.
 
-    ``give`` returns the key for a proven request from a host, None for an unknown skill, and raises TrustError to refuse.
+    ``give`` returns the key for a proven request from a host, None for an unknown one; it raises TrustError to refuse.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ import errno
 import logging
 import math
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.lan.sockets import BATCH, links
 from skillwire.errors import ValidationError
@@ -323,10 +323,10 @@ class Link:
         announced = self._offered.keys() - self._refused
         scenes = {scene for skill_id in announced for scene in self._offered[skill_id].scenes}
         for scene in self._joined - scenes:
-            self.node.end_agent.leave_scene(scene)
+            self.node.memberships.leave(scene)
         self._joined &= scenes
         for scene in sorted(scenes - self._joined)[:_JOINED_AT_ONCE]:
-            self.node.end_agent.want_scene(scene, (), self.clock(), is_request=False)
+            self.node.memberships.request(scene, (), self.clock(), is_join=True)
             self._joined.add(scene)
         if scenes - self._joined:
             self._join_timer = self._loop.call_later(1.0, self._join)
@@ -356,29 +356,22 @@ _SOON: Final = 0.1
 _LOG: Final = logging.getLogger("skillwire.lan")
 
 
-class LinkMaker(Protocol):
-    """Makes the link of an address, and takes removed links."""
-
-    def make(self, address: LinkAddress) -> Link:
-        """Return a new link."""
-
-    def remove(self, link: Link) -> None:
-        """Take a link that is gone for good."""
-
-
 class Links:
     """The links of an agent: one for each interface and family that is there now, or was a while ago."""
 
     def __init__(
         self,
         settings: LanSettings,
-        nodes: LinkMaker,
         network: SystemNetwork,
         counters: Counter[str],
         clock: Callable[[], Moment],
+        *,
+        make: Callable[[LinkAddress], Link],
+        remove: Callable[[Link], object],
     ) -> None:
         self._settings = settings
-        self._nodes = nodes
+        self._make = make
+        self._remove = remove
         self._network = network
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -454,10 +447,10 @@ class Links:
                 why = f"its address of IPv{family} is gone, or not used any more"
             _LOG.info("%s: %s", link.name, why)
             return True
-        if self._clock().steady - link.gone_since > self._settings.figures.stale:
+        if self._clock().steady - link.gone_since > self._settings.figures.stale_timeout:
             link.end()
             del self._links[link.name]
-            self._nodes.remove(link)
+            self._remove(link)
         return False
 
     def _take(self, address: LinkAddress) -> bool:
@@ -472,7 +465,7 @@ class Links:
                 link.close()
             return False
         if link is None:
-            link = self._links[address.name] = self._nodes.make(address)
+            link = self._links[address.name] = self._make(address)
             if self._has_looked:
                 _LOG.info("%s: takes part from now on, at %s", link.name, address.host)
         elif not link.is_open:

@@ -57,7 +57,7 @@ class Resolved(NamedTuple):
 class DnsBrowser:
     """Follows the instances on the network.
 
-    ``on_resolved`` gets an instance with each announcement and returns whether it is useful; ``on_removed`` gets its name.
+    ``on_resolved`` gets an instance with each announcement, and returns whether it is useful; ``on_removed`` its name.
     """
 
     def __init__(

@@ -82,13 +82,13 @@ class Queries:
         patience: float | None,
         enough: StopCondition | None = None,
     ) -> tuple[LanSkill, ...]:
-        """Return the skills found or listed, callable ones first. Raises: ValidationError: no datagram can hold the query."""
+        """Return the skills found or listed, callable ones first. Raises: ValidationError: the query is too long."""
         patience = self._settings.figures.patience if patience is None else patience
         kinds = tuple(map(_kind, types))
         asked = []
         for link in self._open():
             future: asyncio.Future[Discovered] = asyncio.get_running_loop().create_future()
-            request = link.node.end_agent.discover(
+            request = link.node.searches.discover(
                 self._clock(),
                 capabilities=capabilities,
                 scenes=scenes,
@@ -105,7 +105,7 @@ class Queries:
                 await asyncio.wait(waiting, timeout=patience + _SLACK, return_when=asyncio.FIRST_COMPLETED)
                 for link, request, future in asked:
                     if not future.done():
-                        link.node.end_agent.searches.suffice(request, self._clock())
+                        link.node.searches.suffice(request, self._clock())
                         link.act()
                 await asyncio.wait(waiting, timeout=patience + _SLACK)
         finally:
@@ -137,7 +137,7 @@ class Queries:
         ends = loop.time() + figures.patience + _SLACK
         try:
             for link in self._open():
-                link.node.end_agent.want_scene(scene, capabilities, self._clock(), is_request=not is_join)
+                link.node.memberships.request(scene, capabilities, self._clock(), is_join=is_join)
                 _answer(self._wishes.pop((link.name, scene), None), False)
                 future = self._wishes[link.name, scene] = loop.create_future()
                 link.act()
@@ -164,7 +164,7 @@ class Queries:
     def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene on all links."""
         for link in self.links or ():
-            link.node.end_agent.leave_scene(scene)
+            link.node.memberships.leave(scene)
 
     async def _joined(
         self, scene: str, capabilities: tuple[str, ...], joined: SceneJoined, *, use_unverified: bool

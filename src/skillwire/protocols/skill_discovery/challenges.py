@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import VerifiedMessage
+    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
     from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
@@ -98,7 +98,7 @@ class Challenges:
 
     def answer(self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment) -> None:
         """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof."""
-        if sum(map(len, answers)) > self._outbox.limit.room(question.source, now.steady):
+        if sum(map(len, answers)) > self._outbox.limit.allowance(question.source, now.steady):
             self.hold(question, now)
         delay = self._outbox.answer_delay()
         for data in answers:
@@ -242,20 +242,20 @@ class ChallengeResponder:
         sent = self._sent_challenges if data.startswith(_CHALLENGE) else self._sent
         sent.put(digest[:_HALF], (digest, now))
 
-    def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> bool:
-        """Answer a challenge; False when it is about no datagram of ours."""
+    def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> Sequence[NodeEvent] | None:
+        """Answer a challenge; None when it is about no datagram of ours."""
         outbox, source = self._outbox, question.source
         digest = self._digest_for(message.nonce, now.steady)
         if digest is None:
-            return False
-        if outbox.limit.room(source, now.steady) < self._size():
+            return None
+        if outbox.limit.allowance(source, now.steady) < self._size():
             self._challenges.hold(question, now)
         elif self._may_sign(now.steady, is_proven=outbox.limit.is_proven(source, now.steady)):
             signed = challenge_text(message.agent_id, outbox.agent_id, message.nonce, digest)
             signature, stamp = outbox.identity.sign(signed), outbox.stamp(now)
             proof = ChallengeResponse(outbox.agent_id, message.nonce, outbox.identity.certificate, stamp, signature)
             outbox.send(encode(proof), now, source)
-        return True
+        return ()
 
     def _digest_for(self, nonce: bytes, now: float) -> bytes | None:
         """Return the digest of the datagram that a nonce names; for another implementation's nonce, of the last one."""

@@ -468,7 +468,7 @@ def encode_responses(
     *,
     sign: Callable[[bytes], str] | None = None,
 ) -> list[bytes]:
-    """Return found skills in as many whole messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
+    """Return skills in as many messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
     profile = Profile.OPEN if sign is None else Profile.SIGNED
     empty = DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
     room = limits.DATAGRAM_BYTES - len(encode(empty, profile))

@@ -271,7 +271,7 @@ def path_of_more(text: bytes) -> str:
 def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
     """Return the unsigned registration in a TXT record; None for an agent's own instance. Raises: DecodeError.
 
-    ``server``, the name in the SRV record, names the agent where the TXT record does not; ``host`` is one of its addresses.
+    ``server``, the name in the SRV record, names the agent where the TXT record does not; ``host`` is its address.
     """
     facts = decode_txt(text)
     if facts.skill_type is None:

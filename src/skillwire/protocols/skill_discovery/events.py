@@ -26,33 +26,19 @@ if TYPE_CHECKING:
 
 
 class VerifiedMessage(NamedTuple):
-    """A message that passed the ingress, and what is known of its signer. Spec: SDP §10; specs §3.
-
-    Args:
-        message: its content.
-        data: the datagram.
-        source: where it came from.
-        standing: of its signer.
-        judgement: of the signer's key; None for an unknown key, and for an unsigned message.
-        is_repeated: whether the same datagram came before.
-        is_proven: whether its signer proved to be at ``source``; for an unsigned message, whether any agent did.
-        signer: the agent whose key ``judgement`` is about.
-        proves: digest of the answer to us that the signer proved to have sent; empty for any other message.
-        is_released: whether it was held until now.
-        refused: what a registration is answered that counts for nothing; None when its content decides.
-    """
+    """A message that passed the ingress, and what is known of its signer. Spec: SDP §10; specs §3."""
 
     message: Message
     data: bytes
     source: Peer
     standing: Standing = Standing.UNKNOWN_KEY
-    judgement: Judgement | None = None
-    is_repeated: bool = False
-    is_proven: bool = False
-    signer: str = ""
-    proves: bytes = b""
-    is_released: bool = False
-    refused: tuple[Outcome, str] | None = None
+    judgement: Judgement | None = None  # of the signer's key; None for an unknown key, and for an unsigned message
+    is_repeated: bool = False  # the same datagram came before
+    is_proven: bool = False  # the signer proved to be at `source`; for an unsigned message, any agent did
+    signer: str = ""  # the agent whose key `judgement` is about
+    proves: bytes = b""  # digest of the answer to us that the signer proved to have sent
+    is_released: bool = False  # it was held until now
+    refused: tuple[Outcome, str] | None = None  # the answer to a registration that is not judged by its content
 
 
 class Acknowledged(NamedTuple):
@@ -65,21 +51,13 @@ class Acknowledged(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One skill in the answers to a discovery.
+    """One skill in the answers to a discovery."""
 
-    Args:
-        record: its facts, from the most trusted responder.
-        source: that responder's address.
-        agent_id: the agent that offers it; empty when no agent proved to.
-        is_verified: whether the responder is certified for the skill, or is the certified agent at its host.
-        skill_type: the requested type, when it was one; answers name none.
-    """
-
-    record: SkillRecord
-    source: Peer
-    agent_id: str = ""
-    is_verified: bool = False
-    skill_type: str = ""
+    record: SkillRecord  # from the most trusted responder
+    source: Peer  # that responder's address
+    agent_id: str = ""  # the agent that offers it; empty when no agent proved to
+    is_verified: bool = False  # the responder is certified for the skill, or is the certified agent at its host
+    skill_type: str = ""  # the requested type, when it was one; answers name none
 
 
 class Discovered(NamedTuple):
@@ -90,23 +68,14 @@ class Discovered(NamedTuple):
 
 
 class SceneJoined(NamedTuple):
-    """This agent joined a scene.
-
-    Args:
-        scene: the requested scene.
-        answer: the group, and how its PRIMARY is reached.
-        by: the responder's address.
-        agent_id: the agent that the responder proved to be; empty when it did not.
-        standing: that agent's.
-        is_verified: whether it is certified for the skill that it names, or is the certified agent at its host.
-    """
+    """This agent joined a scene; the answer has the group, and how its PRIMARY is reached."""
 
     scene: str
     answer: SceneAnswer
     by: Peer
-    agent_id: str = ""
+    agent_id: str = ""  # the agent that the responder proved to be
     standing: Standing = Standing.NONE
-    is_verified: bool = False
+    is_verified: bool = False  # it is certified for the skill that it names, or is the certified agent at its host
 
 
 class SceneMissing(NamedTuple):
@@ -127,7 +96,7 @@ class GroupChanged(NamedTuple):
     status: HealthStatus
 
 
-class NameTaken(NamedTuple):
+class NameInUse(NamedTuple):
     """Another agent proved to use our name, with another key."""
 
     agent_id: str
@@ -135,15 +104,10 @@ class NameTaken(NamedTuple):
 
 
 class PeerMismatch(NamedTuple):
-    """A peer uses another profile or group key, so its messages are ignored; once for each host and kind.
-
-    Args:
-        by: its address.
-        said: the difference, such as ``speaks the profile open, and we signed``.
-    """
+    """A peer uses another profile or group key, so its messages are ignored; once for each host and kind."""
 
     by: Peer
-    said: str
+    difference: str  # such as `speaks the profile open, and we signed`
 
 
-NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameTaken | PeerMismatch
+NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameInUse | PeerMismatch

@@ -1,9 +1,10 @@
 """The health of registered skills: a value, the steps that change it, and the records that carry it.
 
 A status that a skill reports counts at once, except that it is well again: after it was UNHEALTHY that takes several
-good heartbeats in a row, and longer when it flaps. Silence is measured by the listener's clock: after two missed
-heartbeats a skill is *suspected*, after three it is UNHEALTHY, after thirty seconds it is removed. Before each of the
-last two steps its endpoint is probed once, and an answer postpones the step. A newer heartbeat refutes a suspicion.
+good heartbeats in a row, and longer when it flaps. Silence is measured by the listener's clock: after
+``suspect_missed`` heartbeats a skill is *suspected*, after ``unhealthy_missed`` it is UNHEALTHY, after the ``timeout``
+it is removed. Before each of the last two steps its endpoint is probed once, and an answer postpones the step. A newer
+heartbeat refutes a suspicion.
 
 :data:`TRANSITIONS` is the whole state machine. Flapping is damped as routers damp a route: each fall adds a penalty
 that decays, and too much of it holds the skill down. Time is an argument, in seconds that only grow.
@@ -53,40 +54,23 @@ _REPORTED: Final = {
     Event.RECOVERED: HEALTHY,
 }
 TRANSITIONS: Final[dict[HealthStatus, dict[Event, HealthStatus]]] = {
-    HEALTHY: {**_REPORTED, Event.GOOD: HEALTHY, Event.MISSED: UNHEALTHY},
-    DEGRADED: {**_REPORTED, Event.GOOD: DEGRADED, Event.MISSED: UNHEALTHY},
-    MAINTENANCE: {**_REPORTED, Event.GOOD: MAINTENANCE, Event.MISSED: UNHEALTHY},
-    UNKNOWN: {**_REPORTED, Event.GOOD: UNKNOWN, Event.MISSED: UNHEALTHY},
-    UNHEALTHY: {**_REPORTED, Event.GOOD: UNHEALTHY, Event.MISSED: UNHEALTHY},
-    OFFLINE: {**_REPORTED, Event.GOOD: OFFLINE, Event.MISSED: UNHEALTHY},
+    status: {**_REPORTED, Event.GOOD: status, Event.MISSED: UNHEALTHY} for status in HealthStatus
 }
 _EVENTS: Final = {status: event for event, status in _REPORTED.items()}
 
 
 class Health(NamedTuple):
-    """How a skill is, as far as this agent knows.
-
-    Args:
-        status: its current one.
-        heard: when the last sign of life came.
-        good: heartbeats in a row that said HEALTHY.
-        is_suspect: whether it missed heartbeats.
-        is_excused: whether the probe for the current step was answered.
-        is_stale: whether only the suspected network keeps it listed.
-        penalty: for flapping, as of ``fell``.
-        fell: when it last became UNHEALTHY.
-        held_until: until when it cannot become HEALTHY.
-    """
+    """How a skill is, as far as this agent knows. Times are in seconds of the steady clock."""
 
     status: HealthStatus
-    heard: float
-    good: int = 0
-    is_suspect: bool = False
-    is_excused: bool = False
-    is_stale: bool = False
-    penalty: float = 0.0
-    fell: float = 0.0
-    held_until: float = 0.0
+    heard: float  # when the last sign of life came
+    good: int = 0  # heartbeats in a row that said HEALTHY
+    is_suspect: bool = False  # it missed heartbeats
+    is_excused: bool = False  # the probe for the current step was answered
+    is_stale: bool = False  # only the suspected network keeps it listed
+    penalty: float = 0.0  # for flapping, as of `fell`
+    fell: float = 0.0  # when it last became UNHEALTHY
+    held_until: float = 0.0  # it cannot become HEALTHY before
 
     @property
     def is_usable(self) -> bool:
@@ -105,7 +89,7 @@ class Overdue(StrEnum):
     NOTHING = "nothing"
     SUSPECTED = "suspected"
     MISSED = "missed"
-    EXPIRED = "expired"
+    TIMEOUT = "timeout"
 
 
 def after_heartbeat(health: Health, status: HealthStatus, now: float, settings: DiscoverySettings) -> Health:
@@ -115,14 +99,10 @@ def after_heartbeat(health: Health, status: HealthStatus, now: float, settings: 
         return Health(HEALTHY, now, health.good + 1, False, False, *health[5:])
     good = health.good + 1 if status is HEALTHY else 0
     event = _EVENTS[status]
-    if event is Event.RECOVERED and not _has_recovered(health, good, now, settings):
+    enough = settings.good_beats if health.status in FALLEN else 1
+    if event is Event.RECOVERED and (good < enough or now < health.held_until):
         event = Event.GOOD
     return _step(alive(health, now)._replace(good=good), event, now, settings)
-
-
-def _has_recovered(health: Health, good: int, now: float, settings: DiscoverySettings) -> bool:
-    enough = settings.good_beats if health.status in FALLEN else 1
-    return good >= enough and now >= health.held_until
 
 
 def _step(health: Health, event: Event, now: float, settings: DiscoverySettings) -> Health:
@@ -137,14 +117,15 @@ def _step(health: Health, event: Event, now: float, settings: DiscoverySettings)
 def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Health, Overdue]:
     """Return the health after the silence until ``now``, and the step that it reached."""
     beat = settings.heartbeat_interval
-    if now >= health.heard + settings.eviction:
-        return health, Overdue.EXPIRED
-    if now >= health.heard + settings.suspect_missed * settings.heartbeat_interval and health.good:
+    is_missing = now >= health.heard + settings.suspect_missed * beat
+    if now >= health.heard + settings.timeout:
+        return health, Overdue.TIMEOUT
+    if is_missing and health.good:
         health = health._replace(good=0)
     if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
         return _step(fallen, Event.MISSED, now, settings), Overdue.MISSED
-    if now >= health.heard + settings.suspect_missed * beat and not health.is_suspect:
+    if is_missing and not health.is_suspect:
         return health._replace(is_suspect=True), Overdue.SUSPECTED
     return health, Overdue.NOTHING
 
@@ -158,11 +139,10 @@ def answered_probe(health: Health, now: float) -> Health:
 
 def next_step(health: Health, settings: DiscoverySettings) -> float:
     """Return when silence reaches the next step."""
-    if not health.is_suspect and health.status not in FALLEN:
-        return health.heard + settings.suspect_missed * settings.heartbeat_interval
-    if health.status not in FALLEN:
-        return health.heard + settings.unhealthy_missed * settings.heartbeat_interval
-    return health.heard + settings.eviction
+    if health.status in FALLEN:
+        return health.heard + settings.timeout
+    missed = settings.unhealthy_missed if health.is_suspect else settings.suspect_missed
+    return health.heard + missed * settings.heartbeat_interval
 
 
 #: ``(agent, skill)``.
@@ -185,21 +165,13 @@ class ChangeKind(StrEnum):
 
 
 class ListedSkill(NamedTuple):
-    """One skill in a registry.
-
-    Args:
-        registration: its facts.
-        health: its current health.
-        is_verified: whether its key is certified.
-        host: the host that it was registered from.
-        is_hint: whether it comes from mDNS, which is unsigned, and no agent registered it.
-    """
+    """One skill in a registry."""
 
     registration: Register
     health: Health
-    is_verified: bool
-    host: str
-    is_hint: bool = False
+    is_verified: bool  # its key is certified
+    host: str  # that it was registered from
+    is_hint: bool = False  # it comes from mDNS, which is unsigned, and no agent registered it
 
     @property
     def key(self) -> Key:
@@ -246,7 +218,7 @@ def trust_in(listed: ListedSkill) -> Trust:
 
 
 class OutageDetector:
-    """Tells an outage of the network from the silence of single skills.
+    """Distinguishes an outage of the network from the silence of single skills.
 
     An untrusted peer can register skills and let them fall silent, so silence is counted for each level of trust, and
     says nothing about skills that are trusted more. Spec: specs §3.
@@ -263,17 +235,15 @@ class OutageDetector:
 
     def discard(self, key: Key) -> None:
         """Count a skill no more: it gave a sign of life, or is gone."""
-        certified, unverified, hints = self._silent
-        certified.discard(key)
-        unverified.discard(key)
-        hints.discard(key)
+        for silent in self._silent:
+            silent.discard(key)
 
     def judge(self, listed: ListedSkill, total: int, now: float) -> None:
         """Suspect the network when too many of the ``total`` skills with the trust of ``listed`` are silent."""
         trust = trust_in(listed)
         silent = len(self._silent[trust])
         if silent >= self._settings.mass_least and silent > self._settings.mass_share * total:
-            self._suspected_until[trust] = now + self._settings.eviction
+            self._suspected_until[trust] = now + self._settings.timeout
 
     def is_suspected(self, now: float, trust: Trust = Trust.UNVERIFIED) -> bool:
         """Return whether the network is suspected, as far as it concerns skills with this trust."""

@@ -114,8 +114,8 @@ class KnownRegistries:
         return source in self._seen
 
     def add(self, source: Peer, now: Moment) -> bool:
-        """Remember a registry; False when there is no room for it."""
-        if source not in self._seen and not self._make_room(source, now.steady):
+        """Remember a registry; False when there are too many."""
+        if source not in self._seen and not self._displace(source, now.steady):
             return False
         self._seen[source] = now.steady
         self.hosts.add(source.host)
@@ -147,8 +147,8 @@ class KnownRegistries:
         edge = now.steady - self._settings.registry_seen
         self._forget([peer for peer, seen in self._seen.items() if seen <= edge])
 
-    def _make_room(self, source: Peer, now: float) -> bool:
-        """Return whether there is room for one more; a proven one replaces an unproven one, or the most silent."""
+    def _displace(self, source: Peer, now: float) -> bool:
+        """Return whether one more is accepted; a proven one replaces an unproven one, or the most silent."""
         crowd = [peer for peer in self._seen if peer.host == source.host]
         if len(crowd) < _PER_HOST:
             crowd = list(self._seen)

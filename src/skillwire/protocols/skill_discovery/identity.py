@@ -75,27 +75,16 @@ class Identity(Protocol):
 
 
 class Judgement(NamedTuple):
-    """What a certificate is worth.
-
-    Args:
-        key: that it is for.
-        standing: ``CERTIFIED`` or ``UNVERIFIED``.
-        agents: that it certifies.
-        skills: that it certifies, whichever agent has them.
-        hosts: that its holder may announce endpoints on, beside the one that it sends from.
-        until: seconds since the epoch, after which it has to be judged again.
-        is_revoked: whether it was taken back since it was judged.
-        issuer: name, DER, of the authority that may revoke it; empty without one.
-    """
+    """What a certificate is worth."""
 
     key: Key
-    standing: Standing
-    agents: frozenset[str] = frozenset()
-    skills: frozenset[str] = frozenset()
-    hosts: frozenset[str] = frozenset()
-    until: float = float("inf")
-    is_revoked: Callable[[], bool] = lambda: False
-    issuer: bytes = b""
+    standing: Standing  # CERTIFIED or UNVERIFIED
+    agents: frozenset[str] = frozenset()  # that it certifies
+    skills: frozenset[str] = frozenset()  # that it certifies, whichever agent has them
+    hosts: frozenset[str] = frozenset()  # that its holder may announce endpoints on, beside its own address
+    until: float = float("inf")  # s since the epoch, after which it has to be judged again
+    is_revoked: Callable[[], bool] = lambda: False  # since it was judged
+    issuer: bytes = b""  # name, DER, of the authority that may revoke it
 
     def standing_of(self, agent_id: str, skill_id: str | None = None) -> Standing | None:
         """Return how its holder stands as this agent with this skill; None when it is certified for others only."""
@@ -135,7 +124,7 @@ class GroupKey:
         return hmac.digest(self._secret, data, hashlib.sha256).hex()
 
     def verifies(self, data: bytes, signature: str) -> bool:
-        """Whether ``signature`` is one of ``data``, compared in constant time."""
+        """Return whether ``signature`` is one of ``data``, compared in constant time."""
         return hmac.compare_digest(self.sign(data).encode(), signature.encode("utf-8", "surrogatepass"))
 
     def shared_key(self) -> GroupKey:
@@ -167,7 +156,7 @@ class KeyRing:
         self._proof = proof
         self._is_listed = is_listed
         self._agents: dict[str, Judgement] = {}
-        self._strangers: dict[str, dict[str, None]] = {}  # uncertified agents, by host
+        self._uncertified: dict[str, dict[str, None]] = {}  # uncertified agents, by host
         self._hosts: dict[str, str] = {}  # of these agents
         self._proven: BoundedDict[Peer, tuple[float, str]] = BoundedDict(limits.LAN_AGENTS)
         #: Whether all agents share one key.
@@ -181,7 +170,7 @@ class KeyRing:
         return found if found is not None and found.until > now and not found.is_revoked() else None
 
     def revoked(self) -> set[str]:
-        """Return the agents whose certificates were taken back, and forget their keys."""
+        """Return the agents whose certificates were revoked, and forget their keys."""
         agents = {agent_id for agent_id, judgement in self._agents.items() if judgement.is_revoked()}
         for agent_id in agents:
             self._forget(agent_id)
@@ -190,7 +179,7 @@ class KeyRing:
         return agents
 
     def may_change(self, agent_id: str) -> bool:
-        """Whether an agent may have another key than the one that we know; see :meth:`learn`."""
+        """Return whether an agent may have another key than the one that we know; see :meth:`learn`."""
         known = self._agents.get(agent_id)
         return known is not None and not (known.standing is Standing.CERTIFIED and self._is_listed(agent_id))
 
@@ -208,15 +197,15 @@ class KeyRing:
 
         The agent has to prove itself anew, and no other agent gets its name meanwhile.
         """
-        is_gone, is_certified = partial(self._is_gone, agent_id, digest, issuer), bool(issuer)
-        if is_gone():
+        is_lost, is_certified = partial(self._is_lost, agent_id, digest, issuer), bool(issuer)
+        if is_lost():
             return False
         known = self._agents.get(agent_id)
         is_better = known is None or (is_certified and known.standing is not Standing.CERTIFIED)
         if digest and is_better and len(self._agents) < limits.LAN_AGENTS:
             standing = Standing.CERTIFIED if is_certified else Standing.UNVERIFIED
             past = float("-inf")
-            known = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_gone, issuer=issuer)
+            known = Judgement(RememberedKey(digest), standing, until=past, is_revoked=is_lost, issuer=issuer)
             self._agents[agent_id] = known
         return True
 
@@ -224,7 +213,7 @@ class KeyRing:
         """Return whether only a certificate proves an agent's name."""
         return self._authority.is_withheld(agent_id)
 
-    def _is_gone(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
+    def _is_lost(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
         is_key_revoked = self._authority.is_key_revoked(digest, issuer)
         return is_key_revoked or (not issuer and self._authority.is_withheld(agent_id))
 
@@ -234,7 +223,7 @@ class KeyRing:
         return agent_id if until > now else None
 
     def is_there_again(self, agent_id: str, peer: Peer, now: float) -> bool:
-        """Whether an agent that has just signed something new speaks from where it has proven to be; prolongs that."""
+        """Prolong the proof of an agent that signed something new at its address; False at another one."""
         if self.agent_at(peer, now) != agent_id:
             return False
         self._proven[peer] = now + self._proof, agent_id
@@ -248,28 +237,28 @@ class KeyRing:
             is_better = is_certified and known.standing is not Standing.CERTIFIED
             if not is_better:
                 return "another key"
-        if not self._makes_room(agent_id, peer.host, is_certified=is_certified):
+        if not self._displaces(agent_id, peer.host, is_certified=is_certified):
             return "no room"
         self._forget(agent_id)
         self._agents[agent_id] = judgement
         if not is_certified:
-            self._strangers.setdefault(peer.host, {})[agent_id] = None
+            self._uncertified.setdefault(peer.host, {})[agent_id] = None
             self._hosts[agent_id] = peer.host
         self._proven.put(peer, (now + self._proof, agent_id))
         return ""
 
-    def _makes_room(self, agent_id: str, host: str, *, is_certified: bool) -> bool:
-        """Whether there is room for an agent's key, once another's is forgotten that matters less."""
+    def _displaces(self, agent_id: str, host: str, *, is_certified: bool) -> bool:
+        """Return whether there is room for an agent's key, once another's is forgotten that matters less."""
         if not is_certified and self._hosts.get(agent_id) != host:
-            of_host = self._strangers.get(host, {})
+            of_host = self._uncertified.get(host, {})
             if len(of_host) >= limits.LAN_STRANGERS_PER_HOST and not self._forget_first(of_host, self._is_idle):
                 return False
         if agent_id in self._agents or len(self._agents) < limits.LAN_AGENTS:
             return True
         if self._forget_first(self._agents, self._is_idle):
             return True
-        most: dict[str, None] = max(self._strangers.values(), key=len, default={})
-        has_less = len(self._strangers.get(host, ())) + 1 < len(most)
+        most: dict[str, None] = max(self._uncertified.values(), key=len, default={})
+        has_less = len(self._uncertified.get(host, ())) + 1 < len(most)
         return bool(most) and (is_certified or has_less) and self._forget_first(most, lambda _: True)
 
     def _is_idle(self, agent_id: str) -> bool:
@@ -288,10 +277,10 @@ class KeyRing:
         self._agents.pop(agent_id, None)
         host = self._hosts.pop(agent_id, None)
         if host is not None:
-            of_host = self._strangers[host]
+            of_host = self._uncertified[host]
             del of_host[agent_id]
             if not of_host:
-                del self._strangers[host]
+                del self._uncertified[host]
 
 
 #: Seconds that an agent stays unverified without being asked for its certificate again.
@@ -313,7 +302,7 @@ class ChainAuthority:
         return self._chain.revocations.is_key_revoked(digest, issuer or None)
 
     def is_withheld(self, agent_id: str) -> bool:
-        """Whether a certificate with this name was taken back."""
+        """Return whether a certificate with this name was revoked."""
         return self._chain.revocations.is_withheld(agent_id)
 
     def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:

@@ -9,7 +9,7 @@ are signed, too, by the agent that proved to be at the source address. Spec: SDP
 
 Two halves of a network with different profiles or group keys ignore each other, and every datagram is well formed for
 its sender. So a refused datagram is also read as if we had the other configuration, and a match is reported once for
-each host and kind (:class:`ProfileMismatches`). Spec: SDP §10.1.
+each host and kind. Spec: SDP §10.1.
 
 Trust: every datagram is an untrusted peer's, until its
 :class:`~skillwire.protocols.skill_discovery.events.VerifiedMessage` says otherwise.
@@ -26,7 +26,7 @@ from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, signed_part
-from skillwire.protocols.skill_discovery.events import NameTaken, PeerMismatch, VerifiedMessage
+from skillwire.protocols.skill_discovery.events import NameInUse, PeerMismatch, VerifiedMessage
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import Freshness
 from skillwire.protocols.skill_discovery.messages import Profile
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.challenges import Challenges, Pending, ResponderProofs
     from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.identity import Key, KeyRing
+    from skillwire.protocols.skill_discovery.identity import KeyRing
     from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
@@ -62,7 +62,7 @@ _REFUSALS: Final = {
 }
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 #: Hosts that are asked whether they use our name.
-_NAMESAKES: Final = 16
+_SAME_NAME_HOSTS: Final = 16
 _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replayed"}
 _OTHER: Final = {Profile.OPEN: Profile.SIGNED, Profile.SIGNED: Profile.OPEN}
 #: HMAC-SHA256 in hexadecimal; an ECDSA signature is longer.
@@ -71,49 +71,8 @@ _GROUP_SIGNATURE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REPORTED_HOSTS: Final = 16
 
 
-class ProfileMismatches:
-    """Finds out whether a refused datagram fits another profile or group key; reports each host and kind once."""
-
-    def __init__(self, profile: Profile, events: list[NodeEvent], *, has_group_key: bool) -> None:
-        self._profile = profile
-        self._has_group_key = has_group_key
-        self._events = events
-        self._reported: dict[str, set[str]] = {}
-
-    def of_form(self, data: bytes, source: Peer) -> str:
-        """Return why a datagram is refused that does not decode in our profile."""
-        other = _OTHER[self._profile]
-        try:
-            if isinstance(decode(data, other), m.Unknown):
-                return "malformed"
-        except DecodeError:
-            return "malformed"
-        return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
-
-    def of_forged(self, signature: str, source: Peer) -> str:
-        """Return why a signature is refused that the signer's key does not verify."""
-        if not self._has_group_key:
-            return "forged"
-        is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None
-        theirs = "another group key than we" if is_group else "a key of its own, and we with a group key"
-        return self._report("another group key", f"signs with {theirs}", source)
-
-    def of_untrusted_peer(self, signature: str, source: Peer) -> str:
-        """Return why a signature by an unknown key is refused; empty when a challenge can still prove the key."""
-        if _GROUP_SIGNATURE.fullmatch(signature) is None:
-            return ""
-        return self._report("another group key", "signs with a group key, and we have none", source)
-
-    def _report(self, reason: str, difference: str, source: Peer) -> str:
-        reported = self._reported.setdefault(reason, set())
-        if source.host not in reported and len(reported) < _REPORTED_HOSTS:
-            reported.add(source.host)
-            self._events.append(PeerMismatch(source, difference))
-        return reason
-
-
 class Ingress:
-    """Decides which messages a node may act on."""
+    """Decides which messages a node may act on; ``events`` are what it noticed of peers, until the node takes them."""
 
     def __init__(
         self,
@@ -125,8 +84,8 @@ class Ingress:
         rates: RateLimits,
         answer_rates: RateLimits,
         replay: ReplayGuard,
-        events: list[NodeEvent],
     ) -> None:
+        self.events: list[NodeEvent] = []
         self.stopped: Counter[str] = Counter()
         self.replay = replay
         self._outbox = outbox
@@ -136,9 +95,8 @@ class Ingress:
         self._proofs = proofs
         self._rates = rates
         self._answer_rates = answer_rates
-        self._events = events
-        self._mismatches = ProfileMismatches(outbox.profile, events, has_group_key=ring.is_shared)
-        self._namesakes: set[str] = set()  # hosts that proved to use our name, our own among them
+        self._reported: dict[str, set[str]] = {}  # hosts, by the kind of their mismatch
+        self._same_name: set[str] = set()  # hosts that proved to use our name, our own among them
         self._last_signer: tuple[str, Peer, int] | None = None
 
     def accept(self, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
@@ -149,7 +107,7 @@ class Ingress:
         try:
             message = decode(data, self._profile)
         except DecodeError:
-            return self._stop(self._mismatches.of_form(data, source))
+            return self._stop(self._why_malformed(data, source))
         if isinstance(message, m.Unknown):
             return self._stop("unknown type")
         if isinstance(message, m.ChallengeResponse):
@@ -180,40 +138,47 @@ class Ingress:
             if self._profile is Profile.OPEN or isinstance(message, m.Challenge):
                 unsigned = VerifiedMessage(message, data, source, Standing.NONE, is_proven=is_proven)
                 return [unsigned._replace(is_released=is_released)]
-        by_unknown = VerifiedMessage(message, data, source, is_proven=is_proven, is_released=is_released)
-        return self._verify(by_unknown, message, signer, now)
+        return self._verify(
+            VerifiedMessage(message, data, source, is_proven=is_proven, is_released=is_released), message, signer, now
+        )
 
-    def _verify(self, received: VerifiedMessage, message: Any, signer: str, now: Moment) -> list[VerifiedMessage]:
-        data, source = received.data, received.source
-        stream = _stream(message, signer, data)
+    def _verify(  # noqa: PLR0911 - one return for each refusal
+        self, received: VerifiedMessage, message: Any, signer: str, now: Moment
+    ) -> list[VerifiedMessage]:
+        data, source, kind = received.data, received.source, type(received.message)
+        # The types that the text does not sign have no order among them: each message is a stream of its own.
+        field = _ABOUT.get(kind)
+        stream = kind.__name__, signer, getattr(message, field) if field else hashlib.sha256(data).hexdigest()
         freshness = self.replay.judge(stream, message.timestamp, data, now.wall)
         if freshness in _STALE:
             self.stopped[_STALE[freshness]] += 1
             if freshness is not Freshness.OUTSIDE or not isinstance(message, m.Register):
                 return []
-            refused = self._clock_refusal(message.timestamp, now)
-            return [VerifiedMessage(message, data, source, is_released=True, refused=refused)]
+            seconds = message.timestamp / 1000 - now.wall
+            differs = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} ours"
+            why = f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
+            return [VerifiedMessage(message, data, source, is_released=True, refused=(m.Outcome.INVALID, why))]
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
-            return self._hold_unknown(received, message, now)
+            if _GROUP_SIGNATURE.fullmatch(message.signature):
+                difference = "signs with a group key, and we have none"
+                return self._stop(self._report("another group key", difference, source))
+            if kind in _ABOUT and not isinstance(message, _CHALLENGED):
+                return [received]
+            self._challenges.hold(received, now)
+            return self._stop("held")
         if not judgement.key.verifies(signed_part(data), message.signature):
             may_change = isinstance(message, _CHALLENGED) and self._ring.may_change(signer)
-            if may_change or self._may_be_namesake(signer, source):  # the agent may have a new key
+            is_new = source.host not in self._same_name and len(self._same_name) < _SAME_NAME_HOSTS
+            if may_change or (signer == self._agent_id and is_new):  # the agent may have a new key
                 self._challenges.hold(received, now)
-            return self._stop(self._mismatches.of_forged(message.signature, source))
+            return self._stop(self._why_forged(message.signature, source))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self._note_signer(signer, source, now)
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.UNKNOWN_KEY
-        known = (
-            standing,
-            judgement,
-            freshness is Freshness.REPEATED,
-            received.is_proven,
-            signer,
-            b"",
-            received.is_released,
-        )
+        is_repeated = freshness is Freshness.REPEATED
+        known = standing, judgement, is_repeated, received.is_proven, signer, b"", received.is_released
         return [VerifiedMessage(message, data, source, *known)]
 
     def _note_signer(self, signer: str, source: Peer, now: Moment) -> None:
@@ -224,19 +189,6 @@ class Ingress:
         self._rates.extend(source.host, now.steady)
         if self._ring.is_there_again(signer, source, now.steady):
             self._outbox.limit.prove(source, now.steady)
-
-    def _may_be_namesake(self, signer: str, source: Peer) -> bool:
-        is_new = source.host not in self._namesakes and len(self._namesakes) < _NAMESAKES
-        return signer == self._agent_id and is_new
-
-    def _hold_unknown(self, received: VerifiedMessage, message: m.Message, now: Moment) -> list[VerifiedMessage]:
-        if refused := self._mismatches.of_untrusted_peer(getattr(message, "signature", ""), received.source):
-            return self._stop(refused)
-        if type(message) in _ABOUT and not isinstance(message, _CHALLENGED):
-            return [received]
-        self.stopped["held"] += 1
-        self._challenges.hold(received, now)
-        return []
 
     def _prove(self, message: m.ChallengeResponse, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
         answer = self._proofs.take(source, message.nonce)
@@ -249,9 +201,12 @@ class Ingress:
             return self._release(pending, source, now, "certificate")
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
-            return self._stop(self._mismatches.of_forged(message.signature, source))
+            return self._stop(self._why_forged(message.signature, source))
         if message.agent_id == self._agent_id:
-            self._note_namesake(judgement.key, source)
+            self._same_name.add(source.host)
+            ours = self._agent_id.encode()
+            if not judgement.key.verifies(ours, self._outbox.identity.sign(ours)):  # our own messages come back, too
+                self.events.append(NameInUse(self._agent_id, source))
         if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._release(pending, source, now, refused)
         self._rates.extend(source.host, now.steady)
@@ -259,13 +214,6 @@ class Ingress:
             return self._release(pending, source, now)
         known = VerifiedMessage(message, data, source, judgement.standing, judgement, is_proven=True)
         return [known._replace(signer=message.agent_id, proves=answer.digest)]
-
-    def _note_namesake(self, key: Key, source: Peer) -> None:
-        """Report an agent with our name, unless it is this one, whose own messages come back by multicast."""
-        self._namesakes.add(source.host)
-        data = self._agent_id.encode()
-        if not key.verifies(data, self._outbox.identity.sign(data)):
-            self._events.append(NameTaken(self._agent_id, source))
 
     def _release(self, pending: Pending, source: Peer, now: Moment, refused: str = "") -> list[VerifiedMessage]:
         """Return what waited for a proof.
@@ -284,17 +232,27 @@ class Ingress:
                 found.append(VerifiedMessage(message, data, source, is_released=True, refused=_REFUSALS[refused]))
         return found
 
-    def _clock_refusal(self, timestamp: int, now: Moment) -> tuple[m.Outcome, str]:
-        seconds = timestamp / 1000 - now.wall
-        differs = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} ours"
-        return m.Outcome.INVALID, f"its clock is {differs}, and up to {self.replay.window:.0f} s count"
+    def _why_malformed(self, data: bytes, source: Peer) -> str:
+        """Return why a datagram is refused that does not decode in our profile."""
+        other = _OTHER[self._profile]
+        try:
+            if isinstance(decode(data, other), m.Unknown):
+                return "malformed"
+        except DecodeError:
+            return "malformed"
+        return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
 
+    def _why_forged(self, signature: str, source: Peer) -> str:
+        """Return why a signature is refused that the signer's key does not verify."""
+        if not self._ring.is_shared:
+            return "forged"
+        is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None
+        theirs = "another group key than we" if is_group else "a key of its own, and we with a group key"
+        return self._report("another group key", f"signs with {theirs}", source)
 
-def _stream(message: m.Message, signer: str, data: bytes) -> tuple[str, str, str]:
-    """Return the stream in which a message has to be newer than the last one.
-
-    The types that the text does not sign have no order among them: each of their messages is a stream of its own.
-    """
-    kind = type(message)
-    field = _ABOUT.get(kind)
-    return kind.__name__, signer, getattr(message, field) if field else hashlib.sha256(data).hexdigest()
+    def _report(self, reason: str, difference: str, source: Peer) -> str:
+        reported = self._reported.setdefault(reason, set())
+        if source.host not in reported and len(reported) < _REPORTED_HOSTS:
+            reported.add(source.host)
+            self.events.append(PeerMismatch(source, difference))
+        return reason

@@ -6,7 +6,7 @@ and answers; questions are paid from the first. A host that showed a key that si
 owed a thousand heartbeats more, because it is about to register or to answer. A bucket is filled once for all datagrams
 that are read at one moment, so one more datagram of a flood costs one comparison.
 
-**Amplification.** A source address can be forged, and the answer then hits somebody else. Each address has an
+**Amplification.** A source address can be forged, and the answer then hits its owner. Each address has an
 allowance: it grows by three bytes for each byte that came from there, and what does not fit is not sent. An address
 that returned one of our nonces is proven and has no limit for some minutes, longer when its agent signs something new.
 
@@ -19,6 +19,7 @@ SDP-amplification, SDP-replay.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -54,26 +55,18 @@ class BoundedDict(dict[K, V]):
 
 #: The second bucket of a host pays for datagrams that begin like this.
 _RESERVED: Final = (
-    b"SKILL_HEARTBEAT:",
-    b"SKILL_REGISTER:",
-    b"SKILL_REGISTER_ACK:",
-    b"SKILL_UNREGISTER:",
-    b"SKILL_UNREGISTER_ACK:",
-    b"SKILL_STATUS:",
-    b"SKILL_DISCOVER_RESPONSE:",
-    b"CHALLENGE_RESPONSE:",
+    *(b"SKILL_HEARTBEAT:", b"SKILL_REGISTER:", b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER:", b"SKILL_UNREGISTER_ACK:"),
+    *(b"SKILL_STATUS:", b"SKILL_DISCOVER_RESPONSE:", b"CHALLENGE_RESPONSE:"),
 )
 
 
+@dataclass(slots=True)
 class _Bucket:
     """How many datagrams of a host may still be read, how many reserved ones beside them, and when it was filled."""
 
-    __slots__ = ("left", "reserved", "since")
-
-    def __init__(self, left: float, reserved: float, since: float) -> None:
-        self.left = left
-        self.reserved = reserved
-        self.since = since
+    left: float
+    reserved: float
+    since: float
 
 
 class RateLimits:
@@ -126,25 +119,25 @@ class AmplificationLimit:
         self._factor = factor
         self._proof = proof
         self._most = factor * limits.DATAGRAM_BYTES
-        self._rooms: BoundedDict[Peer, float] = BoundedDict(limits.LAN_SOURCES)
+        self._allowed: BoundedDict[Peer, float] = BoundedDict(limits.LAN_SOURCES)
         self._proven: BoundedDict[Peer, float] = BoundedDict(limits.LAN_AGENTS)
 
     def came(self, peer: Peer, size: int) -> None:
         """Count a datagram of ``size`` bytes that came from an address."""
-        self._rooms.put(peer, min(self._most, self._rooms.get(peer, 0.0) + self._factor * size))
+        self._allowed.put(peer, min(self._most, self._allowed.get(peer, 0.0) + self._factor * size))
 
-    def room(self, peer: Peer, now: float) -> float:
+    def allowance(self, peer: Peer, now: float) -> float:
         """Return how many bytes may go to an address."""
-        return float("inf") if self.is_proven(peer, now) else self._rooms.get(peer, 0.0)
+        return float("inf") if self.is_proven(peer, now) else self._allowed.get(peer, 0.0)
 
     def take(self, peer: Peer, size: int, now: float) -> bool:
         """Return whether ``size`` bytes may go to an address, and subtract them from its allowance."""
         if self.is_proven(peer, now):
             return True
-        room = self._rooms.get(peer, 0.0)
-        if size > room:
+        allowed = self._allowed.get(peer, 0.0)
+        if size > allowed:
             return False
-        self._rooms[peer] = room - size
+        self._allowed[peer] = allowed - size
         return True
 
     def is_proven(self, peer: Peer, now: float) -> bool:

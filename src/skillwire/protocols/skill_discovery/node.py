@@ -1,37 +1,46 @@
 """The node of Skill Discovery: one agent on a local network, as a state machine without input and output.
 
-An agent has one or several of the text's roles: an MCPAgent keeps the registry and the scenes, a RouteAgent offers
-skills, an EndAgent searches. A datagram passes the ingress, and its message goes to the role that it is for. The parts
-share the outbox, which sends, and a list of events, which the driver takes. Spec: SDP §2 to §5, §8 to §10; specs §3.
+An agent has one or several of the text's roles: an MCPAgent keeps the registry and the scenes (:class:`McpAgent`), a
+RouteAgent offers skills, an EndAgent searches. A datagram passes the ingress, and a table gives its message to the role
+that handles it. The parts return events, which the driver takes; they share the outbox, which sends.
+
+Several MCPAgents on one network hear the same messages and list the same skills: the newest timestamp wins, and each
+requests what it missed when it hears a heartbeat of a skill that it does not list. Each notifies the members of a group
+of changes, and members take each change once. Spec: SDP §2 to §5, §8 to §10; specs §3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from skillwire import limits
+from skillwire.errors import ValidationError
+from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, ResponderProofs
-from skillwire.protocols.skill_discovery.end_agent import EndAgent
-from skillwire.protocols.skill_discovery.identity import KeyRing
+from skillwire.protocols.skill_discovery import scenes
+from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, Responder, ResponderProofs
+from skillwire.protocols.skill_discovery.codec import encode_responses
+from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
+from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
+from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import Ingress
 from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard
-from skillwire.protocols.skill_discovery.mcp_agent import McpAgent
-from skillwire.protocols.skill_discovery.messages import Profile
-from skillwire.protocols.skill_discovery.route_agent import RouteAgent
-from skillwire.protocols.skill_discovery.scheduling import Outbox
+from skillwire.protocols.skill_discovery.messages import Outcome, Profile
+from skillwire.protocols.skill_discovery.registry import Registry
+from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
+from skillwire.protocols.skill_discovery.scheduling import UNKNOWN_SKILL, Outbox
+from skillwire.protocols.skill_discovery.search import Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from random import Random
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
-    from skillwire.protocols.skill_discovery.health import Key
+    from skillwire.protocols.skill_discovery.health import Change, Key
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.messages import HealthStatus
-    from skillwire.protocols.skill_discovery.registry import Registry
     from skillwire.wire.node import Datagram, Peer
 
 
@@ -48,8 +57,159 @@ class Role(StrEnum):
     OBSERVER = "Observer"
 
 
+#: Takes a message and the time; returns the events, or None when the message is not for this agent.
+Handler = Callable[[VerifiedMessage, Any, "Moment"], Sequence[NodeEvent] | None]
+
+_KEEP_A_REGISTRY: Final = frozenset({Role.MCP_AGENT, Role.OBSERVER})
+#: Bytes of the shortest record, ``a|1.0.0|b:1||``, and its separator.
+_LEAST_RECORD: Final = 14
+
+
+class McpAgent:
+    """The registry and the scenes of one agent."""
+
+    def __init__(self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings) -> None:
+        self.registry = Registry(settings)
+        self._outbox = outbox
+        self._challenges = challenges
+        self._groups = scenes.Groups(self.registry, outbox, settings)
+        self._pinger = SuspectPinger(self.registry, outbox, settings)
+
+    def register(self, received: VerifiedMessage, message: m.Register, now: Moment) -> list[Change]:
+        """Take a registration, and acknowledge its outcome. Spec: SDP §2.2."""
+        status, why = self._judge(received, message, now)
+        if status in m.ACCEPTED:
+            self._pinger.note_address(message.agent_id, received.source)
+        text = f"{message.skill_id} {why}"
+        self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
+        return self.take_changes(now)
+
+    def on_heartbeat(
+        self, received: VerifiedMessage, message: m.Heartbeat | m.StatusUpdate, now: Moment
+    ) -> list[Change]:
+        """Take a heartbeat or a status; request the registration of a skill that is not listed."""
+        key = message.agent_id, message.skill_id
+        is_unknown = received.standing is Standing.UNKNOWN_KEY
+        if is_unknown:  # its certificate has expired, or was revoked
+            self.registry.distrust(key)
+        if is_unknown or not self.registry.on_heartbeat(key, message.status, message.timestamp, now.steady):
+            text = f"{message.skill_id} {UNKNOWN_SKILL}"
+            request = m.RegisterAck(message.agent_id, Outcome.INVALID, text, self._outbox.stamp(now))
+            self._reply(received, request, now)
+        else:
+            self._pinger.note_address(message.agent_id, received.source)
+        return self.take_changes(now)
+
+    def unregister(self, received: VerifiedMessage, message: m.Unregister, now: Moment) -> list[Change]:
+        """Take a goodbye, and acknowledge its outcome. Spec: SDP §9.2."""
+        status = Outcome.UNAUTHORIZED
+        if received.standing is not Standing.UNKNOWN_KEY:
+            key, reason = (message.agent_id, message.skill_id), message.reason.lower()
+            status = self.registry.unregister(key, message.timestamp, now.steady, reason)
+        stamp = self._outbox.stamp(now)
+        self._reply(received, m.UnregisterAck(message.agent_id, message.skill_id, status, stamp), now)
+        return self.take_changes(now)
+
+    def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> Sequence[NodeEvent]:
+        """Answer with the skills that pass the filters, at most as many as fit; not at all without any.
+
+        A query with a capability or a scene finds those that did not fit. Spec: SDP §3.3.
+        """
+        allowed = self._outbox.limit.allowance(received.source, now.steady)
+        most = min(int(limits.LAN_ANSWER_SKILLS), allowed // _LEAST_RECORD + 1)  # one more shows that there are more
+        found = [record_of(listed.registration) for listed in self.registry.find(message, int(most))]
+        if found:
+            sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
+            answers = encode_responses(message.requester_id, found, self._outbox.stamp(now), sign=sign)
+            self._challenges.answer(received, answers, now)
+        return ()
+
+    def join(
+        self, received: VerifiedMessage, message: m.JoinScene | m.RequestScene, now: Moment
+    ) -> Sequence[NodeEvent]:
+        """Let an agent join a scene, and send it the group; or SCENE_NOT_FOUND. Spec: SDP §4.2.
+
+        A provider that fits into no answer counts as missing, because silence would be taken for loss. An address joins
+        only after its proof: it gets the notices of the group from then on.
+        """
+        if received.standing is Standing.UNKNOWN_KEY:
+            return ()
+        stamp = self._outbox.stamp(now)
+        missing = m.SceneNotFound(message.agent_id, message.scene, stamp)
+        if not self.registry.provides(message.scene, message.capabilities):
+            self._reply(received, missing, now)
+            return ()
+        able = self.registry.provider(message.scene, message.capabilities) if received.is_proven else None
+        if able is None:
+            self._challenges.hold(received, now)
+            return ()
+        kind = m.JoinSceneResponse if isinstance(message, m.JoinScene) else m.SceneJoinResponse
+        found: m.SceneAnswer | None = scenes.answer(
+            message.scene, able, self.registry.providers(message.scene, scenes.MEMBERS)
+        )
+        while found is not None:
+            try:
+                data = self._outbox.write(kind(message.agent_id, found, stamp))
+            except ValidationError:
+                found = scenes.shorter(found)
+            else:
+                self._groups.add_member(message.scene, message.agent_id, received.source, now)
+                self._challenges.answer(received, [data], now)
+                return ()
+        self._reply(received, missing, now)
+        return ()
+
+    def take_changes(self, now: Moment) -> list[Change]:
+        """Return what changed in the registry; notify the members of groups, and ask the agents of new suspects."""
+        changes = self.registry.changes()
+        for change in changes:
+            self._groups.changed(change, now)
+            self._pinger.changed(change, now)
+        return changes
+
+    def timer(self) -> float | None:
+        """Return when something is due next."""
+        parts = self.registry, self._groups, self._pinger
+        return min((due for part in parts if (due := part.timer()) is not None), default=None)
+
+    def on_timer(self, now: Moment) -> list[Change]:
+        """Do what is due."""
+        self.registry.on_timer(now.steady)
+        changes = self.take_changes(now)
+        self._groups.on_timer(now)
+        self._pinger.on_timer(now)
+        return changes
+
+    def _judge(self, received: VerifiedMessage, message: m.Register, now: Moment) -> tuple[Outcome, str]:
+        if received.refused is not None:
+            return received.refused
+        judgement = received.judgement
+        if judgement is None or received.standing is Standing.UNKNOWN_KEY:
+            return Outcome.UNAUTHORIZED, "certified for another"
+        if received.is_repeated:  # it counted when it came; sent again it is no sign of life
+            known = self.registry.get((message.agent_id, message.skill_id))
+            is_listed = known is not None and known.registration.timestamp >= message.timestamp
+            return (Outcome.DUPLICATE, "already registered") if is_listed else (Outcome.INVALID, "refused before")
+        host, source = message.endpoint.host, received.source.host
+        if host != source and host not in {without_zone(source), *judgement.hosts}:
+            return Outcome.INVALID, "endpoint host does not match the sender's address"
+        try:
+            check_record_size(message, len(received.data))
+        except ValidationError as error:
+            return Outcome.INVALID, error.message
+        is_verified = received.standing is Standing.CERTIFIED
+        return self.registry.register(message, now.steady, is_verified=is_verified, host=source)
+
+    def _reply(self, received: VerifiedMessage, message: m.Message, now: Moment) -> None:
+        self._challenges.answer(received, [self._outbox.write(message)], now)
+
+
 class DiscoveryNode:
-    """One agent on a local network; a :class:`skillwire.wire.node.Node`."""
+    """One agent on a local network; a :class:`skillwire.wire.node.Node`.
+
+    ``random`` makes jitter and nonces; ``health`` returns the status of an offered skill for its heartbeat, the last
+    reported one by default; ``replay`` holds the newest timestamps from before a restart.
+    """
 
     def __init__(
         self,
@@ -66,18 +226,17 @@ class DiscoveryNode:
     ) -> None:
         self.agent_id = agent_id
         self.settings = settings = settings or DiscoverySettings()
-        self._roles = roles
-        self._keeps_registry = bool(roles & {Role.MCP_AGENT, Role.OBSERVER})
         self._events: list[NodeEvent] = []
         self._outbox = outbox = Outbox(agent_id, identity, profile, settings, random)
         self._challenges = Challenges(outbox, settings.challenge)
         self._responder = ChallengeResponder(outbox, self._challenges, settings.challenge)
         self._proofs = ResponderProofs(outbox)
-        self.mcp_agent = McpAgent(outbox, self._challenges, settings, self._events)
-        self.registry: Registry = self.mcp_agent.registry
-        self.route_agent = RouteAgent(outbox, settings, self._events, health)
-        registry = self.registry if self._keeps_registry else None
-        self.end_agent = EndAgent(outbox, settings, self._proofs, registry, self._events)
+        self.mcp_agent = McpAgent(outbox, self._challenges, settings)
+        self.registry = self.mcp_agent.registry
+        self.route_agent = RouteAgent(outbox, settings, health)
+        self._own_registry = self.registry if roles & _KEEP_A_REGISTRY else None
+        self.searches = Searches(outbox, settings, self._proofs, self._own_registry)
+        self.memberships = scenes.Memberships(outbox, settings, self._proofs)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.count_of_agent(agent) > 0)
         self.ingress = Ingress(
             outbox,
@@ -87,15 +246,38 @@ class DiscoveryNode:
             rates=RateLimits(settings, self.registry.count_of_host),
             answer_rates=RateLimits(settings, self.route_agent.awaits_from),
             replay=replay or ReplayGuard(settings.window),
-            events=self._events,
         )
-        self._parts = self.mcp_agent, self.route_agent, self.end_agent, self._challenges, self._proofs
+        handlers: dict[type[m.Message], tuple[frozenset[Role], Handler]] = {
+            m.Challenge: (frozenset(Role), self._responder.challenged),
+            m.Register: (_KEEP_A_REGISTRY, self.mcp_agent.register),
+            m.Heartbeat: (_KEEP_A_REGISTRY, self.mcp_agent.on_heartbeat),
+            m.StatusUpdate: (_KEEP_A_REGISTRY, self.mcp_agent.on_heartbeat),
+            m.Unregister: (_KEEP_A_REGISTRY, self.mcp_agent.unregister),
+            m.Discover: (frozenset({Role.MCP_AGENT}), self.mcp_agent.discover),
+            m.JoinScene: (frozenset({Role.MCP_AGENT}), self.mcp_agent.join),
+            m.RequestScene: (frozenset({Role.MCP_AGENT}), self.mcp_agent.join),
+            m.RegisterAck: (frozenset({Role.ROUTE_AGENT}), self.route_agent.on_register_ack),
+            m.UnregisterAck: (frozenset({Role.ROUTE_AGENT}), self.route_agent.on_unregister_ack),
+            m.DiscoverResponse: (frozenset({Role.END_AGENT}), self.searches.on_answer),
+            m.ChallengeResponse: (frozenset({Role.END_AGENT}), self._on_proof),
+            m.JoinSceneResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
+            m.SceneJoinResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
+            m.SceneNotFound: (frozenset({Role.END_AGENT}), self.memberships.on_missing),
+            m.SceneEvent: (frozenset({Role.END_AGENT}), self.memberships.on_notice),
+        }
+        self._handlers = {kind: handler for kind, (of, handler) in handlers.items() if of & roles}
+        parts = self.mcp_agent, self.route_agent, self.searches, self.memberships, self._challenges, self._proofs
+        self._timers = (outbox.timer, *(part.timer for part in parts))
 
     def receive(self, data: bytes, source: Peer, now: Moment) -> None:
         """Take a datagram. Trust: it comes from an untrusted peer; it never raises."""
         for received in self.ingress.accept(data, source, now):
-            if not self._dispatch(received, now):
+            handler = self._handlers.get(type(received.message))
+            events = None if handler is None else handler(received, received.message, now)
+            if events is None:
                 self.ingress.stopped["not for us"] += 1
+            else:
+                self._events += events
 
     def datagrams_to_send(self, now: Moment) -> Sequence[Datagram]:
         """Return what is to be sent by now."""
@@ -106,96 +288,69 @@ class DiscoveryNode:
 
     def events(self, now: Moment) -> Sequence[NodeEvent]:  # noqa: ARG002 - the form of a node
         """Return what happened since the last call."""
-        found = self._events[:]
-        self._events.clear()
+        found, self._events, self.ingress.events = [*self._events, *self.ingress.events], [], []
         return found
 
     def timer(self) -> float | None:
         """Return when :meth:`on_timer` or :meth:`datagrams_to_send` is due next."""
-        first = self._outbox.timer()
-        for part in self._parts:
-            due = part.timer()
+        first = None
+        for timer in self._timers:
+            due = timer()
             if due is not None and (first is None or due < first):
                 first = due
         return first
 
     def on_timer(self, now: Moment) -> None:
         """Do what is due."""
-        for part in self._parts:
-            part.on_timer(now)
+        self._events += self.mcp_agent.on_timer(now)
+        self.route_agent.on_timer(now)
+        self._events += self.searches.on_timer(now)
+        self._events += self.memberships.on_timer(now)
+        self._challenges.on_timer(now)
+        self._proofs.on_timer(now)
 
     def review(self, now: Moment) -> None:
         """Remove the skills of agents whose certificates were revoked. Spec: SDP §10.2."""
         hints = {one.key[0] for one in self.registry if one.is_hint and self.ring.is_withheld(one.key[0])}
-        self.mcp_agent.evict(self.ring.revoked() | hints, now)
+        self.registry.evict(self.ring.revoked() | hints)
+        self._events += self.mcp_agent.take_changes(now)
 
     def answered_probe(self, key: Key, now: Moment) -> None:
         """Count an answer of a suspect's endpoint."""
-        self.mcp_agent.answered_probe(key, now)
+        self.registry.answered_probe(key, now.steady)
+        self._events += self.mcp_agent.take_changes(now)
 
     def hint(self, message: m.Register, host: str, now: Moment) -> bool:
-        """Take a skill that mDNS announces at ``host``; False when it is ignored. Spec: specs §3 "mDNS"."""
-        return not self.ring.is_withheld(message.agent_id) and self.mcp_agent.hint(message, host, now)
+        """Take a skill that mDNS announces at ``host``; False when it is ignored. Spec: specs §3 "mDNS".
+
+        Its lists may be longer than a datagram.
+        """
+        try:
+            check_scenes(message)
+        except ValidationError:
+            return False
+        if self.ring.is_withheld(message.agent_id) or not self.registry.hint(message, now.steady, host=host):
+            return False
+        self._events += self.mcp_agent.take_changes(now)
+        return True
 
     def unhint(self, key: Key, now: Moment) -> bool:
         """Remove a skill that mDNS no longer announces; False when it is not listed as a hint."""
-        return self.mcp_agent.unhint(key, now)
+        was_listed = self.registry.unhint(key)
+        self._events += self.mcp_agent.take_changes(now)
+        return was_listed
 
-    def _dispatch(self, received: VerifiedMessage, now: Moment) -> bool:
-        """Give a message to the role that it is for; False when this agent has no such role."""
-        message = received.message
-        if isinstance(message, m.Challenge):
-            return self._responder.challenged(received, message, now)
-        return (
-            (self._keeps_registry and self._to_registry(received, now))
-            or (Role.MCP_AGENT in self._roles and self._to_mcp_agent(received, now))
-            or (Role.ROUTE_AGENT in self._roles and self._to_route_agent(received, now))
-            or (Role.END_AGENT in self._roles and self._to_end_agent(received, now))
-        )
+    def _on_proof(self, received: VerifiedMessage, _: m.ChallengeResponse, now: Moment) -> Sequence[NodeEvent] | None:
+        """Take a proof of an answer to us; None when it is about no current request.
 
-    def _to_registry(self, received: VerifiedMessage, now: Moment) -> bool:
-        match received.message:
-            case m.Heartbeat() | m.StatusUpdate() as message:
-                self.mcp_agent.on_heartbeat(received, message, now)
-            case m.Register() as message:
-                self.mcp_agent.register(received, message, now)
-            case m.Unregister() as message:
-                self.mcp_agent.unregister(received, message, now)
-            case _:
-                return False
-        return True
-
-    def _to_mcp_agent(self, received: VerifiedMessage, now: Moment) -> bool:
-        match received.message:
-            case m.Discover() as message:
-                self.mcp_agent.discover(received, message, now)
-            case m.JoinScene() | m.RequestScene() as message:
-                self.mcp_agent.join(received, message, now)
-            case _:
-                return False
-        return True
-
-    def _to_route_agent(self, received: VerifiedMessage, now: Moment) -> bool:
-        match received.message:
-            case m.RegisterAck(agent_id=self.agent_id) as message:
-                self.route_agent.on_register_ack(message, received.source, now)
-            case m.UnregisterAck(agent_id=self.agent_id) as message:
-                self.route_agent.on_unregister_ack(message, received.source, now)
-            case _:
-                return False
-        return True
-
-    def _to_end_agent(self, received: VerifiedMessage, now: Moment) -> bool:
-        match received.message:
-            case m.DiscoverResponse() as message:
-                return self.end_agent.searches.on_answer(received, message, now)
-            case m.ChallengeResponse():
-                return self.end_agent.on_proof(received, now)
-            case m.JoinSceneResponse() | m.SceneJoinResponse() as message:
-                return self.end_agent.on_scene_answer(received, message, now)
-            case m.SceneNotFound() as message:
-                return self.end_agent.on_scene_missing(message, now)
-            case m.SceneEvent() as message:
-                return self.end_agent.on_notice(message, received.source, now)
-            case _:
-                return False
+        An agent that answered for a skill of its own is asked to register it with us.
+        """
+        if received.judgement is None or not received.proves:
+            return None
+        responder = Responder(received.source, received.signer, received.judgement)
+        offered, events = self.memberships.on_proof(responder, received.proves, now)
+        if offered is None:
+            offered = self.searches.on_proof(responder, received.proves, now)
+        if offered and self._own_registry is not None and not self._own_registry.count_of_agent(responder.agent_id):
+            self._outbox.request_registration(responder.agent_id, offered, responder.source, now)
+        return None if offered is None else events

@@ -7,37 +7,27 @@ could still arrive. Health annotates what is listed and never hides it.
 A *hint* comes from mDNS, which is unsigned. It stands until a registration replaces it, is kept only by answered
 probes, and is shared with no other agent. What untrusted peers can make large is bounded (:class:`RegistryQuota`).
 
-Each skill has one timeout, at which its silence would change something. A sign of life does not move it: the timeout is
-checked when it expires and set anew, so a thousand heartbeating skills cost next to nothing. Spec: SDP §2, §8,
-§9; specs §3.
+Each skill has one timer, at which its silence would change something. A sign of life does not move it: the timer is
+checked when it expires and set anew, so a thousand heartbeating skills cost next to nothing. Spec: SDP §2, §3.1, §4,
+§8, §9; specs §3.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
-from skillwire.protocols.skill_discovery.health import (
-    Change,
-    ChangeKind,
-    Health,
-    ListedSkill,
-    OutageDetector,
-    Overdue,
-    Trust,
-    has_facts_of,
-    trust_in,
-)
-from skillwire.protocols.skill_discovery.index import Index
+from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Health, Key, ListedSkill, Overdue, Trust
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from skillwire.protocols.skill_discovery.health import Key
     from skillwire.protocols.skill_discovery.messages import Discover, Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -76,7 +66,7 @@ class RegistryQuota:
             if not of_host:
                 del self._unverified[listed.host]
 
-    def has_room(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
+    def accepts(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
         """Return whether one more skill of an agent, from a host, may be listed."""
         if self.per_agent.get(agent_id, 0) >= limits.LAN_SKILLS_PER_AGENT:
             return False
@@ -131,6 +121,232 @@ class Tombstones:
             del self._kept[next(iter(self._kept))]
 
 
+#: Most members of a set that is a tuple.
+_FEW: Final = 8
+#: The sort key of a provider in its scenes (unverified, UNKNOWN, its key), and its number.
+_Rank = tuple[bool, bool, Key, int]
+#: A number, and the skill as it was indexed.
+_Entry = tuple[int, ListedSkill]
+
+
+class _Names:
+    """The skills that have each name: some numbers, or the bits of one integer."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, tuple[int, ...] | int] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sets)
+
+    def add(self, name: str, number: int) -> None:
+        """Give the skill with this number a name."""
+        found = self._sets.get(name, ())
+        if isinstance(found, int):
+            self._sets[name] = found | 1 << number
+        elif number not in found:
+            found = (*found, number)
+            self._sets[name] = found if len(found) <= _FEW else _bits(found)
+
+    def remove(self, name: str, number: int) -> None:
+        """Take a name from a skill."""
+        found = self._sets.get(name, ())
+        if isinstance(found, int):
+            bits = found & ~(1 << number)
+            self._sets[name] = bits if bits.bit_count() > _FEW else tuple(_numbers(bits))
+        elif rest := tuple(one for one in found if one != number):
+            self._sets[name] = rest
+        else:
+            self._sets.pop(name, None)
+
+    def all_of(self, names: Iterable[str]) -> int:
+        """Return the skills that have all of some names; there is at least one name."""
+        bits = -1
+        for name in names:
+            found = self._sets.get(name, ())
+            bits &= found if isinstance(found, int) else _bits(found)
+            if not bits:
+                break
+        return bits
+
+    def any_of(self, names: Iterable[str]) -> int:
+        """Return the skills that have one of some names."""
+        bits = 0
+        few: set[int] = set()
+        for name in names:
+            found = self._sets.get(name, ())
+            if isinstance(found, int):
+                bits |= found
+            else:
+                few.update(found)
+        return bits | _bits(few)
+
+
+class Index:
+    """Finds the skills of one registry by capability, scene and type; hints are not among them.
+
+    Any peer may send queries as fast as datagrams are read, so the cost of a query is bounded whatever is registered.
+    Each listed skill has a number, and each name a set of numbers. A large set is the bits of one integer: the
+    intersection of two sets of ten thousand takes less than a microsecond, and a datagram has space for some dozens of
+    names. Small sets are tuples, because a peer can make up very many names. The providers of a scene are kept in
+    order, which changes when a skill comes, goes, or can no longer be called, and not with a query.
+    """
+
+    def __init__(self) -> None:
+        self._capabilities = _Names()
+        self._scenes = _Names()
+        self._types = _Names()
+        self._tables = self._capabilities, self._scenes, self._types
+        self._orders: dict[str, list[_Rank]] = {}
+        self._entries: dict[Key, _Entry] = {}
+        self._keys: list[Key] = []
+        self._free: list[int] = []
+        self._all = self._usable = self._verified = 0
+
+    def put(self, listed: ListedSkill) -> None:
+        """Index a skill, in place of its former record."""
+        key = listed.key
+        if (old := self._entries.get(key)) is not None:
+            number, before = old
+            if _names(before) == _names(listed):
+                if _standing(before) != _standing(listed):
+                    self._remove_from_order(key, old)
+                    self._put_in_order(key, (number, listed))
+                return
+            self.remove(key)
+        if self._free:
+            number = self._free.pop()
+            self._keys[number] = key
+        else:
+            number = len(self._keys)
+            self._keys.append(key)
+        self._all |= 1 << number
+        for table, names in zip(self._tables, _names(listed), strict=True):
+            for name in names:
+                table.add(name, number)
+        self._put_in_order(key, (number, listed))
+
+    def remove(self, key: Key) -> None:
+        """Remove a skill, if it is there."""
+        old = self._entries.get(key)
+        if old is None:
+            return
+        number, listed = old
+        self._remove_from_order(key, old)
+        for table, names in zip(self._tables, _names(listed), strict=True):
+            for name in names:
+                table.remove(name, number)
+        self._all &= ~(1 << number)
+        self._free.append(number)
+        del self._entries[key]
+
+    def find(self, query: Discover, most: int) -> list[Key]:
+        """Return at most ``most`` skills that pass the filters: usable ones first, and of those the verified ones."""
+        bits = self._all
+        if query.capabilities:
+            bits &= self._capabilities.all_of(query.capabilities)
+        if bits and query.scenes:
+            bits &= self._scenes.any_of(query.scenes)
+        if bits and query.skill_types:
+            bits &= self._types.any_of(query.skill_types)
+        found: list[Key] = []
+        usable = bits & self._usable
+        for part in (usable & self._verified, usable & ~self._verified, bits & ~self._usable):
+            found += [self._keys[number] for number in islice(_numbers(part), most - len(found))]
+        return found
+
+    def certified(self) -> int:
+        """Return how many skills are certified."""
+        return self._verified.bit_count()
+
+    def in_scene(self, scene: str) -> list[Key]:
+        """Return the skills of a scene, usable or not."""
+        return [self._keys[number] for number in _numbers(self._scenes.any_of((scene,)))]
+
+    def scenes(self) -> list[str]:
+        """Return the scenes that skills take part in, by name."""
+        return sorted(self._scenes)
+
+    def provides(self, scene: str, capabilities: Collection[str]) -> bool:
+        """Return whether a usable provider of a scene has all these capabilities."""
+        return self._able(scene, capabilities) != 0
+
+    def provider(self, scene: str, capabilities: Collection[str]) -> Key | None:
+        """Return the first usable provider of a scene that has all these capabilities."""
+        able = self._able(scene, capabilities)
+        if not able:
+            return None
+        order = self._orders[scene]
+        if not capabilities:
+            return order[0][2]
+        digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
+        return next(key for _, _, key, number in order if digits[~number] == "1")
+
+    def providers(self, scene: str, most: int) -> list[Key]:
+        """Return the first usable providers of a scene, in their order."""
+        return [key for _, _, key, _ in self._orders.get(scene, ())[:most]]
+
+    def _able(self, scene: str, capabilities: Collection[str]) -> int:
+        bits = self._scenes.any_of((scene,)) & self._usable
+        return bits & self._capabilities.all_of(capabilities) if bits and capabilities else bits
+
+    def _put_in_order(self, key: Key, entry: _Entry) -> None:
+        self._entries[key] = entry
+        number, listed = entry
+        bit = 1 << number
+        if listed.is_verified:
+            self._verified |= bit
+        if listed.health.is_usable:
+            self._usable |= bit
+            rank = _rank(key, entry)
+            for scene in set(listed.registration.scenes):
+                insort(self._orders.setdefault(scene, []), rank)
+
+    def _remove_from_order(self, key: Key, entry: _Entry) -> None:
+        number, listed = entry
+        bit = 1 << number
+        self._verified &= ~bit
+        self._usable &= ~bit
+        if listed.health.is_usable:
+            rank = _rank(key, entry)
+            for scene in set(listed.registration.scenes):
+                order = self._orders[scene]
+                del order[bisect_left(order, rank)]
+                if not order:
+                    del self._orders[scene]
+
+
+def _rank(key: Key, entry: _Entry) -> _Rank:
+    number, listed = entry
+    return not listed.is_verified, listed.health.status is HealthStatus.UNKNOWN, key, number
+
+
+def _names(listed: ListedSkill) -> tuple[tuple[str, ...], ...]:
+    message = listed.registration
+    return message.capabilities, message.scenes, (message.skill_type,)
+
+
+def _standing(listed: ListedSkill) -> tuple[bool, bool, bool]:
+    """Return what decides the order of a skill among others."""
+    return listed.is_verified, listed.health.is_usable, listed.health.status is HealthStatus.UNKNOWN
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
+
+
+def _numbers(bits: int) -> Iterator[int]:
+    """Return the numbers of a set in ascending order."""
+    digits = bin(bits)
+    end = len(digits)
+    at = digits.rfind("1")
+    while at >= 0:
+        yield end - 1 - at
+        at = digits.rfind("1", 0, at)
+
+
 class Registry:
     """The skills that one agent knows; :meth:`changes` returns what happened to them."""
 
@@ -143,8 +359,8 @@ class Registry:
         self._quota = RegistryQuota()
         self._index = Index()
         self._hints: set[Key] = set()
-        self._timeouts: TimerQueue[Key] = TimerQueue()
-        self._outages = OutageDetector(settings)
+        self._timers: TimerQueue[Key] = TimerQueue()
+        self._outages = states.OutageDetector(settings)
         # A hint owes no heartbeats, so it may be silent for this much longer.
         self._hint_extra = settings.hint_interval - settings.suspect_missed * settings.heartbeat_interval
 
@@ -173,7 +389,7 @@ class Registry:
 
     def network_is_suspected(self, now: float, listed: ListedSkill | None = None) -> bool:
         """Return whether so many skills fell silent that it is the network; as far as it concerns ``listed``."""
-        return self._outages.is_suspected(now, Trust.UNVERIFIED if listed is None else trust_in(listed))
+        return self._outages.is_suspected(now, Trust.UNVERIFIED if listed is None else states.trust_in(listed))
 
     def register(self, message: Register, now: float, *, is_verified: bool, host: str) -> tuple[Outcome, str]:
         """Take a registration with a good signature; return the outcome and its explanation. Spec: SDP §2.3."""
@@ -189,7 +405,7 @@ class Registry:
         self._newest[key] = max(message.timestamp, self._newest[key])
         changed = ListedSkill(message, states.alive(known.health, now), is_verified, host)
         self._put(changed)
-        if (is_verified, host) == (known.is_verified, known.host) and has_facts_of(message, known.registration):
+        if (is_verified, host) == (known.is_verified, known.host) and states.has_facts_of(message, known.registration):
             return Outcome.DUPLICATE, "already registered"
         self._quota.remove(known)
         self._quota.add(changed)
@@ -202,8 +418,8 @@ class Registry:
         if message.timestamp <= self._tombstones.of((message.agent_id, message.skill_id)):
             return Outcome.INVALID, "older than the goodbye"
         if known is None or known.is_hint:
-            has_room = self._quota.has_room(message.agent_id, host, is_verified=is_verified)
-            return None if has_room else (Outcome.INVALID, "no room")
+            is_accepted = self._quota.accepts(message.agent_id, host, is_verified=is_verified)
+            return None if is_accepted else (Outcome.INVALID, "no room")
         if known.is_verified and not is_verified:
             return Outcome.UNAUTHORIZED, "another key is certified"
         if message.timestamp < known.registration.timestamp:
@@ -217,7 +433,7 @@ class Registry:
         known = self._skills.get(key)
         if key in self._tombstones or (known is not None and not known.is_hint):
             return False
-        if known is not None and known.host == host and has_facts_of(message, known.registration):
+        if known is not None and known.host == host and states.has_facts_of(message, known.registration):
             return False
         if known is None and len(self._hints) >= limits.LAN_HINTS:
             return False
@@ -289,9 +505,9 @@ class Registry:
         elif (health := states.answered_probe(known.health, now)) is not known.health:
             self._set_health(known, health)
 
-    def find(self, wanted: Discover, most: int = limits.LAN_SKILLS) -> list[ListedSkill]:
-        """Return at most ``most`` registered skills that pass the filters, usable ones first; no hints. Spec: SDP §3.1."""
-        found = [self._skills[key] for key in self._index.find(wanted, most)]
+    def find(self, query: Discover, most: int = limits.LAN_SKILLS) -> list[ListedSkill]:
+        """Return at most ``most`` registered skills that pass the filters, usable ones first. Spec: SDP §3.1."""
+        found = [self._skills[key] for key in self._index.find(query, most)]
         found.sort(key=lambda listed: (not listed.health.is_usable, not listed.is_verified, listed.key))
         return found
 
@@ -318,52 +534,46 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        due = [due for due in (self._timeouts.timer(), self._tombstones.timer()) if due is not None]
+        due = [due for due in (self._timers.timer(), self._tombstones.timer()) if due is not None]
         return min(due, default=None)
 
     def on_timer(self, now: float) -> None:
         """Do what the silence of skills has reached by now."""
         self._tombstones.on_timer(now)
-        while (key := self._timeouts.pop(now)) is not None:
+        while (key := self._timers.pop(now)) is not None:
             known = self._skills[key]
             if now < (due := self._next_step(known)):  # a sign of life came since
-                self._timeouts.set(key, due)
+                self._timers.set(key, due)
                 continue
-            at = max(now - self._extra(known), states.next_step(known.health, self._settings))
+            at = max(now - (self._hint_extra if known.is_hint else 0.0), states.next_step(known.health, self._settings))
             health, step = states.silent(known.health, at, self._settings)
-            if step is Overdue.EXPIRED:
+            if step is Overdue.TIMEOUT:
                 self._expire(known, now)
-            else:
-                self._fall_silent(known, health, step)
-
-    def _fall_silent(self, known: ListedSkill, health: Health, step: Overdue) -> None:
-        self._skills[known.key] = changed = known._replace(health=health)
-        self._timeouts.set(known.key, self._next_step(changed))
-        if step is Overdue.MISSED:
-            self._outages.add(known)
-            self._report(Change(ChangeKind.STATUS, known, changed))
-        if step is not Overdue.NOTHING:
-            self._report(Change(ChangeKind.SUSPECTED, known, changed))
+                continue
+            self._skills[key] = changed = known._replace(health=health)
+            self._timers.set(key, self._next_step(changed))
+            if step is Overdue.MISSED:
+                self._outages.add(known)
+                self._report(Change(ChangeKind.STATUS, known, changed))
+            if step is not Overdue.NOTHING:
+                self._report(Change(ChangeKind.SUSPECTED, known, changed))
 
     def _expire(self, known: ListedSkill, now: float) -> None:
         """Remove a skill, unless so many with its trust are silent that it is the network."""
-        certified, trust = self._index.certified(), trust_in(known)
+        certified, trust = self._index.certified(), states.trust_in(known)
         unverified = len(self._skills) - len(self._hints) - certified
         self._outages.add(known)
         self._outages.judge(known, (certified, unverified, len(self._hints))[trust], now)
-        if not self._outages.is_suspected(now, trust) or now - known.health.heard >= self._settings.stale:
+        if not self._outages.is_suspected(now, trust) or now - known.health.heard >= self._settings.stale_timeout:
             self._remove(known, ChangeKind.EVICTED, "silent")
             return
         self._skills[known.key] = stale = known._replace(health=known.health._replace(is_stale=True))
-        self._timeouts.set(known.key, now + self._settings.eviction)
+        self._timers.set(known.key, now + self._settings.timeout)
         if not known.health.is_stale:
             self._report(Change(ChangeKind.STALE, known, stale))
 
-    def _extra(self, listed: ListedSkill) -> float:
-        return self._hint_extra if listed.is_hint else 0.0
-
     def _next_step(self, listed: ListedSkill) -> float:
-        return states.next_step(listed.health, self._settings) + self._extra(listed)
+        return states.next_step(listed.health, self._settings) + (self._hint_extra if listed.is_hint else 0.0)
 
     def _add(self, listed: ListedSkill) -> None:
         key = listed.key
@@ -379,7 +589,7 @@ class Registry:
         key = listed.key
         self._skills[key] = listed
         self._outages.discard(key)
-        self._timeouts.set_earlier(key, self._next_step(listed))
+        self._timers.set_earlier(key, self._next_step(listed))
 
     def _set_health(self, known: ListedSkill, health: Health) -> None:
         changed = ListedSkill(known.registration, health, known.is_verified, known.host, known.is_hint)
@@ -391,7 +601,7 @@ class Registry:
         key = known.key
         del self._skills[key], self._newest[key]
         self._outages.discard(key)
-        self._timeouts.cancel(key)
+        self._timers.cancel(key)
         if known.is_hint:
             self._hints.discard(key)
         else:

@@ -15,34 +15,25 @@ nor accepted (:func:`check_record_size`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
+from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import record_fits
 from skillwire.protocols.skill_discovery.events import Acknowledged
 from skillwire.protocols.skill_discovery.heartbeats import Heartbeats, KnownRegistries
-from skillwire.protocols.skill_discovery.messages import (
-    ACCEPTED,
-    Endpoint,
-    HealthStatus,
-    Outcome,
-    Reason,
-    Register,
-    SkillRecord,
-    SkillType,
-    StatusUpdate,
-    Unregister,
-)
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL, UNKNOWN_SKILL, Timer, TimerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.messages import RegisterAck, UnregisterAck
+    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
+    from skillwire.protocols.skill_discovery.messages import Endpoint, Reason, Register, SkillType
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -91,9 +82,9 @@ class SendQueue:
 _SURELY_FITS: Final = 900
 
 
-def record_of(skill: Register | Offer) -> SkillRecord:
+def record_of(skill: Register | Offer) -> m.SkillRecord:
     """Return the record of a skill in an answer. Spec: SDP §3.2."""
-    return SkillRecord(skill.skill_id, skill.version, skill.endpoint, skill.capabilities, skill.scenes)
+    return m.SkillRecord(skill.skill_id, skill.version, skill.endpoint, skill.capabilities, skill.scenes)
 
 
 def check_scenes(skill: Register | Offer) -> None:
@@ -136,17 +127,15 @@ class Offer(NamedTuple):
     scenes: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
 class _Repeated:
     """A datagram that is sent repeatedly: when it was written, how often it was sent, and its acknowledgments."""
 
-    __slots__ = ("acknowledged", "at", "data", "is_awaited", "sends")
-
-    def __init__(self, data: bytes, at: float) -> None:
-        self.data = data
-        self.at = at
-        self.sends = 0
-        self.is_awaited = False  # sent, and no acknowledgment of it has released others
-        self.acknowledged: dict[Peer, Outcome] = {}
+    data: bytes
+    at: float
+    sends: int = 0
+    is_awaited: bool = False  # sent, and no acknowledgment of it has released others
+    acknowledged: dict[Peer, Outcome] = field(default_factory=dict)
 
 
 class RouteAgent:
@@ -156,13 +145,11 @@ class RouteAgent:
         self,
         outbox: Outbox,
         settings: DiscoverySettings,
-        events: list[NodeEvent],
         health: Callable[[str], HealthStatus] | None = None,
     ) -> None:
         self._agent_id = outbox.agent_id
         self._outbox = outbox
         self._settings = settings
-        self._events = events
         self._offers: dict[str, Offer] = {}
         self._repeated: dict[tuple[str, str], _Repeated] = {}
         self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()
@@ -194,7 +181,7 @@ class RouteAgent:
         if skill_id not in self._offers:
             return
         self._heartbeats.reported[skill_id] = status
-        message = StatusUpdate(self._agent_id, skill_id, status, detail, self._outbox.stamp(now))
+        message = m.StatusUpdate(self._agent_id, skill_id, status, detail, self._outbox.stamp(now))
         self._repeat("status", skill_id, self._outbox.write(message), now)
 
     def withdraw(self, skill_id: str, reason: Reason, now: Moment) -> None:
@@ -204,7 +191,7 @@ class RouteAgent:
         self._heartbeats.forget(skill_id)
         for kind in ("register", "status", "announce"):
             self._forget((kind, skill_id))
-        data = self._outbox.write(Unregister(self._agent_id, skill_id, reason, self._outbox.stamp(now)))
+        data = self._outbox.write(m.Unregister(self._agent_id, skill_id, reason, self._outbox.stamp(now)))
         self._repeat("unregister", skill_id, data, now)
 
     def close(self, reason: Reason, now: Moment) -> None:
@@ -222,40 +209,49 @@ class RouteAgent:
         """Return how many acknowledgments the registries of a host owe."""
         return len(self._repeated) if host in self._registries.hosts else 0
 
-    def on_register_ack(self, message: RegisterAck, source: Peer, now: Moment) -> None:
-        """Take a registry's acknowledgment of a registration."""
+    def on_register_ack(  # noqa: PLR0911 - one return for each kind of answer
+        self, received: VerifiedMessage, message: m.RegisterAck, now: Moment
+    ) -> Sequence[NodeEvent] | None:
+        """Take a registry's acknowledgment of a registration; None when it is for another agent."""
+        if message.agent_id != self._agent_id:
+            return None
+        source = received.source
         skill_id, _, rest = message.message.partition(" ")
         if skill_id not in self._offers:  # another implementation's text: it is about the oldest registration
             waiting = (name for name in self._offers if source not in self._repeated["register", name].acknowledged)
             skill_id = next(waiting, "")
         if not skill_id:
-            return
+            return ()
         if message.status is Outcome.INVALID and rest == UNKNOWN_SKILL:
             self._register_again(skill_id, source, now)
-            return
+            return ()
         if not self._registries.add(source, now):
-            return
+            return ()
         if rest == SILENT_SKILL:
             self._heartbeats.send_requested(skill_id, now)
-            return
+            return ()
         sent = self._repeated.get(("register", skill_id))
         if sent is None or sent.acknowledged.get(source) is message.status:
-            return
-        is_same = source in sent.acknowledged and {message.status, sent.acknowledged[source]} <= ACCEPTED
+            return ()
+        is_same = source in sent.acknowledged and {message.status, sent.acknowledged[source]} <= m.ACCEPTED
         sent.acknowledged[source] = message.status
-        if not is_same:
-            self._events.append(Acknowledged(skill_id, source, message.status, rest))
         has_requested = self._registries.is_starting(source, now)
         if sent.is_awaited and (has_requested or self._registries.are_within(sent.acknowledged, now)):
             sent.is_awaited = False
             self._queues["register"].acknowledged()
             self._send_queued("register", now)
+        return () if is_same else [Acknowledged(skill_id, source, message.status, rest)]
 
-    def on_unregister_ack(self, message: UnregisterAck, source: Peer, now: Moment) -> None:
-        """Take a registry's acknowledgment of a goodbye."""
+    def on_unregister_ack(
+        self, received: VerifiedMessage, message: m.UnregisterAck, now: Moment
+    ) -> Sequence[NodeEvent] | None:
+        """Take a registry's acknowledgment of a goodbye; None when it is for another agent."""
+        if message.agent_id != self._agent_id:
+            return None
         sent = self._repeated.get(("unregister", message.skill_id))
-        if sent is not None and self._registries.add(source, now):
-            sent.acknowledged[source] = message.status
+        if sent is not None and self._registries.add(received.source, now):
+            sent.acknowledged[received.source] = message.status
+        return ()
 
     def on_timer(self, now: Moment) -> None:
         """Send what is due."""
@@ -271,7 +267,7 @@ class RouteAgent:
                 self._send_due(kind, skill_id, now)
 
     def _registration(self, offer: Offer, now: Moment) -> bytes:
-        return self._outbox.write(Register(self._agent_id, *offer, timestamp=self._outbox.stamp(now)))
+        return self._outbox.write(m.Register(self._agent_id, *offer, timestamp=self._outbox.stamp(now)))
 
     def _repeat(self, kind: str, skill_id: str, data: bytes, now: Moment) -> None:
         self._repeated[kind, skill_id] = _Repeated(data, now.steady)

@@ -1,43 +1,44 @@
-"""Scene groups: which agents provide a scene, in which order, and what the members are notified of.
+"""Scenes: the groups that a registry keeps, and the groups that an agent joins.
 
-A group follows from the registry alone, so agents that list the same skills have the same groups. Providers are
-ordered: certified before unverified, well before UNKNOWN, then by name. The first is PRIMARY, the others are BACKUP;
-when the PRIMARY can no longer be called, the next one takes over. A skill that recovers takes its former rank after two
-good heartbeats, or later when it flaps.
+**Groups.** A group follows from the registry alone, so agents that list the same skills have the same groups. Providers
+are ordered: certified before unverified, well before UNKNOWN, then by name. The first is PRIMARY, the others are
+BACKUP; when the PRIMARY can no longer be called, the next one takes over. A skill that recovers takes its former rank
+after two good heartbeats, or later when it flaps. A notice is about one member or about the PRIMARY. Nothing
+acknowledges it, so it is sent several times. When much changes at once only the newest notice of each kind is sent, the
+PRIMARY first and the rest at the rate that members read from one source. So at most one notice waits for each member.
 
-A notice is about one member or about the PRIMARY. Nothing acknowledges it, so it is sent several times. When much
-changes at once only the newest notice of each kind is sent, the PRIMARY first and the rest at the rate that members
-read from one source. So at most one notice waits for each member of a group. Spec: SDP §4, §8.3, §9.2; specs §3 "Scene
-groups".
+**Memberships.** A request for a scene is repeated after short pauses, since datagrams are lost. The first answers
+compete: the agent asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the
+others. An answer to no request is dropped. Notices are not signed and come from every registry of the network: of one
+sender the timestamp tells which notice is newer, and what another sender said a moment ago is the same change. Spec:
+SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.protocols.skill_discovery import messages as m
+from skillwire.protocols.skill_discovery.challenges import Responder
+from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import ChangeKind
-from skillwire.protocols.skill_discovery.messages import (
-    ConnectionInfo,
-    GroupEvent,
-    GroupMember,
-    HealthStatus,
-    SceneAnswer,
-    SceneEvent,
-    SkillInfo,
-)
+from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from skillwire.model.execution import Moment
+    from skillwire.protocols.skill_discovery.challenges import ResponderProofs
+    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
     from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
     from skillwire.protocols.skill_discovery.registry import Registry
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
-
 
 #: Members in an answer; more would not fit into a datagram.
 MEMBERS: Final = 6
@@ -64,9 +65,9 @@ def answer(scene: str, able: ListedSkill, providers: Sequence[ListedSkill]) -> S
     """
     message = able.registration
     place = message.endpoint
-    info = ConnectionInfo("http", place.host, place.port, endpoint=str(place))
+    info = m.ConnectionInfo("http", place.host, place.port, endpoint=str(place))
     skill = SkillInfo(message.skill_id, message.version, message.capabilities)
-    members = tuple(GroupMember(*one.key, "BACKUP" if rank else "PRIMARY") for rank, one in enumerate(providers))
+    members = tuple(m.GroupMember(*one.key, "BACKUP" if rank else "PRIMARY") for rank, one in enumerate(providers))
     return SceneAnswer(scene_id(scene), group_id(scene), info, skill, members)
 
 
@@ -111,6 +112,22 @@ class _Group:
         self.is_busy = False
         self.due = 0.0
 
+    def is_full(self, host: str) -> bool:
+        """Return whether one more member from a host would be too many."""
+        members = self.members.values()
+        return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
+
+    def remove_silent(self, now: float) -> None:
+        """Remove the members that were silent for too long."""
+        self.members = {name: one for name, one in self.members.items() if one[1] > now}
+
+    def put(self, notice: _Notice) -> None:
+        """Put a notice in place of those that it makes obsolete."""
+        is_status = notice.event is GroupEvent.STATUS_CHANGED
+        if not is_status:
+            self.waiting.pop(("status", notice.key), None)
+        self.waiting["status" if is_status else "member", notice.key] = notice
+
 
 class Groups:
     """The groups whose members one agent notifies."""
@@ -131,9 +148,9 @@ class Groups:
         group = self._groups.get(scene)
         if group is None:
             group = self._groups[scene] = _Group(self._first(scene))
-        if agent_id not in group.members and _is_full(group, peer.host):
-            _forget_silent(group, now)
-            if _is_full(group, peer.host):
+        if agent_id not in group.members and group.is_full(peer.host):
+            group.remove_silent(now.steady)
+            if group.is_full(peer.host):
                 return
         until = now.steady + _MEMBERSHIP * self._settings.announce_interval
         group.members[agent_id] = peer, until
@@ -144,14 +161,17 @@ class Groups:
         """Take a change of the registry."""
         if not self._groups:
             return
-        for scene in sorted(_scenes_of(change.before) | _scenes_of(change.after)):
+        before, after = _scenes_of(change.before), _scenes_of(change.after)
+        for scene in sorted(before | after):
             group = self._groups.get(scene)
             if group is None:
                 continue
-            event, listed = _event_of(scene, change), change.listed
-            status = change.after.health.status if change.after else HealthStatus.OFFLINE
+            event: GroupEvent | None = GroupEvent.MEMBER_JOINED if scene in after else GroupEvent.MEMBER_LEFT
+            if scene in before & after:
+                event = GroupEvent.STATUS_CHANGED if change.kind is ChangeKind.STATUS else None
             if event is not None:
-                _put(group, _Notice(event, listed.key, status))
+                status = change.after.health.status if change.after else HealthStatus.OFFLINE
+                group.put(_Notice(event, change.listed.key, status))
             if ("notify", scene) not in self._schedule:
                 self._notify_at(scene, group, now.steady + self._collected)
 
@@ -160,7 +180,7 @@ class Groups:
         while (due := self._schedule.pop(now.steady)) is not None:
             kind, scene = due
             group = self._groups[scene]
-            _forget_silent(group, now)
+            group.remove_silent(now.steady)
             if not group.members:
                 del self._groups[scene]
                 self._schedule.cancel(("notify", scene))
@@ -168,14 +188,17 @@ class Groups:
             elif kind == "end":
                 self._schedule.set(due, max(until for _, until in group.members.values()))
             else:
-                self._notify_waiting(scene, group, now)
+                self._notify(scene, group, now)
 
-    def _notify_waiting(self, scene: str, group: _Group, now: Moment) -> None:
+    def _notify(self, scene: str, group: _Group, now: Moment) -> None:
         chosen = self._chosen(scene, group)
-        pauses = _PAUSES_OF_MANY if group.is_busy else _PAUSES
         late = now.steady - group.due
         for notice in chosen:
-            self._notify(scene, group.members.values(), notice, [pause - late for pause in pauses], now)
+            stamp = self._outbox.stamp(now)
+            data = self._outbox.write(m.SceneEvent(group_id(scene), notice.event, *notice.key, notice.status, stamp))
+            for peer, _ in group.members.values():
+                for pause in _PAUSES_OF_MANY if group.is_busy else _PAUSES:
+                    self._outbox.send(data, now, peer, after=pause - late)
         if chosen and group.is_busy:
             self._notify_at(scene, group, now.steady + 1.0)
 
@@ -194,40 +217,11 @@ class Groups:
                 chosen.append(_Notice(GroupEvent.PRIMARY_CHANGED, found.key, found.health.status))
         group.is_busy = len(group.waiting) > _FEW or (group.is_busy and bool(group.waiting))
         most = _EACH_SECOND if group.is_busy else _FEW
-        return chosen + [group.waiting.pop(what) for what in list(group.waiting)[:most]]
-
-    def _notify(
-        self, scene: str, members: Iterable[tuple[Peer, float]], notice: _Notice, pauses: Iterable[float], now: Moment
-    ) -> None:
-        stamp = self._outbox.stamp(now)
-        message = SceneEvent(group_id(scene), notice.event, *notice.key, notice.status, stamp)
-        data = self._outbox.write(message)
-        for peer, _ in members:
-            for pause in pauses:
-                self._outbox.send(data, now, peer, after=pause)
+        return chosen + [group.waiting.pop(key) for key in list(group.waiting)[:most]]
 
     def _first(self, scene: str) -> Key | None:
         first = self._registry.provider(scene)
         return first.key if first else None
-
-
-def _is_full(group: _Group, host: str) -> bool:
-    """Return whether one more member from a host would be too many."""
-    members = group.members.values()
-    return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
-
-
-def _forget_silent(group: _Group, now: Moment) -> None:
-    """Remove the members that were silent for too long."""
-    group.members = {name: one for name, one in group.members.items() if one[1] > now.steady}
-
-
-def _put(group: _Group, notice: _Notice) -> None:
-    """Put a notice in place of those that it makes obsolete."""
-    is_status = notice.event is GroupEvent.STATUS_CHANGED
-    if not is_status:
-        group.waiting.pop(("status", notice.key), None)
-    group.waiting["status" if is_status else "member", notice.key] = notice
 
 
 def _scenes_of(listed: ListedSkill | None) -> frozenset[str]:
@@ -235,8 +229,265 @@ def _scenes_of(listed: ListedSkill | None) -> frozenset[str]:
     return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
 
 
-def _event_of(scene: str, change: Change) -> GroupEvent | None:
-    was, is_now = (scene in _scenes_of(listed) for listed in (change.before, change.after))
-    if was and is_now:
-        return GroupEvent.STATUS_CHANGED if change.kind is ChangeKind.STATUS else None
-    return GroupEvent.MEMBER_JOINED if is_now else GroupEvent.MEMBER_LEFT
+#: How often a request to join is sent at least: other registries notify members, too.
+_LEAST_JOINS: Final = 2
+#: Answers about one scene that compete, in all and of one host, since the fastest responder need not be honest.
+_MOST_ANSWERS: Final = 64
+_MOST_OF_HOST: Final = 4
+#: Seconds after the first answer in which others arrive: the longest answer delay and a round trip.
+_ANSWERS_COME: Final = 0.3
+#: Seconds in which several registries report one change.
+_SAME_CHANGE: Final = 2.0
+
+#: The subject of a notice: a group, and one of its members or its PRIMARY.
+_Subject = tuple[str, ...]
+
+
+class GroupNotices:
+    """Which notices about groups are new.
+
+    A timestamp two windows ahead of our clock is ignored later: a sender whose clock was set right begins anew.
+    """
+
+    def __init__(self, window: float) -> None:
+        self._window = window
+        self._primaries: dict[str, tuple[str, str]] = {}
+        self._statuses: BoundedDict[_Subject, HealthStatus | None] = BoundedDict(limits.LAN_NOTICES)  # None: it left
+        self._newest: BoundedDict[tuple[_Subject, Peer], int] = BoundedDict(limits.LAN_NOTICES)
+        self._reported: BoundedDict[tuple[_Subject, object], tuple[Peer, float]] = BoundedDict(limits.LAN_NOTICES)
+
+    def begin(self, group: str, primary: tuple[str, str]) -> None:
+        """Record the PRIMARY of a group that was joined: its agent and skill."""
+        self._primaries[group] = primary
+
+    def take(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
+        """Return whether a notice says something new, and remember it."""
+        group, member = message.group_id, (message.agent_id, message.skill_id)
+        is_primary = message.event is GroupEvent.PRIMARY_CHANGED
+        status = None if message.event is GroupEvent.MEMBER_LEFT else message.status
+        subject, says = ((group,), member) if is_primary else ((group, *member), status)
+        newest = self._newest.get((subject, source), -1)
+        if message.timestamp <= newest <= (now.wall + 2 * self._window) * 1000:
+            return False
+        by, at = self._reported.get((subject, says), (source, 0.0))
+        if by != source and now.steady < at + _SAME_CHANGE:
+            return False
+        self._newest.put((subject, source), message.timestamp)
+        known = self._primaries.get(group) if is_primary else self._statuses.get(subject, HealthStatus.OFFLINE)
+        if known == says:
+            return False
+        self._reported.put((subject, says), (source, now.steady))
+        if is_primary:
+            self._primaries[group] = member
+            return True
+        self._statuses.put(subject, status)
+        if status is None and self._primaries.get(group) == member:
+            del self._primaries[group]
+        return True
+
+    def forget(self, group: str) -> None:
+        """Forget a group that was left."""
+        self._primaries.pop(group, None)
+        for subject in [subject for subject in self._statuses if subject[0] == group]:
+            del self._statuses[subject]
+        for key in [key for key in self._newest if key[0][0] == group]:
+            del self._newest[key]
+        for reported in [reported for reported in self._reported if reported[0][0] == group]:
+            del self._reported[reported]
+
+
+class _Request(NamedTuple):
+    """A scene that this agent requested or joined."""
+
+    capabilities: tuple[str, ...]
+    ends: float
+    data: bytes
+    sends: int = 0
+    is_answered: bool = False  # since it was last requested
+    is_joined: bool = False
+    is_missing: bool = False
+
+
+class _SceneAnswers:
+    """The answers about a scene by their digests, and the digests whose senders are not known yet."""
+
+    __slots__ = ("answers", "since", "unproven")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.answers: dict[bytes, SceneJoined] = {}
+        self.unproven: set[bytes] = set()
+
+
+class Memberships:
+    """The scenes that one agent requested or joined; ``proofs`` ask responders to prove that an answer is theirs."""
+
+    def __init__(self, outbox: Outbox, settings: DiscoverySettings, proofs: ResponderProofs) -> None:
+        self._agent_id = outbox.agent_id
+        self._outbox = outbox
+        self._settings = settings
+        self._proofs = proofs
+        self._requests: dict[str, _Request] = {}
+        self._answers: dict[str, _SceneAnswers] = {}
+        self._groups: dict[str, str] = {}  # group of each joined scene, as the answer named it
+        self._notices = GroupNotices(settings.window)
+        self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("scene" or "answers", scene)
+        self.timer: Timer = self._schedule.timer
+
+    def request(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_join: bool) -> None:
+        """Join a scene, or request one. Raises: ValidationError: no datagram can hold it. Spec: SDP §2.2, §4.2."""
+        kind = m.JoinScene if is_join else m.RequestScene
+        data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
+        self._forget_answers(scene)
+        self._requests[scene] = _Request(capabilities, now.steady + self._settings.patience, data)
+        self._schedule.set(("scene", scene), now.steady)
+
+    def leave(self, scene: str) -> None:
+        """Join a scene no more; registries forget this member after a while."""
+        self._forget_answers(scene)
+        self._requests.pop(scene, None)
+        for group in {group_id(scene), self._groups.pop(scene, "")}:
+            self._notices.forget(group)
+        self._schedule.cancel(("scene", scene))
+
+    def on_answer(
+        self, received: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
+    ) -> Sequence[NodeEvent] | None:
+        """Take an answer that names a scene's group; None when it was not requested."""
+        # Our agents name the one instance of a scene. Others may name several: `auth-1` is one of `auth`, and
+        # `auth-admin-1` is one of `auth-admin`.
+        instance = message.answer.scene_id
+        exact = next((scene for scene in self._requests if instance in (scene, scene_id(scene))), None)
+        scene = exact or next((scene for scene in self._requests if scene == instance.rpartition("-")[0]), None)
+        if scene is None or message.agent_id != self._agent_id:
+            return None
+        if self._requests[scene].is_joined:
+            self._stay(scene, now)
+            return ()
+        found = self._answers.setdefault(scene, _SceneAnswers(now.steady))
+        joined, digest = SceneJoined(scene, message.answer, received.source), hashlib.sha256(received.data).digest()
+        of_host = [one for one in found.answers.values() if one.by.host == joined.by.host]
+        is_known = any((one.by, one.answer) == (joined.by, joined.answer) for one in of_host)
+        if is_known or len(of_host) >= _MOST_OF_HOST or len(found.answers) >= _MOST_ANSWERS:
+            return ()
+        found.answers[digest] = joined
+        if received.judgement is not None:
+            responder = Responder(received.source, received.signer, received.judgement)
+            return self._identify(scene, digest, responder, now)
+        found.unproven.add(digest)
+        self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
+        self._proofs.ask(received.source, received.data, now)
+        return ()
+
+    def on_proof(self, responder: Responder, digest: bytes, now: Moment) -> tuple[str | None, Sequence[NodeEvent]]:
+        """Take a proof; return a skill that the responder offers, empty for none, None without such an answer."""
+        for scene, found in self._answers.items():
+            if digest in found.unproven:
+                proven = found.answers[digest].answer
+                events = self._identify(scene, digest, responder, now)
+                return proven.skill_info.skill_id if responder.is_own(proven.connection_info.host) else "", events
+        return None, ()
+
+    def on_missing(self, _: VerifiedMessage, message: m.SceneNotFound, now: Moment) -> Sequence[NodeEvent] | None:
+        """Take the answer that one agent knows no provider; others may. None when it was not requested."""
+        request = self._requests.get(message.scene)
+        if request is None or message.agent_id != self._agent_id:
+            return None
+        if not request.is_missing and not request.is_joined:
+            ends = min(request.ends, now.steady + self._settings.not_found_patience)
+            self._requests[message.scene] = request._replace(is_missing=True, ends=ends)
+        return ()
+
+    def on_notice(self, received: VerifiedMessage, message: m.SceneEvent, now: Moment) -> Sequence[NodeEvent] | None:
+        """Take a notice about a group; None when this agent did not join it, or knows the change."""
+        group = message.group_id
+        scene = next((one for one in self._requests if group in (group_id(one), self._groups.get(one))), None)
+        if scene is None or not self._notices.take(message, received.source, now):
+            return None
+        return [GroupChanged(scene, group, message.event, message.agent_id, message.skill_id, message.status)]
+
+    def on_timer(self, now: Moment) -> list[NodeEvent]:
+        """Repeat requests, and end those whose time is over."""
+        events: list[NodeEvent] = []
+        while (due := self._schedule.pop(now.steady)) is not None:
+            kind, scene = due
+            events += self._choose(scene, now) if kind == "answers" else self._send(scene, now)
+        return events
+
+    def _identify(self, scene: str, digest: bytes, responder: Responder, now: Moment) -> Sequence[NodeEvent]:
+        """Record who sent an answer; a certified one is taken at once."""
+        found = self._answers[scene]
+        found.unproven.discard(digest)
+        joined = found.answers[digest]
+        skill, host = joined.answer.skill_info.skill_id, joined.answer.connection_info.host
+        is_verified = responder.vouches(skill, host)
+        known = found.answers[digest] = joined._replace(
+            agent_id=responder.agent_id, standing=responder.judgement.standing, is_verified=is_verified
+        )
+        if is_verified:
+            return self._take(scene, known, now)
+        if ("answers", scene) not in self._schedule:
+            self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
+        return ()
+
+    def _choose(self, scene: str, now: Moment) -> Sequence[NodeEvent]:
+        """Choose an answer about a scene, once the unknown responders had time for a proof."""
+        found = self._answers[scene]
+        ends = found.since + self._settings.not_found_patience
+        if found.unproven and now.steady < ends:
+            self._schedule.set(("answers", scene), ends)
+            return ()
+        return self._take(scene, max(found.answers.values(), key=lambda one: bool(one.agent_id)), now)
+
+    def _take(self, scene: str, joined: SceneJoined, now: Moment) -> Sequence[NodeEvent]:
+        self._forget_answers(scene)
+        self._stay(scene, now)
+        self._groups[scene] = joined.answer.group_id
+        primary = next((one for one in joined.answer.members if one.role == "PRIMARY"), None)
+        if primary is not None:
+            self._notices.begin(joined.answer.group_id, (primary.agent_id, primary.skill_id))
+        return [joined]
+
+    def _stay(self, scene: str, now: Moment) -> None:
+        request = self._requests[scene]._replace(is_joined=True, is_answered=True, is_missing=False)
+        self._requests[scene] = request
+        if request.sends >= _LEAST_JOINS:
+            self._rest(scene, now)
+
+    def _rest(self, scene: str, now: Moment) -> None:
+        """Join again after a while, to stay a member."""
+        pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
+        self._schedule.set(("scene", scene), now.steady + pause)
+        self._requests[scene] = self._requests[scene]._replace(data=b"", sends=0)
+
+    def _forget_answers(self, scene: str) -> None:
+        self._answers.pop(scene, None)
+        self._schedule.cancel(("answers", scene))
+
+    def _send(self, scene: str, now: Moment) -> Sequence[NodeEvent]:
+        request = self._requests[scene]
+        if request.is_joined and not request.data:  # time to join again
+            message = m.JoinScene(self._agent_id, scene, request.capabilities, self._outbox.stamp(now))
+            ends = now.steady + self._settings.patience
+            request = request._replace(is_answered=False, ends=ends, data=self._outbox.write(message))
+        elif request.is_answered and request.sends >= _LEAST_JOINS:
+            self._rest(scene, now)
+            return ()
+        elif now.steady >= request.ends:
+            return self._give_up(scene, request, now)
+        due, pauses = request.ends, self._settings.searches
+        if request.sends < len(pauses):
+            self._outbox.send(request.data, now)
+            due = min(due, now.steady + pauses[request.sends])
+        self._schedule.set(("scene", scene), due)
+        self._requests[scene] = request._replace(sends=request.sends + 1)
+        return ()
+
+    def _give_up(self, scene: str, request: _Request, now: Moment) -> Sequence[NodeEvent]:
+        if request.is_joined:  # no registry answers now, and the member stays
+            self._requests[scene] = request._replace(data=b"", sends=0)
+            self._schedule.set(("scene", scene), now.steady + self._settings.announce_interval)
+        elif scene not in self._answers:
+            del self._requests[scene]
+            return [SceneMissing(scene, is_certain=request.is_missing)]
+        return ()

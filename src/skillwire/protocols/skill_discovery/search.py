@@ -9,7 +9,7 @@ so a search ends when nothing new came for longer than that. It stays open while
 
 - nothing useful came: a search for one provider waits for one that is HEALTHY, and certified where it has to be;
 - an answer names a skill whose agent did not answer itself. Responders pass on what they list, so a lost answer shows
-  in the answers of others, and the next repetition is waited for; not for ever, since the agent may be gone;
+  in the answers of others, and the next repetition is waited for; not forever, since the agent may be gone;
 - the agent that offers the skill is about to register with us, and its health is not known before.
 
 **Bounds** **[ours]**: a request goes to everybody, so an attacker knows its identifier, and can answer before others,
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.challenges import ResponderProofs
-    from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
+    from skillwire.protocols.skill_discovery.events import VerifiedMessage
     from skillwire.protocols.skill_discovery.health import ListedSkill
     from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillRecord, SkillType
     from skillwire.protocols.skill_discovery.registry import Registry
@@ -103,18 +104,16 @@ def not_yet_heard(found: Collection[Found], listed: Sequence[ListedSkill] | None
     return [one for one in found if (one.record.skill_id, one.record.endpoint) not in heard]
 
 
+@dataclass(slots=True)
 class ResponderAnswers:
     """The answers of one source: its agent once known, the challenges under way, and what waits for them."""
 
-    __slots__ = ("asked", "judged", "proofs", "responder", "since", "waiting")
-
-    def __init__(self, since: float) -> None:
-        self.since = since
-        self.responder: Responder | None = None
-        self.asked: dict[bytes, tuple[Records, float]] = {}
-        self.waiting: list[tuple[bytes, Records]] = []
-        self.judged: set[_RecordKey] = set()
-        self.proofs = 0
+    since: float
+    responder: Responder | None = None
+    asked: dict[bytes, tuple[Records, float]] = field(default_factory=dict)
+    waiting: list[tuple[bytes, Records]] = field(default_factory=list)
+    judged: set[_RecordKey] = field(default_factory=set)
+    proofs: int = 0
 
 
 class Responders:
@@ -216,13 +215,13 @@ class HeardRecords:
             self._drop(self._found[key])
 
     def _take(self, found: Found) -> bool:
-        has_room = self._make_room(_rank(found), found.source.host)
-        if has_room:
+        is_accepted = self._displace(_rank(found), found.source.host)
+        if is_accepted:
             self._put(found)
-        return has_room
+        return is_accepted
 
-    def _make_room(self, rank: int, host: str) -> bool:
-        """Return whether there is room for a record of this rank from a host, after dropping a lesser one."""
+    def _displace(self, rank: int, host: str) -> bool:
+        """Return whether a record of this rank from a host is accepted, after dropping a lesser one."""
         unproven = self._by_host[_UNPROVEN]
         of_host = sum(len(by_host.get(host, ())) for by_host in self._by_host)
         if rank is not _VERIFIED and of_host >= limits.LAN_FOUND_PER_HOST:
@@ -271,34 +270,21 @@ def _is_own(found: Found) -> bool:
     return found.record.endpoint.host == without_zone(found.source.host)
 
 
+@dataclass(slots=True)
 class _Search:
     """One search under way."""
 
-    __slots__ = (
-        "began",
-        "data",
-        "ends",
-        "enough",
-        "heard",
-        "is_elsewhere",
-        "message",
-        "news",
-        "requested",
-        "responders",
-        "sends",
-    )
-
-    def __init__(self, message: Discover, data: bytes, began: float, ends: float, enough: StopCondition | None) -> None:
-        self.message = message
-        self.data = data
-        self.began = self.news = began
-        self.ends = ends
-        self.enough = enough
-        self.is_elsewhere = False
-        self.sends = 0
-        self.heard = HeardRecords()
-        self.responders = Responders()
-        self.requested: dict[Peer, float] = {}
+    message: Discover
+    data: bytes
+    began: float
+    ends: float
+    enough: StopCondition | None
+    changed: float  # when the last new record came
+    is_elsewhere: bool = False
+    sends: int = 0
+    heard: HeardRecords = field(default_factory=HeardRecords)
+    responders: Responders = field(default_factory=Responders)
+    requested: dict[Peer, float] = field(default_factory=dict)
 
     @property
     def skill_type(self) -> str:
@@ -307,80 +293,78 @@ class _Search:
 
 
 class Searches:
-    """The searches of one agent. Arguments as of :class:`~skillwire.protocols.skill_discovery.end_agent.EndAgent`."""
+    """The searches of one agent; ``registry`` is its own, when it keeps one."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        settings: DiscoverySettings,
-        proofs: ResponderProofs,
-        registry: Registry | None,
-        events: list[NodeEvent],
+        self, outbox: Outbox, settings: DiscoverySettings, proofs: ResponderProofs, registry: Registry | None
     ) -> None:
         self._outbox = outbox
         self._settings = settings
         self._proofs = proofs
         self._registry = registry
-        self._events = events
         self._number = 0
         self._searches: dict[str, _Search] = {}
         self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("send" or "look", request)
         self.timer: Timer = self._schedule.timer
 
-    def begin(
+    def discover(
         self,
-        filters: tuple[tuple[str, ...], tuple[str, ...], tuple[SkillType, ...]],
         now: Moment,
-        patience: float | None,
+        *,
+        capabilities: tuple[str, ...] = (),
+        scenes: tuple[str, ...] = (),
+        skill_types: tuple[SkillType, ...] = (),
+        patience: float | None = None,
         enough: StopCondition | None = None,
     ) -> str:
-        """Search by capabilities, scenes and types; return the name of the request, which ``Discovered`` repeats.
+        """Search for skills; return the name of the request, which the event ``Discovered`` repeats.
 
         Answers are collected for ``patience`` seconds (those of the settings by default), or until ``enough`` is met.
-        Raises: ValidationError: no datagram can request it.
+        Raises: ValidationError: no datagram can hold the request.
         """
         self._number += 1
         request = f"{self._outbox.agent_id}.{self._number}"
-        message = Discover(request, *filters, self._outbox.stamp(now))
+        message = Discover(request, capabilities, scenes, skill_types, self._outbox.stamp(now))
         data = self._outbox.write(message)
-        seconds = self._settings.patience if patience is None else patience
-        self._searches[request] = _Search(message, data, now.steady, now.steady + seconds, enough)
+        ends = now.steady + (self._settings.patience if patience is None else patience)
+        self._searches[request] = _Search(message, data, now.steady, ends, enough, now.steady)
         self._schedule.set(("send", request), now.steady)
         return request
 
     def suffice(self, request: str, now: Moment) -> None:
-        """End a search as soon as nothing new comes: another network has what is wanted."""
-        search = self._searches.get(request)
-        if search is not None:
+        """End a search as soon as nothing new comes: another network has what is searched for."""
+        if (search := self._searches.get(request)) is not None:
             search.is_elsewhere = True
-            self._look(request, search, now)
+            self._schedule.set(("look", request), now.steady)
 
-    def on_answer(self, received: VerifiedMessage, message: DiscoverResponse, now: Moment) -> bool:
-        """Take an answer; False when it was not requested."""
+    def on_answer(
+        self, received: VerifiedMessage, message: DiscoverResponse, now: Moment
+    ) -> Sequence[Discovered] | None:
+        """Take an answer; None when it was not requested."""
         search = self._searches.get(message.requester_id)
         if search is None:
-            return False
-        taken = search.responders.take(received.source, now.steady)
-        if taken is None:
-            return True
-        answers, gone = taken
+            return None
+        place = search.responders.take(received.source, now.steady)
+        if place is None:
+            return ()
+        answers, gone = place
         if gone:
             search.heard.forget(gone)
         found = [Found(record, received.source, skill_type=search.skill_type) for record in message.skills]
-        has_news = sum(map(search.heard.add, found)) > 0
+        has_new = sum(map(search.heard.add, found)) > 0
         self._continue(answers, received.source, now)
         if received.judgement is not None:
             responder = Responder(received.source, received.signer, received.judgement)
             search.responders.identify(received.source, responder)
-            has_news = _believe(search, answers, responder, message.skills) or has_news
+            has_new = _believe(search, answers, responder, message.skills) or has_new
         else:
             self._challenge(answers, received.source, received.data, message.skills, now)
-        if has_news:
-            self._note_news(message.requester_id, search, now)
-        return True
+        if has_new:
+            self._look_later(message.requester_id, search, now)
+        return ()
 
     def on_proof(self, responder: Responder, digest: bytes, now: Moment) -> str | None:
-        """Take a proof of an answer; return a skill that the responder offers itself, empty for none, None if unknown."""
+        """Take a proof; return a skill that the responder offers, empty for none, None without such an answer."""
         for request, search in self._searches.items():
             answers = search.responders.get(responder.source)
             if answers is None or digest not in answers.asked:
@@ -388,7 +372,7 @@ class Searches:
             search.responders.identify(responder.source, responder)
             records, _ = answers.asked.pop(digest)
             if _believe(search, answers, responder, records):
-                self._note_news(request, search, now)
+                self._look_later(request, search, now)
             self._continue(answers, responder.source, now)
             return next((one.skill_id for one in records if responder.is_own(one.endpoint.host)), "")
         return None
@@ -403,8 +387,8 @@ class Searches:
         fresh = [record for record in records if (record.skill_id, record.endpoint) not in answers.judged]
         if not fresh or answers.proofs >= limits.LAN_ANSWER_PROOFS:
             return
-        asked = sum(now.steady - at < PROOF_TAKES for _, at in answers.asked.values())
-        if answers.responder is None and asked >= _AT_ONCE:
+        under_way = sum(now.steady - at < PROOF_TAKES for _, at in answers.asked.values())
+        if answers.responder is None and under_way >= _AT_ONCE:
             if len(answers.waiting) < limits.LAN_ANSWER_PROOFS:
                 answers.waiting.append((data, records))
         elif answers.responder is None or any(_matters(answers.responder, record) for record in fresh):
@@ -414,63 +398,51 @@ class Searches:
                 answers.proofs += 1
                 self._proofs.ask(source, data, now)
 
-    def on_timer(self, now: Moment) -> None:
-        """Repeat requests, and end the searches that are over."""
+    def on_timer(self, now: Moment) -> list[Discovered]:
+        """Repeat requests; return the searches that are over."""
+        ended = []
         while (due := self._schedule.pop(now.steady)) is not None:
             kind, request = due
             search = self._searches[request]
-            if now.steady >= search.ends:
-                self._end(request)
+            if now.steady >= search.ends or (kind == "look" and self._has_enough(request, search, now)):
+                del self._searches[request]
+                self._schedule.cancel(("send", request))
+                self._schedule.cancel(("look", request))
+                ended.append(Discovered(request, tuple(search.heard.skills)))
             elif kind == "send":
-                self._send(request, search, now)
-            else:
-                self._look(request, search, now)
+                due_next, pauses = search.ends, self._settings.searches
+                if search.sends < len(pauses):
+                    self._outbox.send(search.data, now)
+                    due_next = min(due_next, now.steady + pauses[search.sends])
+                search.sends += 1
+                self._schedule.set(("send", request), due_next)
+        return ended
 
-    def _send(self, request: str, search: _Search, now: Moment) -> None:
-        due, pauses = search.ends, self._settings.searches
-        if search.sends < len(pauses):
-            self._outbox.send(search.data, now)
-            due = min(due, now.steady + pauses[search.sends])
-        search.sends += 1
-        self._schedule.set(("send", request), due)
-
-    def _note_news(self, request: str, search: _Search, now: Moment) -> None:
-        search.news = now.steady
+    def _look_later(self, request: str, search: _Search, now: Moment) -> None:
+        search.changed = now.steady
         self._schedule.set(("look", request), now.steady + self._quiet(search))
 
     def _quiet(self, search: _Search) -> float:
         return self._settings.quiet if search.enough is None else search.enough.quiet
 
-    def _look(self, request: str, search: _Search, now: Moment) -> None:
-        """End a search that has enough; otherwise request missing registrations, and look again in a moment."""
+    def _has_enough(self, request: str, search: _Search, now: Moment) -> bool:
+        """Return whether a search may end; if not, request missing registrations, and look again in a moment."""
         enough = search.enough
-        due = max(search.news + self._quiet(search), search.began + (enough.least if enough else 0.0))
+        due = max(search.changed + self._quiet(search), search.began + (enough.least if enough else 0.0))
         if due <= now.steady:
             found = search.heard.skills
             listed = None if self._registry is None else self._registry.find(search.message)
             missing = not_yet_heard(found, listed)
             is_heard = not missing or now.steady - search.began >= self._settings.unheard
             if enough and is_heard and (search.is_elsewhere or enough.is_met(found, listed)):
-                self._end(request)
-                return
-            self._request_missing(search, missing, now)
+                return True
+            for one in missing if self._registry is not None else ():  # the registration was probably lost
+                if one.agent_id and search.requested.get(one.source, 0.0) <= now.steady - _REQUEST_TAKES:
+                    search.requested[one.source] = now.steady
+                    self._outbox.request_registration(one.agent_id, one.record.skill_id, one.source, now)
             due = now.steady + _LOOK
         self._schedule.set(("look", request), due)
-
-    def _request_missing(self, search: _Search, missing: Sequence[Found], now: Moment) -> None:
-        """Ask the agents that proved to offer a skill to register it: the registration was probably lost."""
-        if self._registry is None:
-            return
-        for one in missing:
-            if one.agent_id and search.requested.get(one.source, 0.0) <= now.steady - _REQUEST_TAKES:
-                search.requested[one.source] = now.steady
-                self._outbox.request_registration(one.agent_id, one.record.skill_id, one.source, now)
-
-    def _end(self, request: str) -> None:
-        search = self._searches.pop(request)
-        self._schedule.cancel(("send", request))
-        self._schedule.cancel(("look", request))
-        self._events.append(Discovered(request, tuple(search.heard.skills)))
+        return False
 
 
 def _matters(responder: Responder, record: SkillRecord) -> bool:
@@ -480,7 +452,7 @@ def _matters(responder: Responder, record: SkillRecord) -> bool:
 
 def _believe(search: _Search, answers: ResponderAnswers, responder: Responder, records: Sequence[SkillRecord]) -> bool:
     """Take the records that a known responder vouches for; return whether one of them is new."""
-    has_news = False
+    has_new = False
     for record in records:
         key = record.skill_id, record.endpoint
         answers.judged.add(key)
@@ -490,6 +462,6 @@ def _believe(search: _Search, answers: ResponderAnswers, responder: Responder, r
         is_verified = responder.vouches(record.skill_id, record.endpoint.host)
         if is_verified or old is None or not old.agent_id:
             found = Found(record, responder.source, responder.agent_id, is_verified, search.skill_type)
-            is_taken = search.heard.replace(found)
-            has_news = has_news or (is_taken and old is None)
-    return has_news
+            is_accepted = search.heard.replace(found)
+            has_new = has_new or (is_accepted and old is None)
+    return has_new

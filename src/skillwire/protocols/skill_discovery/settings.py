@@ -1,103 +1,75 @@
 """The settings of discovery: intervals and limits, and the configuration files that set them.
 
-:mod:`~skillwire.protocols.skill_discovery.setting_keys` lists the keys; the documentation and a test use it. Files have
-milliseconds, as in the text, and values have seconds. The text names two settings twice: ``udp.broadcastInterval`` is
-``healthCheck.heartbeatInterval``, ``udp.timeout`` is ``healthCheck.timeout``, and ``healthCheck`` wins. So a file
-exactly as in 13.2 gives our defaults. ``retryCount`` is how often a suspect is asked for a heartbeat. The DHT and
-SkillCenter settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``, ``healthCheck``
-and ``dht`` may stand below ``discovery`` or beside it.
-
-An unknown key is an error with its place. Spec: SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
+:data:`KEYS` has one row for each key; the documentation and a test use it. Files have milliseconds, as in the text, and
+values have seconds. The text names two settings twice: ``udp.broadcastInterval`` is ``healthCheck.heartbeatInterval``,
+``udp.timeout`` is ``healthCheck.timeout``, and ``healthCheck`` wins. So a file exactly as in 13.2 gives our defaults.
+The DHT and SkillCenter settings are validated and not used yet, which :attr:`LanSettings.notes` reports. ``cache``,
+``healthCheck`` and ``dht`` may stand below ``discovery`` or beside it. An unknown key is an error with its place. Spec:
+SDP §5.1, §6.4, §8.2, §11.1, §13.2; specs §3.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os.path
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from difflib import get_close_matches
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_discovery.codec import read_endpoint, read_identifier
 from skillwire.protocols.skill_discovery.messages import Profile, Reason
-from skillwire.protocols.skill_discovery.setting_keys import KEYS
 from skillwire.trust.guarded_yaml import load_yaml_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable
+    from enum import StrEnum
+
+    E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySettings:
-    """How fast, how patient and how careful a node is. Durations are in seconds.
-
-    Args:
-        heartbeat_interval: between two heartbeats of a skill.
-        suspect_missed: heartbeats missed until a skill is suspected, and probed.
-        unhealthy_missed: heartbeats missed until it is UNHEALTHY.
-        retry_count: how often a suspect is asked for a sign of life before that.
-        eviction: of silence, after which it is forgotten.
-        good_beats: in a row that make an UNHEALTHY skill HEALTHY again.
-        flap_limit: how often it may become UNHEALTHY before it is held down; each time counts half after
-            ``flap_half_life``.
-        flap_half_life: see ``flap_limit``.
-        hold_down: that a flapping skill has to be good before it is HEALTHY again.
-        mass_share: of all skills; when more than this share is silent, the network is suspected and nothing evicted.
-        mass_least: skills that have to be silent for that.
-        hint_interval: between two probes of a skill that was found by mDNS alone.
-        stale: of silence, after which a skill is forgotten even when the network is suspected.
-        announce_interval: between two registrations of a skill that has nothing new to say.
-        retries: pauses before what was not acknowledged is sent again; short, since 30 % may be lost.
-        reports: pauses before a change of status is sent again, which has no acknowledgment.
-        goodbye_pauses: before a goodbye is sent again.
-        answer_delay: shortest and longest pause before an answer to the group, so that not all answer at once.
-        searches: pauses before a question is asked again.
-        patience: that answers to a discovery are collected at most.
-        quiet: without news, after which a search for one provider ends before its patience: longer than the longest
-            pause before an answer.
-        quiet_all: the same of a search for all; longer than the first two pauses before a question is asked again, less
-            the pause before an answer, so that each is asked twice.
-        unheard: that a search waits for an agent whose skill only others answered.
-        not_found_patience: that others may still know a scene that one agent does not know.
-        window: that a message's timestamp may differ from our clock.
-        proof: that an address stays proven.
-        challenge: in which a challenge has to be answered.
-        rate: datagrams a second that are read from one source, beside the heartbeats that it owes.
-        burst: datagrams that a source may send at once.
-        amplification: how many times larger than a question the answers may be, before the address is proven.
-        registry_seen: that an agent which acknowledged is counted on to acknowledge again.
-    """
+    """How fast, how patient and how careful a node is. Durations are in seconds."""
 
     heartbeat_interval: float = 5.0
-    suspect_missed: int = 2
-    unhealthy_missed: int = 3
-    retry_count: int = 3
-    eviction: float = 30.0
-    good_beats: int = 2
-    flap_limit: float = 3.0
+    suspect_missed: int = 2  # heartbeats until a skill is suspected, and probed
+    unhealthy_missed: int = 3  # heartbeats until it is UNHEALTHY
+    retry_count: int = 3  # requests for a heartbeat of a suspect
+    timeout: float = 30.0  # of silence, after which a skill is removed
+    good_beats: int = 2  # in a row, that make an UNHEALTHY skill HEALTHY again
+    flap_limit: float = 3.0  # falls after which it is held down; a fall counts half after `flap_half_life`
     flap_half_life: float = 60.0
     hold_down: float = 30.0
-    mass_share: float = 0.15
-    mass_least: int = 3
-    hint_interval: float = 30.0
-    stale: float = 600.0
-    announce_interval: float = 120.0
+    mass_share: float = 0.15  # when more than this share of all skills is silent, the network is suspected
+    mass_least: int = 3  # silent skills that it takes for that
+    hint_interval: float = 30.0  # between probes of a skill that was found by mDNS alone
+    stale_timeout: float = 600.0  # of silence, after which a skill is removed though the network is suspected
+    announce_interval: float = 120.0  # between registrations without a change
+    # Pauses before an unacknowledged registration is sent again; short, since 30 % may be lost.
     retries: tuple[float, ...] = (0.15, 0.15, 0.2, 0.2, 0.25, 0.3, 0.3)
+    # The same of a change of status, which is never acknowledged.
     reports: tuple[float, ...] = (0.1, 0.1, 0.15, 0.15, 0.15, 0.15, 0.2, 0.2, 0.25, 0.25)
     goodbye_pauses: tuple[float, ...] = (0.1, 0.15)
-    answer_delay: tuple[float, float] = (0.02, 0.12)
-    searches: tuple[float, ...] = (0.3, 0.4, 0.5, 0.5)
-    patience: float = 2.0
-    quiet: float = 0.15
-    quiet_all: float = 0.4
-    unheard: float = 1.5
-    not_found_patience: float = 0.6
-    window: float = 30.0
-    proof: float = 600.0
-    challenge: float = 10.0
-    rate: float = 20.0
-    burst: float = 60.0
-    amplification: float = 3.0
-    registry_seen: float = 240.0
+    answer_delay: tuple[float, float] = (0.02, 0.12)  # shortest and longest, so that not all agents answer at once
+    searches: tuple[float, ...] = (0.3, 0.4, 0.5, 0.5)  # pauses before a request is repeated
+    patience: float = 2.0  # that answers are collected at most
+    quiet: float = 0.15  # that ends a search for one provider: longer than any answer delay
+    quiet_all: float = 0.4  # that ends a search for all: each is asked twice before
+    unheard: float = 1.5  # that a search waits for an agent whose skill only others answered
+    not_found_patience: float = 0.6  # that other agents may still know a scene
+    window: float = 30.0  # that a timestamp may differ from our clock
+    proof: float = 600.0  # that an address stays proven
+    challenge: float = 10.0  # that an answer to a challenge may take
+    rate: float = 20.0  # datagrams a second that are read from one source, beside the heartbeats that it owes
+    burst: float = 60.0  # datagrams that a source may send at once
+    amplification: float = 3.0  # bytes of answers for each byte from an unproven address
+    registry_seen: float = 240.0  # that a registry counts after its last acknowledgment
 
 
 Path = tuple[str, ...]
@@ -105,48 +77,17 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """The local cache. Spec: SDP §11.1.
-
-    Args:
-        enabled: whether there is one.
-        ttl: seconds that an entry is good for.
-        max_size: entries.
-        refresh_before_expiry: seconds before its end in which an entry is asked for again.
-    """
+    """The local cache; durations are in seconds. Spec: SDP §11.1."""
 
     enabled: bool = True
     ttl: float = 300.0
-    max_size: int = 1000
+    max_size: int = 1000  # entries
     refresh_before_expiry: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class LanSettings:
-    """How an agent takes part in a local network. Paths are as the file writes them, from its folder on.
-
-    Args:
-        multicast: whether datagrams are sent and heard at all.
-        group: IPv4 multicast group.
-        group6: IPv6 multicast group; empty for none.
-        port: of both groups.
-        ttl: networks that a datagram may cross; 1 stays on the link.
-        interfaces: names or addresses; empty for all that are up.
-        mdns: whether DNS-SD is spoken too.
-        profile: which messages are signed.
-        use_unverified: whether skills with uncertified keys are used.
-        agent_id: our name; made once and kept when it is empty.
-        goodbye_reason: of goodbyes at a regular end. Spec: SDP §9.1.
-        group_key_file: with a secret that all agents share, HMAC instead of ECDSA.
-        roots: files with certificates that are trusted.
-        intermediates: files with certificates between them and leaves.
-        revocations: files or https URLs of signed lists of what was taken back.
-        renew_from: URL of the server, or folder of the authority, that renews our certificate.
-        authority: folder of the SkillCenter CA, where this server certifies others.
-        cache: the local cache.
-        figures: of the protocol.
-        notes: settings that are not used yet.
-        places: where a file says it, by the name of the value here, for errors that are found later.
-    """
+    """How an agent takes part in a local network. Paths begin at the folder of the file; :data:`KEYS` explains each."""
 
     multicast: bool = True
     group: str = "224.0.0.1"
@@ -167,15 +108,263 @@ class LanSettings:
     authority: str = ""
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # settings that are not used yet
+    # Where a file sets a path, by the name of the value here, for errors that are found later.
     places: Mapping[str, SourceLocation] = field(default_factory=dict, compare=False, repr=False)
 
+
+class YamlText(str):
+    """A scalar of a YAML file, which is text whatever it stands for."""
+
+    __slots__ = ()
+
+
+#: Returns a value, or raises ValueError with the end of the sentence "KEY must ...".
+Read = Callable[[object], Any]
+
+_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,11}", re.ASCII)
+_NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,9})?", re.ASCII)
+_TEXT_LENGTH: Final = 2048
+_LONGEST_AGENT: Final = 118  # of 128: a request is named by it, a dot, and a number
+_MOST_TEXTS: Final = 64
+_IPV6: Final = 6
+_EXAMPLES: Final = {4: "224.0.0.1", _IPV6: "ff12::d431"}
+
+
+def flag(value: object) -> bool:
+    """Return a boolean."""
+    found = {"true": True, "false": False}.get(value) if isinstance(value, YamlText) else value
+    if isinstance(found, bool):
+        return found
+    raise ValueError("must be true or false")
+
+
+def text(value: object) -> str:
+    """Return a text of one line."""
+    if isinstance(value, str) and 0 < len(value) <= _TEXT_LENGTH and value.isprintable():
+        return str(value)
+    raise ValueError("must be a text of one line")
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Return a list of texts; one alone may stand without a list."""
+    items = [value] if isinstance(value, str) else value
+    if isinstance(items, list) and len(items) <= _MOST_TEXTS:
+        return tuple(text(item) for item in items)
+    raise ValueError(f"must be a list of at most {_MOST_TEXTS} texts")
+
+
+def whole(least: int, most: int) -> Read:  # words: a whole number
+    """Return a reader of whole numbers."""
+
+    def read(value: object) -> int:
+        found = int(value) if isinstance(value, YamlText) and _WHOLE.fullmatch(value) else value
+        if isinstance(found, int) and not isinstance(found, bool) and least <= found <= most:
+            return found
+        raise ValueError(f"must be a whole number from {least} to {most}")
+
+    return read
+
+
+def number(least: float, most: float) -> Read:
+    """Return a reader of numbers."""
+
+    def read(value: object) -> float:
+        found = float(value) if isinstance(value, YamlText) and _NUMBER.fullmatch(value) else value
+        if isinstance(found, int | float) and not isinstance(found, bool) and least <= found <= most:
+            return float(found)
+        raise ValueError(f"must be a number from {least} to {most}")
+
+    return read
+
+
+def milliseconds(least: int, most: int) -> Read:
+    """Return a reader of milliseconds, which gives seconds."""
+    count = whole(least, most)
+
+    def read(value: object) -> float:
+        try:
+            return float(count(value)) / 1000
+        except ValueError as error:
+            raise ValueError(f"{error}, in milliseconds") from None
+
+    return read
+
+
+def group(version: int) -> Read:
+    """Return a reader of multicast groups of one IP version; an empty text is no group of version 6."""
+    refused = f"must be an IPv{version} multicast address, such as {_EXAMPLES[version]}"
+
+    def read(value: object) -> str:
+        if value == "" and version == _IPV6:
+            return ""
+        try:
+            address = ipaddress.ip_address(str(value) if isinstance(value, str) and "%" not in value else "")
+        except ValueError:
+            raise ValueError(refused) from None
+        if address.version != version or not address.is_multicast:
+            raise ValueError(refused)
+        return str(address)
+
+    return read
+
+
+def agent(value: object) -> str:
+    """Return an agent's identifier, short enough for the names of its requests."""
+    try:
+        if len(name := read_identifier(str(value) if isinstance(value, str) else "")) <= _LONGEST_AGENT:
+            return name
+    except DecodeError:
+        pass
+    raise ValueError(f"must be letters, digits, dots, hyphens and underscores, at most {_LONGEST_AGENT}")
+
+
+def one_of(kind: type[E], *, without: Collection[E] = ()) -> Read:
+    """Return a reader of the values of an enumeration, ``without`` some."""
+    values = {member.value: member for member in kind if member not in without}
+
+    def read(value: object) -> E:
+        if isinstance(value, str) and value in values:
+            return values[value]
+        raise ValueError(f"must be one of {', '.join(values)}")
+
+    return read
+
+
+def web_address(value: object) -> str:
+    """Return a URL as it is written."""
+    try:
+        parse_url(text(value))
+    except ValidationError as error:
+        raise ValueError(f"must be a URL: {error.message}") from None
+    return str(value)
+
+
+def places(value: object) -> tuple[str, ...]:
+    """Return a list of ``host`` and ``port`` as ``host:port``. Spec: SDP §6.4."""
+    if not isinstance(value, list) or len(value) > _MOST_TEXTS:
+        raise ValueError("must be a list of host and port")
+    return tuple(map(_place, value))
+
+
+def _place(item: object) -> str:
+    if not isinstance(item, Mapping) or set(item) != {"host", "port"}:
+        raise ValueError("must be a list of host and port, and nothing else in it")
+    port, host = whole(1, 65_535)(item["port"]), text(item["host"])
+    try:
+        return str(read_endpoint(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
+    except DecodeError:
+        raise ValueError(f"must be a list of host and port; {ascii(host)[:60]} is no host") from None
+
+
+class SettingKey(NamedTuple):
+    """One key: how its value is read, what it means, and what it sets.
+
+    ``sets`` is an attribute of ``LanSettings``; ``cache.NAME`` or ``figures.NAME`` one of theirs; empty when nothing
+    uses the value yet.
+    """
+
+    read: Read
+    meaning: str
+    sets: str = ""
+
+    @property
+    def description(self) -> str:
+        """The meaning with the default, as a file writes it."""
+        default = attrgetter(self.sets)(LanSettings()) if self.sets else ""
+        if default in ("", ()) or self.meaning.startswith("the same"):
+            return self.meaning
+        if isinstance(default, float):
+            default = float(f"{default * 1000 if self.meaning.startswith('ms ') else default:g}")
+        shown = default if isinstance(default, str) else json.dumps(default).removesuffix(".0")
+        return f"{self.meaning}; `{shown}` by default"
+
+
+_DHT: Final = "of the DHT; accepted, and used by nothing yet"
+_CENTER: Final = "of SkillCenter; accepted, and used by nothing yet"
+_SECOND: Final = milliseconds(1_000, 3_600_000)
+_MINUTE: Final = milliseconds(0, 60_000)
+_LONG: Final = milliseconds(0, 86_400_000)
+_SOME: Final = milliseconds(1, 86_400_000)
+
+#: Path below ``discovery`` → key.
+_ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
+    "agentId": (agent, "name of this agent; made once and kept when absent", "agent_id"),
+    "goodbye": (
+        one_of(Reason, without=(Reason.ERROR,)),
+        "reason of goodbyes when a server ends: `SHUTDOWN`, `MAINTENANCE` or `UPGRADE`", "goodbye_reason"
+    ),
+    "udp.enabled": (flag, "speak by multicast", "multicast"),
+    "udp.multicastGroup": (group(4), "IPv4 group", "group"),
+    "udp.multicastGroup6": (group(6), 'IPv6 group, `""` for none', "group6"),
+    "udp.port": (whole(1, 65_535), "port of the groups", "port"),
+    "udp.ttl": (whole(0, 255), "networks that a datagram may cross", "ttl"),
+    "udp.interfaces": (texts, "list of names or addresses; all that are up by default", "interfaces"),
+    "udp.broadcastInterval": (
+        _SECOND, "the same as `healthCheck.heartbeatInterval`, which wins", "figures.heartbeat_interval"
+    ),
+    "udp.timeout": (_SECOND, "the same as `healthCheck.timeout`, which wins", "figures.timeout"),
+    "udp.announceInterval": (_SECOND, "ms between registrations without a change", "figures.announce_interval"),
+    "udp.patience": (milliseconds(50, 60_000), "ms that answers are collected at most", "figures.patience"),
+    "udp.quiet": (_MINUTE, "ms without a new answer that end the search for one provider", "figures.quiet"),
+    "udp.quietAll": (_MINUTE, "ms without a new answer that end the search for all", "figures.quiet_all"),
+    "udp.datagramsPerSecond": (
+        number(1, 10_000), "datagrams that are read from one source, beside its heartbeats", "figures.rate"
+    ),
+    "mdns.enabled": (flag, "publish and browse by mDNS", "mdns"),
+    "mdns.probeInterval": (_SECOND, "ms between probes of a skill found by mDNS alone", "figures.hint_interval"),
+    "trust.profile": (one_of(Profile), "`open` signs what the text signs, `signed` every message", "profile"),
+    "trust.useUnverified": (flag, "use skills with uncertified keys", "use_unverified"),
+    "trust.roots": (texts, "files with certificates that are trusted, PEM or DER", "roots"),
+    "trust.intermediates": (texts, "files with certificates between roots and leaves", "intermediates"),
+    "trust.revocations": (texts, "files or https URLs of signed lists of revocations", "revocations"),
+    "trust.groupKeyFile": (text, "file with a secret that all agents share: HMAC, not ECDSA", "group_key_file"),
+    "trust.renewFrom": (text, "URL or folder of the authority that renews our certificate", "renew_from"),
+    "trust.authority": (text, "folder of `skillwire ca init`, where a server certifies others", "authority"),
+    "healthCheck.heartbeatInterval": (_SECOND, "ms between heartbeats", "figures.heartbeat_interval"),
+    "healthCheck.timeout": (_SECOND, "ms of silence until a skill is removed", "figures.timeout"),
+    "healthCheck.retryCount": (whole(0, 20), "requests for a heartbeat of a silent skill", "figures.retry_count"),
+    "healthCheck.unhealthyThreshold": (
+        whole(1, 100), "heartbeats missed until a skill is UNHEALTHY", "figures.unhealthy_missed"
+    ),
+    "healthCheck.suspectThreshold": (
+        whole(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
+    ),
+    "healthCheck.goodBeats": (
+        whole(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"
+    ),
+    "healthCheck.flapLimit": (number(1, 1000), "falls after which a skill is held down", "figures.flap_limit"),
+    "healthCheck.flapHalfLife": (_SOME, "ms in which a fall counts half", "figures.flap_half_life"),
+    "healthCheck.holdDown": (_LONG, "ms that a skill is held down", "figures.hold_down"),
+    "healthCheck.massShare": (
+        number(0, 1), "share of all skills whose silence is the network's", "figures.mass_share"
+    ),
+    "healthCheck.massLeast": (whole(1, 100_000), "silent skills that it takes for that", "figures.mass_least"),
+    "healthCheck.staleTimeout": (
+        _LONG, "ms of silence until a skill is removed even then", "figures.stale_timeout"
+    ),
+    "cache.enabled": (flag, "keep the found skills", "cache.enabled"),
+    "cache.ttl": (_SOME, "ms that an entry is valid", "cache.ttl"),
+    "cache.maxSize": (whole(1, 20_000), "skills that are kept", "cache.max_size"),
+    "cache.refreshBeforeExpiry": (
+        _LONG, "ms before its end in which an entry is requested again", "cache.refresh_before_expiry"
+    ),
+    "dht.enabled": (flag, _DHT),
+    "dht.bootstrapNodes": (places, _DHT),
+    "dht.replicationFactor": (whole(1, 100), _DHT),
+    "skillCenter.enabled": (flag, _CENTER),
+    "skillCenter.url": (web_address, _CENTER),
+    "skillCenter.timeout": (milliseconds(1, 3_600_000), _CENTER),
+    "skillCenter.cache.enabled": (flag, _CENTER),
+    "skillCenter.cache.ttl": (_SOME, _CENTER),
+}  # fmt: skip
+KEYS: Final = {path: SettingKey(*row) for path, row in _ROWS.items()}
 
 #: Tables that the text writes at the top in one section and below ``discovery`` in another.
 _BESIDE: Final = ("cache", "healthCheck", "dht")
 _TABLES: Final = frozenset(key.rpartition(".")[0] for key in KEYS)
 _DEFAULT: Final = DiscoverySettings()
-#: Of its life, in which an entry is refreshed where the file does not say: a minute of the text's five.
+#: Share of its life in which an entry is refreshed when the file does not say: a minute of the text's five.
 _REFRESH_SHARE: Final = 0.2
 _PATHS: Final = frozenset({"roots", "intermediates", "revocations", "group_key_file", "renew_from", "authority"})
 _NOTES: Final = {
@@ -190,24 +379,13 @@ def read_discovery(
     *,
     place: Callable[[Path], SourceLocation] | None = None,
     folder: str = "",
-    is_text: bool = False,
 ) -> LanSettings:
-    """Return what a configuration says.
+    """Return the settings in a configuration: the table ``discovery``, or a document with it.
 
-    Args:
-        document: the table ``discovery``, or a document that has it, and ``cache``, ``healthCheck`` and ``dht`` beside
-            it where it does not have them below.
-        source: name of the file, for errors.
-        place: says where the key at a path of ``document`` stands; the file as a whole when absent.
-        folder: that relative paths begin at.
-        is_text: whether every value is a text, as YAML is read here.
-
-    Raises:
-        ValidationError: ``DISCOVERY_CONFIGURATION`` with the place, and what to write instead.
-
-    Spec: SDP §13.2.
+    ``place`` returns where a key stands; relative paths begin at ``folder``. Spec: SDP §13.2.
+    Raises: ValidationError: ``DISCOVERY_CONFIGURATION`` with the place and a fix.
     """
-    reading = _Reading(place or (lambda _: SourceLocation(source)), is_text=is_text)
+    reading = _Reading(place or (lambda _: SourceLocation(source)))
     found = reading.values(document)
     settings: dict[str, dict[str, Any]] = {"": {}, "cache": {}, "figures": {}}
     for path, value in found.items():  # in the order of KEYS, so that healthCheck comes after udp
@@ -226,36 +404,36 @@ def read_discovery(
         notes=tuple(note for table, note in _NOTES.items() if any(path.startswith(f"{table}.") for path in found)),
         places={KEYS[path].sets: reading.place_of(path) for path in found if KEYS[path].sets in _PATHS},
     )
-    reading.check_together(made)
+    reading.refuse_contradictions(made)
     return made
 
 
 def read_discovery_yaml(data: bytes, source: str, *, folder: str = "") -> LanSettings:
-    """Return what a YAML file says, as :func:`read_discovery`.
-
-    Raises:
-        DecodeError: ``ENCODING``, ``LIMIT_...`` or ``YAML_...`` with the place.
-        ValidationError: ``DISCOVERY_CONFIGURATION`` with the place.
-    """
+    """Return the settings in a YAML file, as :func:`read_discovery`. Raises: DecodeError, ValidationError."""
     try:
-        text = data.decode("utf-8-sig")
+        decoded = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DecodeError("ENCODING", f"byte {error.start} is not UTF-8", place=SourceLocation(source)) from None
-    document = load_yaml_mapping(text, source=source)
+    document = load_yaml_mapping(decoded, source=source)
+    known = document.places
 
     def place(path: Path) -> SourceLocation:
-        return next((document.places[path[:n]] for n in range(len(path), 0, -1) if path[:n] in document.places),
-                    SourceLocation(source))  # fmt: skip
+        return next((known[path[:n]] for n in range(len(path), 0, -1) if path[:n] in known), SourceLocation(source))
 
-    return read_discovery(document.values, source, place=place, folder=folder, is_text=True)
+    return read_discovery(_as_yaml(document.values), source, place=place, folder=folder)
+
+
+def _as_yaml(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _as_yaml(one) for key, one in value.items()}
+    return [_as_yaml(one) for one in value] if isinstance(value, list) else YamlText("" if value is None else value)
 
 
 class _Reading:
-    """A document under the eyes of its reader."""
+    """One configuration while it is read."""
 
-    def __init__(self, place: Callable[[Path], SourceLocation], *, is_text: bool) -> None:
+    def __init__(self, place: Callable[[Path], SourceLocation]) -> None:
         self._place = place
-        self._is_text = is_text
         self._paths: dict[str, Path] = {}
 
     def values(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,16 +446,13 @@ class _Reading:
                     self._unknown((key,), key, ("discovery", *_BESIDE))
                 if key in _BESIDE and isinstance(below, Mapping) and key in below:
                     self._refuse((key,), f"{key} stands twice, below discovery too", "Keep one of the two.")
-            rest = {key: value for key, value in document.items() if key != "discovery"}
             self._table(below, ("discovery",), "", found)
-            self._table(rest, (), "", found)
-        else:
-            self._table(document, (), "", found)
+        self._table({key: value for key, value in document.items() if key != "discovery"}, (), "", found)
         return {path: found[path] for path in KEYS if path in found}
 
     def _table(self, content: object, path: Path, prefix: str, found: dict[str, Any]) -> None:
         if not isinstance(content, Mapping):
-            if self._is_text and content in ("", None):  # a YAML key with nothing below it
+            if isinstance(content, YamlText) and not content:  # a YAML key with nothing below it
                 return
             self._refuse(path, f"{path[-1]} must be a table", "Write its keys below it.")
         for key, value in content.items():
@@ -285,60 +460,62 @@ class _Reading:
             if name in _TABLES:
                 self._table(value, here, f"{name}.", found)
             elif name in KEYS:
-                found[name] = self._value(name, value, here)
+                self._paths[name] = here
+                try:
+                    found[name] = KEYS[name].read(value)
+                except ValueError as error:
+                    self._refuse(here, f"{key} {error}", f"{key}: {KEYS[name].description}.")
             else:
-                self._unknown(here, str(key), list(_keys_of(prefix)))
-
-    def _value(self, name: str, value: object, path: Path) -> Any:
-        self._paths[name] = path
-        try:
-            return KEYS[name].read(value, self._is_text)
-        except ValueError as error:
-            self._refuse(path, f"{path[-1]} {error}", f"{path[-1]}: {KEYS[name].meaning}.")
+                names = (one.removeprefix(prefix).partition(".")[0] for one in KEYS if one.startswith(prefix))
+                self._unknown(here, str(key), dict.fromkeys(names))
 
     def place_of(self, name: str) -> SourceLocation:
         """Return where a key stands that is set."""
         return self._place(self._paths[name])
 
-    def check_together(self, made: LanSettings) -> None:
+    def refuse_contradictions(self, made: LanSettings) -> None:
         """Refuse settings that contradict each other."""
         figures, cache = made.figures, made.cache
-        if not (made.multicast or made.mdns):
-            message = "discovery is impossible: multicast and mDNS are both turned off"
-            self._refuse_key("mdns.enabled", message, "Set enabled = true in udp or in mdns.")
-        if figures.suspect_missed > figures.unhealthy_missed:
-            self._refuse_key(
+        least = figures.heartbeat_interval * figures.unhealthy_missed
+        timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
+        checks = (
+            (
+                made.multicast or made.mdns,
+                "mdns.enabled",
+                "discovery is impossible: multicast and mDNS are both turned off",
+                "Set enabled = true in udp or in mdns.",
+            ),
+            (
+                figures.suspect_missed <= figures.unhealthy_missed,
                 "healthCheck.suspectThreshold",
                 "a skill would be suspected later than it is UNHEALTHY",
                 f"Write at most unhealthyThreshold, which is {figures.unhealthy_missed}.",
-            )
-        least = figures.heartbeat_interval * figures.unhealthy_missed
-        if figures.eviction <= least:
-            key = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
-            self._refuse_key(
-                key or next(reversed(self._paths)),
-                "a skill would be forgotten before it is UNHEALTHY",
+            ),
+            (
+                figures.timeout > least,
+                timeout or next(reversed(self._paths), ""),
+                "a skill would be removed before it is UNHEALTHY",
                 f"Write a timeout of more than heartbeatInterval x unhealthyThreshold, which is {least * 1000:.0f} ms.",
-            )
-        if figures.stale < figures.eviction:
-            self._refuse_key(
+            ),
+            (
+                figures.stale_timeout >= figures.timeout,
                 "healthCheck.staleTimeout",
-                "a skill would be forgotten earlier where the network is suspected",
-                f"Write at least the timeout, which is {figures.eviction * 1000:.0f} ms.",
-            )
-        if cache.refresh_before_expiry >= cache.ttl and "cache.refreshBeforeExpiry" in self._paths:
-            self._refuse_key(
+                "a skill would be removed earlier when the network is suspected",
+                f"Write at least the timeout, which is {figures.timeout * 1000:.0f} ms.",
+            ),
+            (
+                cache.refresh_before_expiry < cache.ttl or "cache.refreshBeforeExpiry" not in self._paths,
                 "cache.refreshBeforeExpiry",
                 "every entry would be refreshed at once",
                 f"Write less than ttl, which is {cache.ttl * 1000:.0f} ms.",
-            )
+            ),
+        )
+        for is_right, key, message, fix in checks:
+            if not is_right:
+                self._refuse(self._paths.get(key, ()), message, fix)
 
-    def _refuse_key(self, name: str, message: str, fix: str) -> NoReturn:
-        self._refuse(self._paths.get(name, ()), message, fix)
-
-    def _unknown(self, path: Path, key: str, names: list[str] | tuple[str, ...]) -> NoReturn:
-        from difflib import get_close_matches  # noqa: PLC0415  # only an error needs it
-
+    def _unknown(self, path: Path, key: str, names: Iterable[str]) -> NoReturn:
+        names = list(names)
         close = get_close_matches(key, [*names, "discovery"] if len(path) == 1 else names, n=1)
         elsewhere = sorted(name for name in (*KEYS, *_TABLES) if name.rpartition(".")[2] == key)
         if close:
@@ -353,14 +530,8 @@ class _Reading:
         raise ValidationError("DISCOVERY_CONFIGURATION", message, place=self._place(path), fix=fix)
 
 
-def _keys_of(prefix: str) -> Iterator[str]:
-    """Yield the keys of a table, each once."""
-    names = (name.removeprefix(prefix).partition(".")[0] for name in KEYS if name.startswith(prefix))
-    yield from dict.fromkeys(names)
-
-
 def _from(folder: str, value: Any) -> Any:
-    """Return paths as they are seen from where we are; URLs stay as they are."""
+    """Return paths below ``folder``; URLs stay as they are."""
     if isinstance(value, tuple):
         return tuple(_from(folder, one) for one in value)
     return value if not value or "://" in value else os.path.join(folder, value)  # noqa: PTH118 - a text, no access

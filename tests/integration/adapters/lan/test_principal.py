@@ -9,7 +9,7 @@ import pytest
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
-from skillwire.adapters.lan.principal import default_agent_name, load_agent_identity
+from skillwire.adapters.lan.agent import default_agent_name, load_agent_identity
 from skillwire.errors import ConflictError, SourceLocation, ValidationError
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.node import Role
@@ -19,7 +19,7 @@ from skillwire.trust.certificates import RequestedNames
 HOLDER = """
 import sys
 import time
-from skillwire.adapters.lan.principal import default_agent_name
+from skillwire.adapters.lan.agent import default_agent_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
 name = default_agent_name(LanSettings(agent_id=sys.argv[1]))
 print(name.agent_id, flush=True)

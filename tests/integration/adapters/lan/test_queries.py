@@ -32,7 +32,7 @@ class Link:
     def __init__(self, name):
         self.name = name
         self.asked = asyncio.Event()
-        self.node = SimpleNamespace(end_agent=SimpleNamespace(want_scene=self._want, leave_scene=lambda _: None))
+        self.node = SimpleNamespace(memberships=SimpleNamespace(request=self._want, leave=lambda _: None))
 
     def _want(self, *_, **__):
         self.asked.set()
@@ -224,7 +224,7 @@ async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
 async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):
     questions, link = make(**({"is_verified": False} | facts))
     left: list[str] = []
-    link.node.end_agent.leave_scene = left.append
+    link.node.memberships.leave = left.append
     questions.discover = lambda *_: asyncio.sleep(0)
     with pytest.raises(TrustError, match=why) as caught:
         await joined(questions, link)

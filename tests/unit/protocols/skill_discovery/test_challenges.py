@@ -48,7 +48,7 @@ def asker(lan, **options):
 
 
 def discover(lan, **filters):
-    lan.do(C, lambda node, now: node.end_agent.discover(now, **filters))
+    lan.do(C, lambda node, now: node.searches.discover(now, **filters))
     lan.run(3)
     return {one.record.skill_id: one for one in lan.events(Discovered, C)[-1].skills}
 
@@ -105,8 +105,8 @@ def test_a_certificate_of_a_skill_vouches_for_that_skill():
 def test_who_is_certified_by_nobody_takes_no_skill_from_who_is():
     lan = Lan()
     asker(lan)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
-    search = lan.nodes[C].end_agent.searches._searches[request]
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
+    search = lan.nodes[C].searches._searches[request]
     record = SkillRecord("skill-a", "1.0.0", Endpoint(AGENT, 8080), (), ())
     for number, identity in enumerate((certified("good"), own("evil"))):  # of one host
         name = ("good", "evil")[number]
@@ -155,7 +155,7 @@ def test_who_lies_first_is_put_right_by_who_can_prove_it():
     start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
     asker(lan)
     lan.run(2)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
     lie = SkillRecord("skill-a", "6.6.6", Endpoint(AGENT, 8080), ("evil",), ())
     answer = encode(m.DiscoverResponse(request, (lie,), AT))
     lan.inject(answer, Peer(EVIL, 6), C)
@@ -172,7 +172,7 @@ def test_an_answer_under_anothers_address_is_proven_by_nobody():
     start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
     asker(lan)
     lan.run(2)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
     source = lan._hosts[AGENT].peer
     lie = SkillRecord("skill-evil", "6.6.6", Endpoint(AGENT, 8080), (), ())
     lan.run(1)
@@ -212,7 +212,7 @@ def test_in_the_profile_signed_the_signature_of_the_answer_is_the_proof():
 
 
 def request_scene(lan, seconds=3.0):
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     lan.run(seconds)
     return lan.events(SceneJoined, C)
 
@@ -292,7 +292,7 @@ def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
     monkeypatch.setattr(limits, "LAN_ANSWER_PROOFS", 4)
     lan = Lan()
     asker(lan)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
     lan.run(0.1)
     before = lan.sent
     for number in range(400):

@@ -51,12 +51,12 @@ def test_silence_makes_suspect_after_two_beats_unhealthy_after_three_and_ends_af
         assert silent(health, at - 0.01, SETTINGS) == (health, Overdue.NOTHING)
         health, silence = silent(health, at, SETTINGS)
         seen.append((at - 100.0, silence, health.status, health.is_suspect))
-        if silence is Overdue.EXPIRED:
+        if silence is Overdue.TIMEOUT:
             break
     assert seen == [
         (10.0, Overdue.SUSPECTED, S.HEALTHY, True),
         (15.0, Overdue.MISSED, S.UNHEALTHY, True),
-        (30.0, Overdue.EXPIRED, S.UNHEALTHY, True),
+        (30.0, Overdue.TIMEOUT, S.UNHEALTHY, True),
     ]
 
 
@@ -127,7 +127,7 @@ def test_whatever_happens_time_goes_on(events):
         now += pause
         if what == "silent":
             health, silence = silent(health, now, SETTINGS)
-            assert silence is Overdue.EXPIRED or next_step(health, SETTINGS) > now or silence is not Overdue.NOTHING
+            assert silence is Overdue.TIMEOUT or next_step(health, SETTINGS) > now or silence is not Overdue.NOTHING
         elif what == "probe":
             health = answered_probe(health, now)
         else:
@@ -153,7 +153,7 @@ OBSERVER = Role.OBSERVER
 
 
 def want(lan, host, scene):
-    lan.do(host, lambda node, now: node.end_agent.want_scene(scene, (), now, is_request=True))
+    lan.do(host, lambda node, now: node.memberships.request(scene, (), now, is_join=False))
 
 
 def test_it_lists_what_it_hears():
@@ -186,7 +186,7 @@ def test_it_answers_nothing_of_what_it_lists():
     lan.offer("192.0.2.2", "skill-a")
     lan.run(2.0)
     assert lan.listed("192.0.2.1")
-    lan.do("192.0.2.3", lambda node, now: node.end_agent.discover(now))
+    lan.do("192.0.2.3", lambda node, now: node.searches.discover(now))
     want(lan, "192.0.2.3", "auth")
     lan.run(5.0)
     assert [event.skills for event in lan.events(Discovered)] == [()]

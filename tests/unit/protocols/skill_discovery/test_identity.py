@@ -162,7 +162,7 @@ def test_nobody_takes_a_members_place_by_saying_again_what_it_said():
 
     lan._send = keep
     lan.run(2)
-    lan.do(B, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do(B, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     lan.run(3)
     members = lan.nodes[R].mcp_agent._groups._groups["auth"].members
     assert members["agent-b"][0] == lan._hosts[B].peer
@@ -460,12 +460,12 @@ def test_a_certified_endpoint_may_be_elsewhere():
 def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
     lan = trusting_network(Profile.SIGNED)
     assert join_network(lan, FIRST, center().issue(agents=["agent-001"]), "agent-001", Profile.SIGNED) == {"SUCCESS"}
-    lan.do(FIRST, lambda node, now: node.end_agent.discover(now))
+    lan.do(FIRST, lambda node, now: node.searches.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered, FIRST)
     assert [one.record.skill_id for one in found.skills] == ["skill-org-feishu"]
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
-    lan.do(FIRST, lambda node, now: node.end_agent.discover(now))
+    lan.do(FIRST, lambda node, now: node.searches.discover(now))
     before = lan.nodes[FIRST].ingress.stopped["forged"]
     lan.inject(
         encode_signed(evil, own_identity("registry").sign, Profile.SIGNED),

@@ -12,9 +12,8 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameTaken, NodeEvent, PeerMismatch
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
-from skillwire.protocols.skill_discovery.ingress import ProfileMismatches
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
 from skillwire.testing.virtual_clock import EPOCH
@@ -367,7 +366,9 @@ def network(others):
         lan.node(host, REGISTRY, OFFERS, ASKS, **options)
         lan.offer(host, f"skill-at-{host.rpartition('.')[2]}")
     lan.run(30)
-    return lan, {(host, event.by.host, event.said) for _, host, event in lan.told if isinstance(event, PeerMismatch)}
+    return lan, {
+        (host, event.by.host, event.difference) for _, host, event in lan.told if isinstance(event, PeerMismatch)
+    }
 
 
 @pytest.mark.spec("SDP-mismatch")
@@ -408,14 +409,17 @@ def test_another_group_key_is_told_on_both_sides(others, seen, sees):
 
 
 @pytest.mark.spec("SDP-mismatch")
-def test_made_up_hosts_are_told_of_no_more_than_16_times_and_rubbish_never():
-    told: list[NodeEvent] = []
-    mismatches = ProfileMismatches(Profile.OPEN, told, has_group_key=True)
+def test_made_up_hosts_are_reported_at_most_16_times_and_rubbish_never():
+    lan = Lan()
+    ingress = lan.node(A).ingress
+    data = encode_signed(m.Heartbeat("agent-x", "skill", HealthStatus.HEALTHY, AT), OTHER.sign)
     for number in range(1000):
-        mismatches.of_forged("a" * 64, Peer(f"10.0.{number // 256}.{number % 256}", 1))
-        assert mismatches.of_form(b"\xff" * 100, Peer(f"10.1.0.{number}", 1)) == "malformed"
-        assert mismatches.of_form(b"UNKNOWN:1;2", Peer(f"10.1.0.{number}", 1)) == "malformed"
-    assert len(told) == 16
+        ingress.accept(data, Peer(f"10.0.{number // 256}.{number % 256}", 1), lan.moment(A))
+        for rubbish in (b"\xff" * 100, b"UNKNOWN:1;2"):
+            ingress.accept(rubbish, Peer(f"10.1.{number // 256}.{number % 256}", 1), lan.moment(A))
+    assert len(ingress.events) == 16
+    assert ingress.stopped["malformed"] == 1000
+    assert ingress.stopped["unknown type"] == 1000
 
 
 def test_agents_that_are_set_up_alike_are_told_nothing():
@@ -444,15 +448,15 @@ def test_who_has_our_name_with_another_key_is_told(is_certified):
 
     lan = namesakes("agent-x", of_a, own("agent-x"))
 
-    told = {(host, event.by.host) for _, host, event in lan.told if isinstance(event, NameTaken)}
+    told = {(host, event.by.host) for _, host, event in lan.told if isinstance(event, NameInUse)}
     assert (B, A) in told
-    assert {event.agent_id for event in lan.events(NameTaken)} == {"agent-x"}
+    assert {event.agent_id for event in lan.events(NameInUse)} == {"agent-x"}
     assert not {(A, A), (B, B)} & told
     if not is_certified:
         assert (A, B) in told
 
 
 def test_nobody_is_told_of_another_name_or_of_the_same_key():
-    assert not namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameTaken)
+    assert not namesakes("agent-y", own("agent-x"), own("agent-y")).events(NameInUse)
     key = own("agent-x")
-    assert not namesakes("agent-x", key, key).events(NameTaken)
+    assert not namesakes("agent-x", key, key).events(NameInUse)

@@ -133,11 +133,11 @@ def test_who_is_said_to_have_answered_is_asked_within_three_times_the_answer(wha
     lan.node(C, ASKS, agent_id="asker")
     sent = sent_from(lan, C)
     if what == "discovery":
-        request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+        request = lan.do(C, lambda node, now: node.searches.discover(now))
         record = SkillRecord("s" * length, "1.0.0", Endpoint(VICTIM.host, 80), (), ())
         forged = encode(m.DiscoverResponse(request, (record,), AT))
     else:
-        lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+        lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
         info = m.ConnectionInfo("http", VICTIM.host, 80, endpoint=f"{VICTIM.host}:80")
         told = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("s" * length, "1.0.0"))
         forged = encode(m.SceneJoinResponse("asker", told, AT))
@@ -156,11 +156,11 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
     lan.node(A, REGISTRY, OFFERS)
     lan.offer(A, "a")
     lan.node(C, ASKS, agent_id="asker-with-a-name-of-some-length")
-    lan.do(C, lambda node, now: node.end_agent.discover(now))
+    lan.do(C, lambda node, now: node.searches.discover(now))
     lan.run(3)
     source = lan._hosts[A].peer
     assert lan.nodes[C].ring.agent_at(source, lan.clock.steady)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
     lan.crash(A)
     sent = sent_from(lan, C)
     answer = encode(m.DiscoverResponse(request, (SkillRecord("b", "1.0.0", Endpoint(A, 80), (), ()),), AT))
@@ -287,10 +287,10 @@ def test_what_is_remembered_of_addresses_is_bounded(monkeypatch):
     for number in range(100):
         limit.came(Peer("10.0.0.1", number), 1200)
         limit.prove(Peer("10.0.0.2", number), 0.0)
-    assert (len(limit._rooms), len(limit._proven)) == (8, 4)
-    assert limit.room(Peer("10.0.0.1", 0), 0.0) == 0
+    assert (len(limit._allowed), len(limit._proven)) == (8, 4)
+    assert limit.allowance(Peer("10.0.0.1", 0), 0.0) == 0
     limit.came(Peer("10.0.0.1", 99), 1200)
-    assert limit.room(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
+    assert limit.allowance(Peer("10.0.0.1", 99), 0.0) == 3 * limits.DATAGRAM_BYTES, "and does not grow without end"
 
 
 @pytest.mark.spec("SDP-amplification")

@@ -50,7 +50,7 @@ def test_a_skill_registers_is_acknowledged_joins_its_scene_and_beats(lan):
     assert {(ack.by.host, ack.status) for ack in acks} == {(R1, Outcome.SUCCESS), (R2, Outcome.SUCCESS)}
     assert lan.listed(R1) == lan.listed(R2) == {(f"agent-{A}", "skill-org-feishu"): "HEALTHY"}
     lan.nodes[A] = lan.node("192.168.1.30", ASKS, OFFERS)
-    lan.do("192.168.1.30", lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do("192.168.1.30", lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(1)
     (joined,) = lan.events(SceneJoined)
     assert (joined.answer.scene_id, joined.answer.group_id) == ("auth-001", "group-auth-001")
@@ -107,8 +107,8 @@ def test_who_asks_is_answered_by_all_and_given_each_skill_once(lan):
     lan.offer(B, "skill-org-dingding")
     lan.offer(B, "skill-scan", capabilities=("scan",), scenes=())
     lan.run(2)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now, capabilities=("user-auth",), scenes=("auth",)))
-    lan.do(C, lambda node, now: node.end_agent.discover(now, skill_types=(SkillType.ENTERPRISE,)))
+    request = lan.do(C, lambda node, now: node.searches.discover(now, capabilities=("user-auth",), scenes=("auth",)))
+    lan.do(C, lambda node, now: node.searches.discover(now, skill_types=(SkillType.ENTERPRISE,)))
     lan.run(3)
     first, second = lan.events(Discovered, C)
     assert first.request == request
@@ -131,7 +131,7 @@ def test_an_answer_to_nothing_that_was_asked_is_dropped_and_counted(lan):
 def test_a_goodbye_is_sent_three_times_acknowledged_and_told(lan):
     lan.offer(A, "skill-org-feishu")
     lan.run(2)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(1)
     lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
     said = sent(lan, A, seconds=0.02)
@@ -200,7 +200,7 @@ def test_a_scene_that_is_there_is_joined_and_one_that_is_not_is_missing_until_so
 
     def request(scene, *capabilities):
         lan.told.clear()
-        lan.do(C, lambda node, now: node.end_agent.want_scene(scene, capabilities, now, is_request=True))
+        lan.do(C, lambda node, now: node.memberships.request(scene, capabilities, now, is_join=False))
         lan.run(3)
         (event,) = lan.events((SceneJoined, SceneMissing), C)
         return event
@@ -219,7 +219,7 @@ def test_a_scene_that_is_there_is_joined_and_one_that_is_not_is_missing_until_so
 def test_when_nobody_answers_nothing_is_certain():
     lan = Lan()
     lan.node(C, ASKS)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     lan.run(3)
     assert lan.events(SceneMissing) == [SceneMissing("auth", is_certain=False)]
 
@@ -238,7 +238,7 @@ def test_when_the_primary_dies_the_backup_takes_over_and_each_member_is_told_onc
         lan.offer(host, "skill-org-feishu")
     lan.run(3)
     for host in members:
-        lan.do(host, lambda node, now: node.end_agent.want_scene("auth", ("user-auth",), now, is_request=True))
+        lan.do(host, lambda node, now: node.memberships.request("auth", ("user-auth",), now, is_join=False))
     lan.run(3)
     assert {event.answer.connection_info.host for event in lan.events(SceneJoined)} == {A}
     lan.crash(A)
@@ -248,7 +248,7 @@ def test_when_the_primary_dies_the_backup_takes_over_and_each_member_is_told_onc
         assert told.count((GroupEvent.PRIMARY_CHANGED, f"agent-{B}")) == 1
         assert told.count((GroupEvent.STATUS_CHANGED, f"agent-{A}")) == 1
         assert len(told) == len(set(told))
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", ("user-auth",), now, is_request=True))
+    lan.do(C, lambda node, now: node.memberships.request("auth", ("user-auth",), now, is_join=False))
     lan.run(3)
     assert lan.events(SceneJoined, C)[-1].answer.connection_info.host == B
 
@@ -292,7 +292,7 @@ def test_answers_are_no_larger_than_three_times_the_question_until_the_address_i
     answers = [encode(message) for to, message in sent(lan, R1) if to == victim]
     assert answers
     assert sum(map(len, answers)) <= 3 * len(question)
-    request = lan.do(C, lambda node, now: node.end_agent.discover(now))
+    request = lan.do(C, lambda node, now: node.searches.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered, C)
     assert (found.request, len(found.skills)) == (request, 30)
@@ -324,7 +324,7 @@ def test_a_node_in_the_profile_signed_talks_to_its_like_alone(lan):
     lan.offer(host, "skill-org-feishu")
     lan.run(2)
     assert {ack.by.host for ack in lan.events(Acknowledged, host)} == {registry}
-    lan.do(host, lambda node, now: node.end_agent.discover(now))
+    lan.do(host, lambda node, now: node.searches.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered, host)
     assert {one.source.host for one in found.skills} == {registry}
@@ -339,7 +339,7 @@ def test_agents_talk_over_ipv6_as_they_do_over_ipv4():
     lan.node("fd00::3", ASKS)
     lan.offer("fd00::2", "skill-org-feishu")
     lan.run(2)
-    lan.do("fd00::3", lambda node, now: node.end_agent.discover(now))
+    lan.do("fd00::3", lambda node, now: node.searches.discover(now))
     lan.run(3)
     (found,) = lan.events(Discovered)
     assert [str(one.record.endpoint) for one in found.skills] == ["[fd00::2]:8080"]
@@ -388,7 +388,7 @@ def test_a_group_has_one_primary_and_backups_in_the_order_in_which_they_take_ove
     lan.run(2)
     lan.do("192.168.1.11", lambda node, now: node.route_agent.report("skill", HealthStatus.MAINTENANCE, "", now))
     lan.run(1)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(2)
     (joined,) = lan.events(SceneJoined)
     assert [(one.agent_id[-2:], one.role) for one in joined.answer.members] == [
@@ -441,7 +441,7 @@ def test_scenes_whose_names_begin_alike_are_not_mixed_up(order):
         lan.offer(host, f"skill-{scene}", scenes=(scene,))
     lan.run(2)
     for scene in order:
-        lan.do(C, lambda node, now, scene=scene: node.end_agent.want_scene(scene, (), now, is_request=True))
+        lan.do(C, lambda node, now, scene=scene: node.memberships.request(scene, (), now, is_join=False))
     lan.run(4)
     joined = {one.scene: one.answer.skill_info.skill_id for one in lan.events(SceneJoined, C)}
     assert joined == {"auth": "skill-auth", "auth-admin": "skill-auth-admin"}
@@ -451,7 +451,7 @@ def test_scenes_whose_names_begin_alike_are_not_mixed_up(order):
 def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
     lan = Lan()
     lan.node(C, ASKS)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     other, stamp, node = Peer(B, 5), int(lan.moment(C).wall * 1000), lan.nodes[C]
     info, skill = m.ConnectionInfo("http", B, 80, endpoint=f"{B}:80"), m.SkillInfo("skill", "1.0.0")
 
@@ -472,7 +472,7 @@ def test_what_is_told_of_another_scene_than_was_asked_for_counts_for_nothing():
     change("group-7", 2)
     change("group-auth-001", 3)
     assert [one.group_id for one in lan.events(GroupChanged, C)] == ["group-7", "group-auth-001"]
-    node.end_agent.leave_scene("auth")
+    node.memberships.leave("auth")
     change("group-7", 4)
     assert node.ingress.stopped["not for us"] == 3
 

@@ -206,7 +206,7 @@ def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(regi
 def test_that_a_skill_is_stale_is_told_once_however_long_the_network_is_silent(registry):
     for number in range(5):
         registry.take(registration(f"agent-{number}"))
-    registry.run(SETTINGS.eviction * 5)
+    registry.run(SETTINGS.timeout * 5)
     stale = [change.listed.key[0] for change in registry.told if change.kind is ChangeKind.STALE]
     assert sorted(stale) == [f"agent-{number}" for number in range(5)]
 
@@ -214,7 +214,7 @@ def test_that_a_skill_is_stale_is_told_once_however_long_the_network_is_silent(r
 def test_what_stays_silent_is_forgotten_in_the_end(registry):
     for number in range(5):
         registry.take(registration(f"agent-{number}"))
-    registry.run(SETTINGS.stale + 2 * SETTINGS.eviction)
+    registry.run(SETTINGS.stale_timeout + 2 * SETTINGS.timeout)
     assert len(registry) == 0
     assert registry.timer() is None
 
@@ -498,8 +498,8 @@ def test_agents_tell_nobody_of_what_mdns_alone_told_them():
     lan.node("10.0.0.3", ASKS)
     message = registration(endpoint=Endpoint("10.0.0.2", 8080))
     assert lan.do("10.0.0.1", lambda node, now: node.hint(message, "10.0.0.2", now))
-    lan.do("10.0.0.3", lambda node, now: node.end_agent.discover(now))
-    lan.do("10.0.0.3", lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=True))
+    lan.do("10.0.0.3", lambda node, now: node.searches.discover(now))
+    lan.do("10.0.0.3", lambda node, now: node.memberships.request("auth", (), now, is_join=False))
     lan.run(3)
     (found,) = lan.events(Discovered)
     assert found.skills == ()

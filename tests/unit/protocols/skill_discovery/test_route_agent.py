@@ -145,13 +145,13 @@ def network(profile=Profile.OPEN):
 
 
 def asked(lan):
-    lan.do(C, lambda node, now: node.end_agent.discover(now))
+    lan.do(C, lambda node, now: node.searches.discover(now))
     lan.run(3)
     return {one.record.skill_id for one in lan.events(Discovered, C)[-1].skills}
 
 
 def joined(lan, scene="auth"):
-    lan.do(C, lambda node, now: node.end_agent.want_scene(scene, (), now, is_request=True))
+    lan.do(C, lambda node, now: node.memberships.request(scene, (), now, is_join=False))
     lan.run(3)
     return [one.answer for one in lan.events(SceneJoined, C)]
 

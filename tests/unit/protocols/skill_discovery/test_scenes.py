@@ -13,10 +13,9 @@ from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan, ReportingR
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.end_agent import GroupNotices
 from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason, SceneEvent
-from skillwire.protocols.skill_discovery.scenes import Groups
+from skillwire.protocols.skill_discovery.scenes import GroupNotices, Groups
 from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import VirtualClock
@@ -37,7 +36,7 @@ def network(**options):
         for number in range(count):
             lan.offer(host, f"skill-{number:02}")
     lan.run(10)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(2)
     assert lan.events(SceneJoined, C)
     return lan
@@ -94,7 +93,7 @@ def test_members_are_told_of_a_goodbye_before_it_is_acknowledged(number):
     lan.node(A, OFFERS)
     lan.offer(A, "skill-a")
     lan.run(1)
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(2)
     lan.kinds_sent.clear()
     lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
@@ -115,7 +114,7 @@ def test_a_registry_that_missed_who_joined_lets_it_in_a_moment_later():
     lan.offer(B, "skill-b")
     lan.run(10)
     lan.partition([C, A, B], [other])
-    lan.do(C, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(0.25)
     assert lan.events(SceneJoined, C)
     lan.heal()
@@ -458,7 +457,7 @@ def test_strangers_cannot_make_it_grow(member):
     for number in range(6000):
         member.told(STATUS, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
     assert member.told(PRIMARY, 6000)
-    held = [len(one) for one in (member.notices._statuses, member.notices._newest, member.notices._taken)]
+    held = [len(one) for one in (member.notices._statuses, member.notices._newest, member.notices._reported)]
     assert max(held) <= limits.LAN_NOTICES
     assert len(member.notices._primaries) == 1
 
@@ -477,7 +476,7 @@ def test_with_three_registries_and_loss_each_change_of_a_restart_is_told_once(se
         lan.run(6 - since)
 
     start()
-    lan.do(member, lambda node, now: node.end_agent.want_scene("auth", (), now, is_request=False))
+    lan.do(member, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
     lan.run(6)
     assert lan.events(SceneJoined, member)
     lan.told.clear()

@@ -86,7 +86,7 @@ def test_whoever_answers_first_and_most_who_is_certified_is_found_and_verified(m
                 lan.inject(data, source, B)
 
     lan._send = answer_at_once  # type: ignore[method-assign]  # what a host on the network hears
-    lan.do(B, lambda node, now: node.end_agent.discover(now, capabilities=("cap",)))
+    lan.do(B, lambda node, now: node.searches.discover(now, capabilities=("cap",)))
     lan.run(3)
     [found] = lan.events(Discovered, B)
     [ours] = [one for one in found.skills if one.record.skill_id == "skill-a"]
@@ -189,7 +189,7 @@ def test_who_asks_lists_what_the_answering_agent_offers():
     lan.run(20)
     lan.node("192.168.1.20", REGISTRY, ASKS)
 
-    lan.do("192.168.1.20", lambda node, now: node.end_agent.discover(now, patience=0.6))
+    lan.do("192.168.1.20", lambda node, now: node.searches.discover(now, patience=0.6))
     lan.run(0.5)
 
     agent = "agent-192.168.1.10"
@@ -206,7 +206,7 @@ def test_an_agent_without_a_registry_learns_who_answered_and_lists_nobody():
     lan.run(20)
     asking = lan.node("192.168.1.20", ASKS)
 
-    lan.do("192.168.1.20", lambda node, now: node.end_agent.discover(now))
+    lan.do("192.168.1.20", lambda node, now: node.searches.discover(now))
     lan.run(3)
 
     assert not asking.ingress.stopped
@@ -250,7 +250,7 @@ def network(count=1, seed=1, *, observes=True, **options):
 def ask(lan, enough, **asked):
     """Ask; return the seconds that it took, and what was found."""
     began, before = lan.clock.steady, len(lan.events(Discovered, ASKER))
-    lan.do(ASKER, lambda node, now: node.end_agent.discover(now, enough=enough, **asked))
+    lan.do(ASKER, lambda node, now: node.searches.discover(now, enough=enough, **asked))
     while len(lan.events(Discovered, ASKER)) == before:
         lan.run(0.001)
     return lan.clock.steady - began, {found.record.skill_id for found in lan.events(Discovered, ASKER)[-1].skills}
@@ -349,7 +349,7 @@ def test_an_invitation_that_was_lost_is_repeated(enough):
 def test_a_question_that_was_lost_is_asked_again_and_who_offers_it_registers():
     lan = network()
     lan.loss = 1.0
-    lan.do(ASKER, lambda node, now: node.end_agent.discover(now, enough=ONE))
+    lan.do(ASKER, lambda node, now: node.searches.discover(now, enough=ONE))
     lan.loss = 0.0
     lan.run(FIGURES.searches[0] + 2 * FIGURES.quiet + 0.1)
     [found] = lan.events(Discovered, ASKER)
@@ -359,14 +359,14 @@ def test_a_question_that_was_lost_is_asked_again_and_who_offers_it_registers():
 
 def test_what_was_found_elsewhere_ends_it_as_soon_as_nothing_comes():
     lan = network(0)
-    request = lan.do(ASKER, lambda node, now: node.end_agent.discover(now, enough=ONE))
+    request = lan.do(ASKER, lambda node, now: node.searches.discover(now, enough=ONE))
     lan.run(0.05)
-    lan.do(ASKER, lambda node, now: node.end_agent.searches.suffice(request, now))
+    lan.do(ASKER, lambda node, now: node.searches.suffice(request, now))
     lan.run(0.05)
     assert not lan.events(Discovered, ASKER)
     lan.run(0.06)
     assert lan.events(Discovered, ASKER)
-    lan.do(ASKER, lambda node, now: node.end_agent.searches.suffice(request, now))  # of what has ended, nothing comes
+    lan.do(ASKER, lambda node, now: node.searches.suffice(request, now))  # of what has ended, nothing comes
 
 
 def test_the_least_time_is_taken():

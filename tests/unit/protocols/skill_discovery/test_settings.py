@@ -17,8 +17,8 @@ from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
-from skillwire.protocols.skill_discovery.setting_keys import KEYS
 from skillwire.protocols.skill_discovery.settings import (
+    KEYS,
     CacheSettings,
     DiscoverySettings,
     LanSettings,
@@ -145,7 +145,7 @@ def test_the_reference_of_the_text_gives_our_defaults_and_says_what_is_not_used_
     made = read_discovery_yaml(REFERENCE, "lan.yaml")
     assert made == LanSettings(notes=made.notes)
     assert [note.partition(":")[0] for note in made.notes] == ["dht", "skillCenter"]
-    assert (made.figures.heartbeat_interval, made.figures.eviction, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
+    assert (made.figures.heartbeat_interval, made.figures.timeout, made.figures.unhealthy_missed) == (5.0, 30.0, 3)
 
 
 @pytest.mark.spec("SDP-configuration")
@@ -178,8 +178,8 @@ def test_every_key_is_tested_here_and_every_setting_can_be_set():
 @pytest.mark.spec("SDP-configuration-figures")
 def test_every_figure_of_health_is_a_setting():
     health = {
-        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "eviction", "good_beats",
-        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale", "hint_interval",
+        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "timeout", "good_beats",
+        "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale_timeout", "hint_interval",
     }  # fmt: skip
     assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
     assert health <= {one.name for one in fields(DiscoverySettings)}
@@ -519,14 +519,14 @@ def beats(figures):
         (suspected, {"suspect_missed": 1}, 10.0, 5.0),
         (unhealthy, {"unhealthy_missed": 4}, 15.0, 20.0),
         (asked, {"retry_count": 1}, 3, 1),
-        (evicted, {"eviction": 60.0}, 30.0, 60.0),
+        (evicted, {"timeout": 60.0}, 30.0, 60.0),
         (recovered, {"good_beats": 5}, 2.0, 5.0),
         (held_down, {"flap_limit": 100.0}, (8, 40), 0.0),
         (held_down, {"hold_down": 100.0}, (8, 40), (80, 110)),
         (held_down, {"flap_half_life": 0.5}, (8, 40), 0.0),
         (kept, {"mass_share": 0.5}, 10, 6),
         (kept, {"mass_least": 5}, 10, 6),
-        (stale, {"stale": 100.0}, (600, 660), (100, 160)),
+        (stale, {"stale_timeout": 100.0}, (600, 660), (100, 160)),
         (probed, {"hint_interval": 60.0}, 30.0, 60.0),
     ],
     ids=lambda value: getattr(value, "__name__", None) or "-".join(value) if isinstance(value, dict) else None,

@@ -13,7 +13,6 @@ import os
 import secrets
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -25,8 +24,7 @@ from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.model.access import EVERY_SKILL
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery import setting_keys
-from skillwire.protocols.skill_discovery.settings import read_discovery
+from skillwire.protocols.skill_discovery.settings import flag, read_discovery, text, whole
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.trust.address import AddressPolicy
@@ -95,18 +93,12 @@ class ServerConfiguration:
     source: str = "server.toml"
 
 
-_text = partial(setting_keys.text, is_text=False)
-_flag = partial(setting_keys.flag, is_text=False)
-_whole = setting_keys.whole(1, _COUNT_MAX)
-
-
 def _url(value: object) -> str:
-    parse_url(text := _text(value))
-    return text  # as written: an issuer is compared letter by letter
+    parse_url(url := text(value))
+    return url  # as written: an issuer is compared letter by letter
 
 
-def _count(value: object) -> int:
-    return int(_whole(value, False))
+_count: Final = whole(1, _COUNT_MAX)
 
 
 def _count_from_none(value: object) -> int:
@@ -134,7 +126,7 @@ def _callers(value: object) -> AllowedCallers:
 
 
 def _addresses(value: object) -> tuple[str, ...]:
-    entries = tuple(map(_text, value if isinstance(value, list) else [value]))
+    entries = tuple(map(text, value if isinstance(value, list) else [value]))
     try:
         AddressPolicy(allow=entries)
     except UsageError as error:
@@ -153,7 +145,7 @@ def _choice_of(*allowed: str) -> Callable[[object], str]:
 
 def _text_table(value: object) -> Mapping[str, str]:
     if isinstance(value, dict):
-        return MappingProxyType({_text(name): _text(meaning) for name, meaning in value.items()})
+        return MappingProxyType({text(name): text(meaning) for name, meaning in value.items()})
     raise ValueError("must be a table of scope and meaning")
 
 
@@ -162,7 +154,7 @@ def _skill_table(value: object) -> Mapping[str, frozenset[str]]:
         raise ValueError("must be a table of name and list of skills")
     if not all(one == EVERY_SKILL or is_skill_name(one) for skills in value.values() for one in skills):
         raise ValueError("must list names of skills, or *")
-    return MappingProxyType({_text(name): frozenset(skills) for name, skills in value.items()})
+    return MappingProxyType({text(name): frozenset(skills) for name, skills in value.items()})
 
 
 def _pins(value: object) -> tuple[str, ...]:
@@ -172,7 +164,7 @@ def _pins(value: object) -> tuple[str, ...]:
 
 
 def _origins(value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and all(parse_url(_text(one)).target == "/" for one in value):
+    if isinstance(value, list) and all(parse_url(text(one)).target == "/" for one in value):
         return tuple(value)
     raise ValueError("must be a list of origins, such as https://app.example.com")
 
@@ -195,16 +187,16 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
     },
     "oauth2": {
         "issuer": Key(_url, "URL of the authorization server, exactly as its tokens write it"),
-        "audience": Key(_text, "what tokens must be for: the identifier of this server at the issuer"),
+        "audience": Key(text, "what tokens must be for: the identifier of this server at the issuer"),
         "jwks_url": Key(_url, "URL of the issuer's keys; found in its metadata when absent"),
         "introspection_url": Key(_url, "URL to ask about opaque tokens; found in the issuer's metadata when absent"),
-        "client_id": Key(_text, "this server's own name at the issuer; opaque tokens are refused without it"),
-        "client_secret_env": Key(_text, "environment variable that holds this server's secret at the issuer"),
-        "client_secret_file": Key(_text, "file that holds it; only its owner may be able to read it"),
+        "client_id": Key(text, "this server's own name at the issuer; opaque tokens are refused without it"),
+        "client_secret_env": Key(text, "environment variable that holds this server's secret at the issuer"),
+        "client_secret_file": Key(text, "file that holds it; only its owner may be able to read it"),
         "authorization_url": Key(_url, "for descriptors: where people log in"),
         "token_url": Key(_url, "for descriptors: where tokens come from"),
         "allow_untyped": Key(
-            _flag,
+            flag,
             "accept JWTs whose `typ` is absent or `JWT`, as older issuers make them, and so ID tokens for the "
             "same audience; `false` by default",
         ),
@@ -261,11 +253,11 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
             "keep_executions",
         ),
         "grant_all": Key(
-            _flag,
+            flag,
             "run every skill that is published here as it is, without `skillwire grant`; `false` by default",
         ),
         "secrets_file": Key(
-            _text,
+            text,
             "file with secrets that skills may name, which win over the environment; a relative path begins at "
             "the folder of this file, and only its owner may read it",
         ),
@@ -299,7 +291,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         ),
     },
     "mcp": {
-        "serve": Key(_flag, "answer at `/mcp`, where the extra `mcp` is installed; `true` by default"),
+        "serve": Key(flag, "answer at `/mcp`, where the extra `mcp` is installed; `true` by default"),
         "pin": Key(_pins, "list of skills that are tools of their own, with their inputs; none by default", "pins"),
     },
     "bridges": {

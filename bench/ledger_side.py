@@ -20,9 +20,9 @@ from ledgers import open_ledger
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.memory.dispatcher import LocalDispatcher
-from skillwire.executions.accept import ExecutionSettings, Invocation
+from skillwire.executions.accept import Invocation
 from skillwire.model.digest import Digest
-from skillwire.model.execution import ExecutionStatus, Outcome
+from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome
 from skillwire.model.skill import Action, Artifact, Identifiers, SharedInput, Sharing, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
 from skillwire.server.callable_skills import CallableSkills

@@ -24,7 +24,7 @@ import uvloop
 from comparison import Goal, compare
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
-from skillwire.executions.accept import ExecutionSettings, RunSettings
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunCode
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server import create_app

@@ -54,10 +54,7 @@ class BlobStore(Protocol):
 
 
 class Download(Protocol):
-    """One artifact on its way into a blob store, which may have broken off earlier; a ``Sink`` of the wire, and more.
-
-    Nothing in it is trusted before its digest is the expected one.
-    """
+    """One artifact that may have been interrupted earlier; trusted only when its digest is the expected one."""
 
     @property
     def size(self) -> int:
@@ -86,31 +83,17 @@ class SkillSearch(Protocol):
     """A search over one revision of the public skills. It is derived from the catalog, and local to this process."""
 
     def search(self, query: SearchQuery) -> SearchPage:
-        """Return the page of hits that ``query`` asks for. It may take 20 ms, so not on an event loop.
-
-        Raises:
-            UsageError: ``QUERY`` for a query beyond the limits, ``CURSOR`` for an invalid ``query.after``.
-        """
+        """Return a page of hits. It may take 20 ms. Raises UsageError (``QUERY``, ``CURSOR``)."""
 
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
-        """Return the same within two milliseconds, or None.
-
-        Raises:
-            UsageError: as :meth:`search`.
-        """
+        """Return the same within two milliseconds, or None. Raises UsageError: as :meth:`search`."""
 
 
 class SkillIndex(Protocol):
     """A full-text index that serves several revisions at once."""
 
     def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> SkillSearch:
-        """Return a search over ``skills``, given what differs from those of the call before.
-
-        Args:
-            skills: all of them, by name, sorted.
-            changed: names of new and changed skills.
-            removed: names of skills that are gone.
-        """
+        """Return a search over ``skills``, sorted by name, given the names that differ from the call before."""
 
 
 class TokenStore(Protocol):
@@ -123,11 +106,7 @@ class TokenStore(Protocol):
         """Store when a token was revoked; one that was revoked before keeps its time."""
 
     async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
-        """Store ``successor`` and let the old token end at ``end`` at the latest, both or neither.
-
-        Returns:
-            False when the old token was revoked: then nothing is stored.
-        """
+        """Store ``successor`` and end the old token at ``end`` at the latest; False and nothing for a revoked one."""
 
     async def find(self, token_id: str) -> Token | None:
         """Return the token with this ID."""
@@ -156,21 +135,16 @@ class GrantStore(Protocol):
 
 
 class ExecutionLedger(Protocol):
-    """The durable record of executions; what a method returned from is stored.
+    """The durable record of executions; a change is stored when its method returns. Raises StorageError (``DATABASE``).
 
     Each change is one transition of the state table (:mod:`skillwire.executions.states`), done by comparing and
-    setting, so only one of any number of workers and servers succeeds. Accepting, claiming and renewing take batches:
-    a store that commits for each call would be bound by its disk.
-
-    Raises:
-        StorageError: ``DATABASE`` from every method.
+    setting, so only one of any number of workers succeeds. Batches exist because a commit waits for the disk.
     """
 
     async def accept_all(self, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
         """Store new executions, each by itself; return for each how it was accepted, or the error.
 
-        With a key that was used before, the execution of that time is returned. An error stores nothing of its
-        execution: ``BLOB_NOT_FOUND`` when the caller does not have a blob to hold.
+        A key that was used before returns its execution; ``BLOB_NOT_FOUND`` stores nothing of its execution.
         """
 
     async def find(self, execution_id: str) -> Execution | None:
@@ -192,11 +166,7 @@ class ExecutionLedger(Protocol):
         """Return the skill versions of executions in progress."""
 
     async def search(self, query: ExecutionQuery) -> FoundExecutions:
-        """Return a page of executions, newest first.
-
-        Raises:
-            UsageError: ``CURSOR`` for an invalid ``query.after``.
-        """
+        """Return a page of executions, newest first. Raises UsageError: ``CURSOR`` for an invalid ``query.after``."""
 
     async def count(self, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
         """Return how many executions a query finds, by status; its own statuses and cursor do not matter."""
@@ -240,13 +210,7 @@ class ExecutionLedger(Protocol):
         """Return ended executions of a queue whose callback is due; no other process gets them for a minute."""
 
     async def put_off_callback(self, execution_id: str, until: float | None, *, was_tried: bool = True) -> None:
-        """Store when a callback is due again; None when it was delivered or given up.
-
-        Args:
-            execution_id: of the ended execution.
-            until: seconds since the epoch.
-            was_tried: whether this counts as one of the tries.
-        """
+        """Store when a callback is due again, None for never; ``was_tried`` if this counts as a try."""
 
     async def forget(self, now: Moment, *, outputs: float, rows: float) -> int:
         """Forget some of the outputs and executions that ended so many seconds ago; return how many."""
@@ -255,13 +219,7 @@ class ExecutionLedger(Protocol):
         """Remove outputs that no execution has, such as those of a crash; return how many."""
 
     async def statistics(self, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
-        """Return the counts now, and what was accepted and ended since ``after``.
-
-        Args:
-            after: the cursor of the reading before.
-            until: ends later than this time are left for the next reading; in seconds since the epoch.
-            limit: of the ends.
-        """
+        """Return the counts now, what was accepted since ``after``, and what ended up to ``until``."""
 
     async def exists(self) -> bool:
         """Whether the ledger was created. A server that only publishes creates none."""
@@ -279,12 +237,7 @@ class RunBlobs(Protocol):
     async def store(
         self, owner: str, contents: Sequence[tuple[AsyncIterable[bytes], str]], now: float
     ) -> Sequence[RunBlob]:
-        """Store contents, each with its media type, as blobs of ``owner``: all of them or none, durably.
-
-        Raises:
-            DecodeError: ``LIMIT_SIZE`` for a blob that is too large.
-            ConflictError: ``BLOB_ROOM``. StorageError: ``DATABASE``, ``STORAGE``.
-        """
+        """Store contents with their media types for ``owner``: all or none. Raises DecodeError, ConflictError."""
 
     async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
         """Return a blob of ``owner`` that has not expired; being found is a use that postpones its expiry."""
@@ -310,10 +263,7 @@ class Executor(Protocol):
     """What runs a skill: one for each kind of :data:`skillwire.model.skill.ExecutorKind` but ``human``."""
 
     async def execute(self, attempt: Attempt) -> Outcome:
-        """Run the skill once.
-
-        What a skill does wrong is an outcome. Cancelling ends everything that was begun, before this returns.
-        """
+        """Run the skill once; its mistakes are an outcome. Cancelling ends everything before this returns."""
 
 
 class Dispatcher(Protocol):

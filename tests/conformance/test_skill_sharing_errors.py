@@ -18,9 +18,8 @@ from skillwire import errors
 from skillwire.adapters.sqlite.database import Database
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, StorageError, UsageError, ValidationError
-from skillwire.executions.accept import ExecutionSettings
 from skillwire.executions.view import encode_execution
-from skillwire.model.execution import ExecutionStatus, Failure, Moment, Reason
+from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Failure, Moment, Reason
 from skillwire.protocols.skill_sharing.errors import ERRORS
 from skillwire.protocols.skill_sharing.rules import check_version
 from skillwire.server.configuration import read_configuration

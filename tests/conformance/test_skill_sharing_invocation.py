@@ -12,8 +12,7 @@ from tests.conformance import sharing_examples as example
 from tests.support.invoking import failing, write_action
 from tests.support.opened import open_ledger, open_tokens
 
-from skillwire.executions.accept import ExecutionSettings
-from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Priority
+from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Moment, Outcome, Priority
 from skillwire.protocols.skill_sharing.rules import execution_url
 from skillwire.protocols.skill_sharing.validation import validate
 

@@ -18,7 +18,7 @@ from tests.support.receiver import Receiver
 
 import skillwire
 from skillwire.errors import UsageError
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server.configuration import ServerConfiguration
 

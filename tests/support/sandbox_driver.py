@@ -19,9 +19,8 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sqlite.open import open_run_blobs
 from skillwire.errors import SkillwireError
-from skillwire.executions.accept import RunSettings
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attachments, Attempt, Execution
+from skillwire.model.execution import Attachments, Attempt, Execution, RunSettings
 from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile
 from skillwire.trust.address import AddressPolicy
 

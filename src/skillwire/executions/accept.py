@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -23,69 +22,7 @@ from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext
 
 if TYPE_CHECKING:
     from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.model.execution import Attachments
-
-
-#: Which callers may use a feature: none, all, or authenticated ones.
-AllowedCallers = bool | Literal["authenticated"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionSettings:
-    """How executions are run and kept; durations in seconds.
-
-    Args:
-        concurrency: how many run at once in this process; 0 for a server that only accepts, and leaves them to others.
-        per_caller, per_skill: how many run at once of one caller and of one skill, in all processes.
-        waiting: how many of one caller may wait or run.
-        longest: what one may take; ``longest_task`` a task for a person.
-        lease: how long a worker may be silent before its executions are taken from it.
-        keep_outputs, keep_executions: how long what has ended is kept.
-        queue: the name of what these settings are for. Executions are run by workers of the queue that accepted
-            them, and by no others of the same ledger, which may have other secrets and allow other things.
-        grant_all: whether every skill that is published here may run as it is, ungranted.
-        secrets_file: where skills' secrets are, beside the environment.
-        allow: networks and hosts beyond the public ones that skills may reach.
-        allow_callbacks: the same for the addresses that callers give; callers are untrusted.
-    """
-
-    concurrency: int = 8
-    per_caller: int = 8
-    per_skill: int = 16
-    waiting: int = limits.EXECUTION_WAITING
-    longest: float = limits.EXECUTION_SECONDS
-    longest_task: float = limits.EXECUTION_TASK_SECONDS
-    lease: float = 30.0
-    keep_outputs: float = limits.EXECUTION_OUTPUT_KEPT_SECONDS
-    keep_executions: float = limits.EXECUTION_KEPT_SECONDS
-    queue: str = ""
-    grant_all: bool = False
-    secrets_file: str | None = None
-    allow: tuple[str, ...] = ()
-    allow_callbacks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunSettings:
-    """The operator's settings of runs; everything is off by default.
-
-    Args:
-        execute_skill: callers for which granted skills are executed.
-        run_code: callers for which code that they bring is run.
-        blob_bytes: of one blob.
-        blobs_per_owner: bytes of all blobs of one caller.
-        blob_seconds: how long a blob is kept after its last use.
-        is_local: whether the caller started this process; a refusal then says how to start it.
-        origins: of pages that may have something done without a credential, beside our own and this machine's.
-    """
-
-    execute_skill: AllowedCallers = False
-    run_code: AllowedCallers = False
-    blob_bytes: int = limits.BLOB_BYTES
-    blobs_per_owner: int = limits.BLOBS_OWNER_BYTES
-    blob_seconds: float = limits.BLOB_SECONDS
-    is_local: bool = False
-    origins: tuple[str, ...] = ()
+    from skillwire.model.execution import Attachments, ExecutionSettings
 
 
 #: Priority → seconds by which the turn moves.
@@ -106,10 +43,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Invocation(NamedTuple):
-    """What a caller asks for, without what it proved itself by.
-
-    ``caller`` will own the execution; ``accepted`` is when it was requested, in seconds since the epoch.
-    """
+    """A caller's request without its credentials; ``accepted`` in seconds since the epoch."""
 
     request: InvocationRequest
     caller: str
@@ -121,8 +55,7 @@ class Invocation(NamedTuple):
 def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
     """Return ``exec-``, the time in milliseconds and 128 random bits, so that an ID cannot be guessed.
 
-    The time is there for the ledger: what comes together lies together in its index. A task for people has none, since
-    people type the beginning of its ID, and calls of one hour begin alike.
+    The time keeps neighbours together in the ledger's index. A task has none, since people type the beginning of it.
     """
     when = "" if is_task else f"{int(accepted * _MS) & _TIMES:012x}"
     return PREFIX + when + secrets.token_hex(_ID_BYTES)
@@ -131,11 +64,7 @@ def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
 def make_execution(
     offer: CallableSkill, invocation: Invocation, settings: ExecutionSettings, execution_id: str | None = None
 ) -> Execution:
-    """Return the execution that an invocation of ``offer`` asks for.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` with everything that is wrong in ``details``. Spec: SSP §8.3.1.
-    """
+    """Return the execution that an invocation asks for. Raises ValidationError, see SSP §8.3.1."""
     request, accepted = invocation.request, invocation.accepted
     if request.skill_id != offer.skill_id:
         message = "names another skill than the one that is called"
@@ -208,11 +137,7 @@ def _check_texts(caller: Caller, context: InvocationContext) -> None:
 
 
 def check_key(key: str) -> str:
-    """Return an Idempotency-Key, if it is one.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR``.
-    """
+    """Return an Idempotency-Key, if it is one. Raises ValidationError (``VALIDATION_ERROR``)."""
     if not key or len(key) > limits.IDEMPOTENCY_KEY_LENGTH or not key.isascii() or not key.isprintable():
         message = f"Idempotency-Key has 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters"
         raise ValidationError("VALIDATION_ERROR", message)

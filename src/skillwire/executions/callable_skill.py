@@ -34,18 +34,10 @@ _MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CallableSkill:
-    """A skill that can be called here.
+    """A skill that can be called here; durations in seconds.
 
-    Args:
-        skill: with its action.
-        action: how it is run.
-        skill_id: its id in Skill Sharing.
-        inputs, output: what goes in and comes out.
-        timeout: seconds that it may take, None where the publisher does not say.
-        max_attempts, backoff: of ``endpoint.retry``; the pause in seconds.
-        task: see :class:`skillwire.model.execution.Execution`.
-        text_inputs: the names of inputs that are texts.
-        needs_authentication: whether callers must authenticate although the skill is public. Spec: SSP §7.3.
+    ``max_attempts`` and ``backoff`` are its ``endpoint.retry``, ``text_inputs`` its inputs that are texts.
+    ``needs_authentication`` if callers of a public skill must authenticate. Spec: SSP §7.3.
     """
 
     skill: Skill
@@ -105,11 +97,7 @@ _MEDIA_TYPE: Final = "text/x-python"
 
 
 def code_skill(code: bytes, function: str) -> Skill:
-    """Return the skill that ``code`` is; ``function`` of it is called.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` for what can name no function.
-    """
+    """Return the skill for ``code``, whose ``function`` is called. Raises ValidationError for an invalid name."""
     if not function.isidentifier() or len(function) > _EXPORT_LENGTH:
         message = f"entrypoint must name a function of the code, such as main, not {function[:_EXPORT_LENGTH]!a}"
         raise ValidationError("VALIDATION_ERROR", message)

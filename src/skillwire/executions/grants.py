@@ -37,12 +37,7 @@ class GrantChanges(NamedTuple):
 
 
 class Grants:
-    """What people agreed to have executed here.
-
-    Args:
-        store: where it is kept.
-        clock: seconds since the epoch.
-    """
+    """The permissions to run skills on this machine."""
 
     def __init__(self, store: GrantStore, clock: Callable[[], float]) -> None:
         self._store = store
@@ -55,11 +50,7 @@ class Grants:
         return not needs_grant(skill) or await self._store.has(str(skill.artifact.digest), skill.action.permissions)
 
     async def agree(self, skill: Skill, by: str) -> Grant:
-        """Keep that ``by`` agrees to the skill as it is, with what it asks for.
-
-        Raises:
-            UsageError: ``GRANT_NEEDLESS`` when nothing of its folder would be executed.
-        """
+        """Grant the skill as it is, with the permissions it asks for. Raises UsageError (``GRANT_NEEDLESS``)."""
         action = granted_action(skill)
         files = {file.path: str(file.digest) for file in skill.files}
         digest = str(skill.artifact.digest)
@@ -68,11 +59,7 @@ class Grants:
         return grant
 
     async def find(self, which: str) -> tuple[Grant, ...]:
-        """Return the grants of a skill by its name, or of an artifact by its digest or the beginning of that.
-
-        Raises:
-            NotFoundError: ``GRANT_NOT_FOUND``.
-        """
+        """Return the grants of a skill's name or a digest's beginning. Raises NotFoundError (``GRANT_NOT_FOUND``)."""
         is_digest = _DIGEST.fullmatch(which) is not None
         found = tuple(
             grant
@@ -84,11 +71,7 @@ class Grants:
         return found
 
     async def take_back(self, which: str) -> tuple[Grant, ...]:
-        """Take back the grants that :meth:`find` finds, at once; return them.
-
-        Raises:
-            NotFoundError: ``GRANT_NOT_FOUND``.
-        """
+        """Revoke the grants that :meth:`find` finds; return them. Raises NotFoundError (``GRANT_NOT_FOUND``)."""
         found = await self.find(which)
         for digest in dict.fromkeys(grant.digest for grant in found):
             await self._store.remove(digest)
@@ -121,11 +104,7 @@ def needs_grant(skill: Skill) -> bool:
 
 
 def granted_action(skill: Skill) -> Action:
-    """Return how a skill is executed, which needs a grant.
-
-    Raises:
-        UsageError: ``GRANT_NEEDLESS``.
-    """
+    """Return how a skill is executed, which needs a grant. Raises UsageError (``GRANT_NEEDLESS``)."""
     if skill.action is None:
         raise UsageError("GRANT_NEEDLESS", f"{skill.name} is instructions: nothing of it is executed here")
     if skill.action.executor not in GRANTED:

@@ -50,16 +50,7 @@ _BRANCHING: Final = (b'"anyOf":', b'"oneOf":')
 
 
 class InputRules:
-    """What a skill takes, compiled.
-
-    Args:
-        parameters: the ``inputs`` of its descriptor.
-
-    ``defaults`` are the values of inputs that are not given; not to be changed.
-
-    Raises:
-        ValidationError: ``DESCRIPTOR`` for a schema that must not be used.
-    """
+    """A skill's compiled inputs; ``defaults`` must not be changed. Raises ValidationError (``DESCRIPTOR``)."""
 
     def __init__(self, parameters: Sequence[ParameterDefinition]) -> None:
         dangers = [
@@ -76,12 +67,7 @@ class InputRules:
         self._required = frozenset(one.name for one in parameters if one.required) - self.defaults.keys()
 
     def apply(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``inputs`` with the default of each input that is not given.
-
-        Raises:
-            ValidationError: ``VALIDATION_ERROR`` with everything that is wrong in ``details``: each with ``path``
-                (``/inputs/name``), ``message``, ``expected`` and ``actual``. Of large inputs the first of each.
-        """
+        """Return ``inputs`` with missing defaults. Raises ValidationError with all errors in its details."""
         self.check(inputs)
         # A skill may change its inputs, which must not change the default of the next call.
         defaults = deepcopy(self.defaults) if self._holds_containers else self.defaults
@@ -128,14 +114,7 @@ class InputRules:
 
 
 class OutputRules:
-    """What a skill promises to give, compiled.
-
-    Args:
-        schema: of the ``output`` of its descriptor; none promises nothing.
-
-    Raises:
-        ValidationError: ``DESCRIPTOR`` for a schema that must not be used.
-    """
+    """A skill's compiled output schema; none accepts everything. Raises ValidationError (``DESCRIPTOR``)."""
 
     def __init__(self, schema: Mapping[str, Any] | UnsetType | None) -> None:
         if dangers := list(find_unsafe_keywords(schema or {}, "/output/schema")):

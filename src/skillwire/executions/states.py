@@ -61,10 +61,7 @@ NOTED: Final[frozenset[Transition]] = frozenset({"fail", "retry", "abandon", "lo
 
 
 class State(NamedTuple):
-    """What decides about an execution; fields as of :class:`skillwire.model.execution.Execution`.
-
-    ``losses`` is how often its worker was lost.
-    """
+    """What decides about an execution; ``losses`` is how often its worker was lost."""
 
     status: ExecutionStatus
     attempt: int
@@ -100,11 +97,9 @@ class State(NamedTuple):
 
 
 def after_failure(state: State, failure: Failure, now: float, chance: float) -> Transition:
-    """Return ``retry``, ``fail`` or ``expire``: which of them a failed attempt is. See :func:`next_attempt` for when.
+    """Return ``retry``, ``fail`` or ``expire`` for a failed attempt; ``chance`` as of :func:`next_attempt`.
 
-    The worker measured how long the attempt took, so a deadline that has come counts whatever the wall clock says.
-
-    ``chance`` is that of :func:`next_attempt`: an attempt that could not begin before the deadline is not waited for.
+    The worker measured the attempt, so a reached deadline counts whatever the wall clock shows.
     """
     if failure.reason == "deadline":
         return "expire"
@@ -113,14 +108,7 @@ def after_failure(state: State, failure: Failure, now: float, chance: float) -> 
 
 
 def next_attempt(state: State, failure: Failure, now: float, chance: float) -> float:
-    """Return when the next attempt may begin: exponential backoff with full jitter, or when the failure says.
-
-    Args:
-        state: of the execution.
-        failure: its details may hold ``retry_after``, in seconds.
-        now: seconds since the epoch.
-        chance: from 0 to 1.
-    """
+    """Return when the next attempt may begin: backoff with full jitter by ``chance`` (0 to 1), or ``retry_after``."""
     told = failure.details.get("retry_after")
     if isinstance(told, int | float) and told >= 0:
         return now + float(min(told, _LONGEST_PAUSE))

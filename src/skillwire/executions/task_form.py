@@ -56,11 +56,7 @@ class WrongAnswerError(Exception):
 
 
 def read_answer(answer: str, field: Field) -> Any:
-    """Return the value that ``answer``, which is not blank, spells in ``field``.
-
-    Raises:
-        WrongAnswerError: it is not what the field takes.
-    """
+    """Return the value of a non-blank ``answer``. Raises WrongAnswerError."""
     if not _is_unicode(answer):
         raise WrongAnswerError("must be Unicode text", "text", answer.encode("ascii", "replace").decode())
     return _READERS[field.kind](answer, field)
@@ -185,18 +181,10 @@ _DESCRIBED: Final = 5
 
 
 class Field(NamedTuple):
-    """One field of a form.
+    """One field of a form; ``path`` are the keys of its value, none for the whole output.
 
-    Args:
-        path: the keys that lead to its value; none where the value is the whole output.
-        kind: what is typed.
-        label, description: for people; the label is the title in the schema, or the name.
-        demanded: for each key of the path, whether it must be there when what holds it is.
-        choices: the texts that may be typed, for a ``choice`` and for ``lines`` of a few allowed texts.
-        values: the values of the choices, in their order.
-        default: what was as good as typed when nothing is; None for nothing.
-        is_nullable: whether a demanded field that is left blank means null.
-        minimum, maximum: of a number; of the length of a text; of how many lines.
+    ``demanded`` tells for each key whether it is required in its object. ``choices`` are texts, ``values`` their
+    values. ``is_nullable``: a blank required field means null. The bounds are of a number, a length, or the lines.
     """
 
     path: tuple[str, ...]
@@ -248,12 +236,7 @@ def form_of(schema: Mapping[str, Any] | None) -> tuple[Field, ...]:
 
 
 def read_form(fields: Sequence[Field], answers: Mapping[str, str]) -> Any:
-    """Return the value that ``answers`` spell, by the names of ``fields``: an object, unless the form is one value.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` with each answer that is wrong, missing or of no field in
-            ``details["errors"]``, as objects with ``path``, ``message``, ``expected`` and ``actual``.
-    """
+    """Return the value of ``answers``, by the names of ``fields``. Raises ValidationError, all errors in details."""
     typed = {name: answer for name, answer in answers.items() if answer.strip()}
     there = {field.path[:end] for field in fields if field.name in typed for end in range(len(field.path) + 1)}
     names = {field.name for field in fields}

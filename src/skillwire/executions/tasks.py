@@ -34,11 +34,7 @@ _IDENTITY: Final = re.compile(r"#[a-z2-7]{16}\Z")
 
 
 class Task(NamedTuple):
-    """What a person is asked: as the skill says it, or what is known where it says nothing.
-
-    ``output`` is the schema of what is to be handed in, ``about_output`` what it means; ``about_inputs`` says that of
-    each input.
-    """
+    """A person's task; ``output`` is the schema of its result, ``about_output`` and ``about_inputs`` explain."""
 
     title: str
     description: str = ""
@@ -76,11 +72,7 @@ def holder_of(execution: Execution) -> str | None:
 
 
 def check_task_output(task: Execution, output: Any) -> bytes:
-    """Return as JSON what a person hands in.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` with everything that is wrong, when it is not what the task asks for.
-    """
+    """Return a person's output as JSON. Raises ValidationError with all its errors."""
     flaws = OutputRules(read_task(task).output).find_flaws(output)
     if flaws:
         raise field_mismatch(flaws)
@@ -88,11 +80,7 @@ def check_task_output(task: Execution, output: Any) -> bytes:
 
 
 def rejection(reason: str) -> Failure:
-    """Return what a task fails of that a person declines.
-
-    Raises:
-        UsageError: ``USAGE`` without a reason, or with one that is too long.
-    """
+    """Return the failure of a declined task. Raises UsageError (``USAGE``) for a missing or too long reason."""
     reason = reason.strip().replace("\r\n", "\n")
     if not reason or len(reason) > limits.TASK_REASON_LENGTH:
         message = f"a reason has 1 to {limits.TASK_REASON_LENGTH:,} characters"
@@ -101,16 +89,7 @@ def rejection(reason: str) -> Failure:
 
 
 class Inbox:
-    """The tasks of a ledger, for one person.
-
-    Args:
-        ledger: where they are.
-        person: the name under which tasks are claimed.
-        clock: what time it is.
-
-    Raises:
-        UsageError: ``USAGE`` when ``person`` is no name.
-    """
+    """The tasks of a ledger, for one person. Raises UsageError (``USAGE``) for an invalid name."""
 
     def __init__(self, ledger: ExecutionLedger, person: str, clock: Callable[[], Moment]) -> None:
         if not person.strip() or len(person) > _NAME_LENGTH or not person.isprintable():
@@ -132,11 +111,7 @@ class Inbox:
                 return found
 
     async def look_up(self, which: str) -> Execution:
-        """Return a task by its ID, or an open one by so much of its beginning that no other begins so.
-
-        Raises:
-            NotFoundError: ``TASK_NOT_FOUND``. UsageError: ``USAGE`` when several begin so.
-        """
+        """Return a task by its ID, or the only open one with this beginning. Raises NotFoundError, UsageError."""
         found = await self._ledger.find(which)
         if found is not None and found.executor == "human":
             return found
@@ -154,41 +129,25 @@ class Inbox:
         return not task.status.is_final and task.worker == self._worker
 
     async def take(self, task: Execution) -> Execution:
-        """Claim a task for the person, unless it is theirs already; return it as it is then.
-
-        Raises:
-            ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
-        """
+        """Claim a task, unless the person has it already. Raises ConflictError (``TASK_TAKEN``, ``TASK_ENDED``)."""
         if self.has(task):
             return task
         taken = await self._ledger.claim_task(task.execution_id, self._worker, self._clock())
         return taken if taken is not None else await self._missed(task.execution_id)
 
     async def complete(self, task: Execution, output: Any) -> Execution:
-        """Hand in what a task that the person has asks for; return it as it is then.
-
-        Raises:
-            ValidationError: ``VALIDATION_ERROR``. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
-        """
+        """Hand in the output of a held task. Raises ValidationError, ConflictError (``TASK_TAKEN``, ``TASK_ENDED``)."""
         encoded = check_task_output(task, output)
         return await self._settled(task, is_done=await self._ledger.complete(self._claim(task), encoded, self._clock()))
 
     async def reject(self, task: Execution, reason: str) -> Execution:
-        """Decline a task that the person has; the caller gets the reason.
-
-        Raises:
-            UsageError: as :func:`rejection`. ConflictError: ``TASK_TAKEN``, ``TASK_ENDED``.
-        """
+        """Decline a held task; the caller gets the reason. Raises UsageError, ConflictError as :meth:`complete`."""
         return await self._settled(
             task, is_done=await self._ledger.fail(self._claim(task), rejection(reason), self._clock())
         )
 
     async def release(self, task: Execution) -> Execution:
-        """Give back a task that the person has.
-
-        Raises:
-            ConflictError: ``TASK_TAKEN`` also when it is open, ``TASK_ENDED``.
-        """
+        """Give back a held task. Raises ConflictError (``TASK_TAKEN``, ``TASK_ENDED``)."""
         return await self._settled(task, is_done=await self._ledger.release(self._claim(task), self._clock()))
 
     def _claim(self, task: Execution) -> Claim:

@@ -53,10 +53,7 @@ _SAMPLED: Final = 1
 
 
 class TraceContext(NamedTuple):
-    """A trace: its ID, the ID of the caller's span if it named one, and whether the caller records it.
-
-    A trace without a flag counts as recorded.
-    """
+    """A trace: its ID, the caller's span, and whether the caller records it, which it does without a flag."""
 
     trace_id: str
     span_id: str | None = None

@@ -63,13 +63,7 @@ class Delivery(NamedTuple):
 
 
 def read_callback_url(text: str) -> Webhook:
-    """Return the webhook that a caller asks for with ``Callback-Url``.
-
-    Whether the address may be reached is the address policy's to say, now and again at each delivery.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` when it is no URL.
-    """
+    """Return the webhook of a ``Callback-Url``. Raises ValidationError. The address policy is checked elsewhere."""
     try:
         url = parse_url(text)
     except ValidationError as error:
@@ -84,22 +78,12 @@ def webhook_owner(execution: Execution) -> str:
 
 
 def webhook_secret(key: bytes, owner: str) -> str:
-    """Return the secret of ``owner``, ``whsec_`` and 32 bytes in base64.
-
-    Args:
-        key: the server's.
-        owner: see :func:`webhook_owner`.
-    """
+    """Return the secret of ``owner`` (see :func:`webhook_owner`), ``whsec_`` and 32 bytes in base64."""
     return _PREFIX + base64.b64encode(hmac.digest(key, _CONTEXT + owner.encode(), hashlib.sha256)).decode()
 
 
 def payload(execution: Execution, response: bytes) -> bytes:
-    """Return the body of a webhook.
-
-    Args:
-        execution: one that has ended.
-        response: its InvocationResponse, as JSON.
-    """
+    """Return the body of an ended execution's webhook; ``response`` is its InvocationResponse, as JSON."""
     timestamp = format_timestamp(execution.updated if execution.completed is None else execution.completed)
     return b'{"type":"%b","timestamp":"%b","data":%b}' % (
         TYPES[execution.status].encode(),
@@ -126,13 +110,7 @@ def message_id(execution: Execution) -> str:
 
 
 def next_delivery(failed: int, now: float, *, chance: float | None = None) -> float | None:
-    """Return when to try again; None to give up.
-
-    Args:
-        failed: how many deliveries have failed, this one included.
-        now: seconds since the epoch.
-        chance: from 0 to 1; random unless given.
-    """
+    """Return when to try again after ``failed`` deliveries, None to give up; ``chance`` is random unless given."""
     if not 1 <= failed <= len(DELAYS):
         return None
     part = random.random() if chance is None else chance  # noqa: S311  # spreads load, protects nothing
@@ -142,18 +120,18 @@ def next_delivery(failed: int, now: float, *, chance: float | None = None) -> fl
 def verify_webhook(
     secret: str, headers: Mapping[str, str] | Message, body: bytes | str, *, now: float | None = None
 ) -> Any:
-    """Return the payload of a webhook when its signature is good: ``type``, ``timestamp``, ``data``.
+    """Return the payload of a webhook with a valid signature: ``type``, ``timestamp``, ``data``.
+
+    A webhook may come more than once, with the same ``webhook-id``.
 
     Args:
-        secret: what ``Webhook-Secret`` said when the execution was made.
+        secret: the ``Webhook-Secret`` of the accepted execution.
         headers: of the request, their names in any case.
-        body: as it came, byte for byte.
+        body: as received, byte for byte.
         now: seconds since the epoch; the clock's unless given.
 
     Raises:
         TrustError: ``WEBHOOK_SIGNATURE``. Answer with 400 and use nothing of the request.
-
-    A webhook may come more than once, with the same ``webhook-id``.
     """
     fields = {name.lower(): value for name, value in headers.items()}
     data = body.encode() if isinstance(body, str) else body

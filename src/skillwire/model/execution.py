@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
+from skillwire import limits
 from skillwire.errors import ExecutionError, NotFoundError, PendingError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
 
@@ -68,11 +69,7 @@ Reason = Literal[
 
 
 class Failure(NamedTuple):
-    """Why an attempt or an execution failed.
-
-    ``code`` is one of Skill Sharing's, or ``EXECUTION_FAILED``. ``is_passing`` if another attempt may succeed.
-    ``details`` are JSON values for the caller, never secrets.
-    """
+    """Why an attempt or an execution failed; ``details`` are JSON values for the caller, never secrets."""
 
     reason: Reason
     message: str
@@ -82,11 +79,7 @@ class Failure(NamedTuple):
 
 
 class OutputBlob(NamedTuple):
-    """A file that a run returned: a blob of the caller, and its name.
-
-    ``digest`` is ``sha256:...``, ``kind`` a media type, ``size`` in bytes, ``name`` a path that
-    :func:`skillwire.trust.paths.check_path` accepts.
-    """
+    """A file that a run returned: digest (``sha256:...``), media type, bytes, and a checked relative path."""
 
     digest: str
     kind: str
@@ -95,13 +88,7 @@ class OutputBlob(NamedTuple):
 
 
 class Attachments(NamedTuple):
-    """What a run gets beside its inputs. Spec: specs §4.
-
-    Args:
-        blobs: digests of blobs of the caller, kept at least until the deadline.
-        mounts: dotted names of skills, each with the digest of its artifact.
-        code: code to run that is not a published skill.
-    """
+    """A run's digests of blobs, mounts (dotted name and artifact digest), and code. Spec: specs §4."""
 
     blobs: tuple[str, ...] = ()
     mounts: tuple[tuple[str, str], ...] = ()
@@ -109,10 +96,7 @@ class Attachments(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of an attempt: a ``failure``, or an ``output``, which is any JSON value.
-
-    ``log`` is the end of the printed text, without secrets. ``blobs`` were returned beside the output.
-    """
+    """The result of an attempt: a ``failure``, or an ``output``; ``log`` is the end of its text, without secrets."""
 
     output: Any = None
     failure: Failure | None = None
@@ -137,28 +121,19 @@ class Webhook(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """One row of the ledger.
+    """One row of the ledger; instants in seconds since the epoch, durations in seconds.
 
     Args:
-        execution_id: ``exec-``, 12 hexadecimal digits of time (not for human tasks), and 32 of 128 random bits.
-        skill: name in the catalog; ``skill_id`` is its id in Skill Sharing, ``digest`` that of its artifact
-            (``sha256:...``): exactly the accepted version runs, or none.
-        caller: the owner, who may query it. See :func:`skillwire.server.auth.rate_limit.caller_of`.
-        caller_id, caller_type: as stated by the caller.
+        execution_id: ``exec-``, 12 hexadecimal digits of time (not for tasks), and 32 of 128 random bits.
+        digest: of the skill's artifact (``sha256:...``): exactly the accepted version runs, or none.
+        caller: the owner, as of :func:`skillwire.server.auth.rate_limit.caller_of`; ``caller_id`` is only stated.
         inputs: a checked JSON object with defaults.
-        deadline: when it ends as ``timeout``.
         turn: position in the queue; the lowest is next.
-        attempt: how often it was started. ``worker`` runs it now, None if none does.
-        not_before: earliest start of the next attempt.
-        max_attempts, backoff: for failures that may pass; ``backoff`` in seconds.
         is_repeatable: may be started again when its worker is lost.
-        output: JSON as bytes; None before completion and after deletion. ``output_blob`` is the digest of an output
-            too large for the row.
+        output: JSON as bytes; ``output_blob`` is the digest of an output too large for the row.
         callbacks: number of notifications of the end that were tried.
-        queue: whose workers run it; see :class:`skillwire.executions.accept.ExecutionSettings`.
-        task: for a ``human`` skill: a JSON object with ``title``, ``description`` and ``output``, the result's schema.
-        attachments: what it gets beside its inputs, or None.
-        log, blobs: of the :class:`Outcome` of its last attempt.
+        queue: whose workers run it; see :class:`ExecutionSettings`.
+        task: a JSON object with ``title``, ``description`` and ``output``, the result's schema.
     """
 
     execution_id: str
@@ -209,15 +184,7 @@ class Claim(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What an executor gets.
-
-    Args:
-        execution: as claimed.
-        skill: its files are in the blob store.
-        inputs: decoded.
-        seconds: remaining time.
-        mounts: skills whose files the code can read, by dotted name.
-    """
+    """What an executor gets; ``seconds`` are left, ``mounts`` are skills that the code can read, by dotted name."""
 
     execution: Execution
     skill: Skill
@@ -235,13 +202,8 @@ class Attempt(NamedTuple):
 class CallContext:
     """The call that a function answers. A parameter of this type gets it; it is not an input.
 
-    Args:
-        execution_id: of the execution; with an anonymous caller, knowing it permits fetching the result.
-        trace_id: the caller's trace id, or None.
-        attempt: 1 for the first.
-        deadline: when the result is no longer accepted, UTC.
-        is_cancelled: becomes true when the result is no longer needed. A thread cannot be stopped from outside, so a
-            long-running function checks this and returns.
+    ``attempt`` begins at 1. ``is_cancelled`` becomes true when the result is no longer needed: a thread cannot be
+    stopped from outside, so a long function checks it and returns.
     """
 
     execution_id: str
@@ -254,8 +216,7 @@ class CallContext:
 class Grant(NamedTuple):
     """Permission to run one artifact (``sha256:...``) with exactly these permissions.
 
-    ``skill`` and ``version`` are for people; ``by`` granted it ``at`` seconds since the epoch. ``files`` are the
-    artifact's files with digests, so that the next grant can show the differences.
+    ``files`` are the artifact's files with digests, so that the next grant can show the differences.
     """
 
     digest: str
@@ -272,11 +233,9 @@ EXPIRED_PER_BATCH: Final = 256
 
 
 class Moment(NamedTuple):
-    """A time on two clocks.
+    """A time on two clocks: ``wall`` since the epoch for deadlines, ``steady`` since the machine started for leases.
 
-    ``wall`` is seconds since the epoch, for deadlines. ``steady`` is seconds since the machine started, equal in all
-    processes and unaffected by changes of the clock, for leases. ``boot`` identifies the start: earlier leases are
-    over.
+    ``steady`` is equal in all processes; ``boot`` identifies the start, since earlier leases are over.
     """
 
     wall: float
@@ -309,10 +268,7 @@ class BlobHold(NamedTuple):
 
 
 class NewExecution(NamedTuple):
-    """An execution to accept, and what the same transaction stores beside it.
-
-    ``skills`` are versions that the ledger may not have yet; ``hold`` keeps the blobs that the execution reads.
-    """
+    """An execution to accept, and skill versions and blobs that the same transaction stores or holds."""
 
     execution: Execution
     key: IdempotencyKey | None = None
@@ -325,11 +281,65 @@ class NewExecution(NamedTuple):
         return self.key is None and not self.skills and self.hold is None
 
 
-class StatisticsCursor(NamedTuple):
-    """Up to where statistics were read: the last end and its number, and the number of the last accepted execution.
+#: Which callers may use a feature: none, all, or authenticated ones.
+AllowedCallers = bool | Literal["authenticated"]
 
-    ``accepted`` is None before the first reading, which counts what was accepted since ``completed``.
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSettings:
+    """How executions are run and kept; durations in seconds.
+
+    Args:
+        concurrency: how many run at once in this process; 0 for a server that only accepts.
+        per_caller, per_skill: how many run at once of one caller and of one skill, in all processes.
+        waiting: how many of one caller may wait or run.
+        longest: what one may take; ``longest_task`` a task for a person.
+        lease: how long a worker may be silent before its executions are taken from it.
+        queue: whose workers run the executions; those of other queues may have other secrets and rules.
+        grant_all: whether every published skill may run ungranted.
+        secrets_file: where skills' secrets are, beside the environment.
+        allow: networks and hosts beyond the public ones that skills may reach; ``allow_callbacks`` callers' addresses.
     """
+
+    concurrency: int = 8
+    per_caller: int = 8
+    per_skill: int = 16
+    waiting: int = limits.EXECUTION_WAITING
+    longest: float = limits.EXECUTION_SECONDS
+    longest_task: float = limits.EXECUTION_TASK_SECONDS
+    lease: float = 30.0
+    keep_outputs: float = limits.EXECUTION_OUTPUT_KEPT_SECONDS
+    keep_executions: float = limits.EXECUTION_KEPT_SECONDS
+    queue: str = ""
+    grant_all: bool = False
+    secrets_file: str | None = None
+    allow: tuple[str, ...] = ()
+    allow_callbacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """The operator's settings of runs; everything is off by default.
+
+    Args:
+        execute_skill, run_code: callers for which granted skills, or code that they bring, are executed.
+        blob_bytes: of one blob; ``blobs_per_owner`` bytes of all blobs of one caller.
+        blob_seconds: how long a blob is kept after its last use.
+        is_local: whether the caller started this process; a refusal then contains the option to start it with.
+        origins: of pages that may act without a credential, beside our own and this machine's.
+    """
+
+    execute_skill: AllowedCallers = False
+    run_code: AllowedCallers = False
+    blob_bytes: int = limits.BLOB_BYTES
+    blobs_per_owner: int = limits.BLOBS_OWNER_BYTES
+    blob_seconds: float = limits.BLOB_SECONDS
+    is_local: bool = False
+    origins: tuple[str, ...] = ()
+
+
+class StatisticsCursor(NamedTuple):
+    """Up to where statistics were read; ``accepted`` is None before the first reading."""
 
     completed: float
     ended: int = 0
@@ -337,10 +347,7 @@ class StatisticsCursor(NamedTuple):
 
 
 class EndedExecution(NamedTuple):
-    """``completed`` or the reason of the failure, and seconds since the execution was accepted.
-
-    ``waited`` until the first attempt began, None without one; ``took`` until the end.
-    """
+    """``completed`` or the reason of the failure, and the seconds it ``waited`` and ``took``."""
 
     outcome: str
     waited: float | None
@@ -361,9 +368,8 @@ class LedgerStatistics(NamedTuple):
 class Quota:
     """Limits of concurrent executions per caller and per skill, over all workers of a ledger.
 
-    ``executors`` are the worker's; ``lease`` is how many seconds it may be silent. ``skills`` are skills with their own
-    limit. ``functions`` are digests of the skills whose functions this process registered, None for all. ``queue`` is
-    the one that the worker serves.
+    ``lease`` is how many seconds a worker may be silent. ``functions`` are the digests of the functions this process
+    registered, None for all.
     """
 
     per_caller: int = 8
@@ -470,10 +476,7 @@ _CANCELLED = "cancelled"
 
 
 class RemoteFailure(NamedTuple):
-    """Why an execution did not complete, in the provider's words without hidden characters.
-
-    ``details`` are any JSON value. A new call may succeed after ``retry_after`` seconds, if given.
-    """
+    """Why an execution failed, in the provider's words without hidden characters; ``retry_after`` in seconds."""
 
     code: str
     message: str
@@ -502,18 +505,12 @@ class RemoteExecution:
 
     Args:
         execution_id: the provider's id; None for an immediate output.
-        skill_id: of the called skill.
         reference: as typed; empty when only the status URL was given.
-        status: of the execution.
         output: after completion: a JSON value, or an immediate text or bytes.
         content_type: of an immediate output; otherwise JSON.
-        error: why it failed or timed out.
         created_at, updated_at, completed_at: ISO 8601 from the provider, or empty.
-        status_url: None if unknown.
         result_url: where the output is, when the status does not contain it.
-        summary: the provider's sentence; this and the next two come from the Skills Protocol only.
-        log: the end of the printed text.
-        blobs: files that it left at the endpoint.
+        summary, log, blobs: from the Skills Protocol only.
     """
 
     execution_id: str | None
@@ -548,12 +545,7 @@ class RemoteExecution:
         return self.status is ExecutionStatus.FAILED and self.error is not None and self.error.reason == _CANCELLED
 
     def check(self) -> Self:
-        """Return the execution if it has completed.
-
-        Raises:
-            ExecutionError: ``EXECUTION_FAILED``, ``EXECUTION_TIMED_OUT``, ``EXECUTION_CANCELLED``.
-            PendingError: ``EXECUTION_PENDING``.
-        """
+        """Return the execution if it has completed. Raises ExecutionError, PendingError (``EXECUTION_PENDING``)."""
         if self.is_completed:
             return self
         place = SourceLocation(self.status_url or self.reference)
@@ -580,20 +572,12 @@ class CallRecord(NamedTuple):
     """One call, as stored by its client; contains no secret and no input.
 
     Args:
-        key: the idempotency key.
-        reference: as typed.
-        skill_id: of the skill.
-        url: of its endpoint.
-        created: seconds since the epoch.
         origins: of the index and the endpoint, where the user named them.
         header: field for an API key; None for ``Authorization``.
-        is_lent: whether the credential of an origin that the user did not name is sent: the user consented, or the
-            origin lies below a named one.
+        is_lent: whether the credential goes to an origin that the user only consented to, or that is below a named one.
         fingerprint: equal for equal calls; None once answered.
         context: the options of the call, part of its identity until it is answered.
         execution_id: the provider's id; None before the answer.
-        status_url: of its execution, if known.
-        result_url: of its result, if known.
     """
 
     key: str

@@ -125,10 +125,7 @@ def check_query(query: SearchQuery) -> None:
 
 
 def read_words(text: str) -> Words:
-    """Return all words of ``text``; :func:`telling_words` selects those to search for.
-
-    Trust: hostile. Everything but letters and digits separates words, so no query syntax remains.
-    """
+    """Return all words of ``text``. Trust: hostile; only letters and digits remain, so no query syntax does."""
     words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
     return Words(words, is_open=bool(words) and _is_word(text[-1]))
 

@@ -40,13 +40,7 @@ class Issued(NamedTuple):
 
 
 class Tokens:
-    """The tokens of one publisher.
-
-    Args:
-        store: of the tokens.
-        key: of the hashes; 32 random bytes stored elsewhere.
-        clock: seconds since the epoch.
-    """
+    """The tokens of one publisher; ``key`` of the hashes is 32 random bytes, stored elsewhere."""
 
     def __init__(self, store: TokenStore, key: bytes, clock: Callable[[], float]) -> None:
         self._store = store
@@ -62,15 +56,7 @@ class Tokens:
         expires_in: float | None = None,
         kind: TokenKind = "api_key",
     ) -> Issued:
-        """Make a token. Raises UsageError (``TOKEN_FORM``).
-
-        Args:
-            name: the owner's name, for people.
-            skills: names of the skills that it opens, ``*`` for all.
-            scopes: further rights.
-            expires_in: seconds; None for never.
-            kind: an API key, or a key to sign requests with.
-        """
+        """Make a token; ``skills`` may hold ``*``, ``expires_in`` is in seconds. Raises UsageError (``TOKEN_FORM``)."""
         check_form(name, skills, scopes, expires_in)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
@@ -80,10 +66,7 @@ class Tokens:
         return issued
 
     async def rotate(self, token_id: str, *, overlap: float) -> Issued:
-        """Make a successor with the same rights; the old token ends after ``overlap`` seconds.
-
-        Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for an ended token.
-        """
+        """Make a successor with the same rights; the old one ends after ``overlap`` seconds. Raises as look_up_good."""
         old, now = await self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
@@ -105,10 +88,7 @@ class Tokens:
         return token
 
     async def look_up_good(self, token_id: str) -> Token:
-        """Return the token of this ID if it is still valid.
-
-        Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``) for an ended token.
-        """
+        """Return a valid token. Raises NotFoundError (``TOKEN_NOT_FOUND``), UsageError (``TOKEN_FORM``)."""
         token = await self.look_up(token_id)
         if not token.is_good_at(self._clock()):
             raise _ended(token_id)

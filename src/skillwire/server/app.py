@@ -45,9 +45,9 @@ from skillwire.adapters.sqlite.open import (
     open_tokens,
 )
 from skillwire.adapters.sqlite.search import SearchIndex
-from skillwire.executions.accept import RunSettings
 from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
+from skillwire.model.execution import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import PublishWarnings
@@ -79,8 +79,8 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.executions.accept import ExecutionSettings
     from skillwire.model.digest import Digest
+    from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, ExecutionLedger, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings

@@ -31,11 +31,7 @@ _PLACEHOLDER_SITE: Final = "https://skill.invalid"
 
 
 class CallableSkills:
-    """Makes offers.
-
-    Args:
-        blobs: where the descriptors that folders have are.
-    """
+    """Makes callable skills, and keeps those that are used; ``blobs`` hold the descriptors that folders have."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
@@ -83,11 +79,7 @@ _LOGGED_SKILLS: Final = 1_000
 
 
 class GrantCache:
-    """Whether skills may run here.
-
-    Args:
-        may_run: whether a skill is granted.
-    """
+    """Whether skills may run here, remembered for a second."""
 
     def __init__(self, may_run: Callable[[Skill], Awaitable[bool]]) -> None:
         self._may_run = may_run
@@ -121,9 +113,8 @@ class GrantCache:
 class PublishWarnings:
     """Logs what an operator has to do before published skills can run here.
 
-    Args:
-        ungranted: returns the names of skills that need a grant and have none.
-        unset: returns those of some names of secrets that have no value; None where no code runs in this process.
+    ``ungranted`` returns the skills without the grant they need, ``unset`` the secrets without a value; it is None
+    where no code runs in this process.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ from urllib.parse import quote_plus
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError, ValidationError
-from skillwire.executions.accept import ExecutionSettings, RunSettings
 from skillwire.model.access import EVERY_SKILL
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import flag, read_discovery, text, whole
@@ -33,7 +33,7 @@ from skillwire.trust.guarded_toml import load_toml, toml_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skillwire.executions.accept import AllowedCallers
+    from skillwire.model.execution import AllowedCallers
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _COUNT_MAX: Final = 1_000_000

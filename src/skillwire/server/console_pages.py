@@ -66,15 +66,7 @@ _DOCUMENT: Final = {
 
 
 class ExecutionPages:
-    """Answers what concerns executions.
-
-    Args:
-        desk: where they are.
-        callers: names their callers.
-        streams: keeps pages live.
-        has_skill: whether everyone may see the skill of this name, so that it has a page.
-        clock: seconds since the epoch.
-    """
+    """The pages of executions; ``has_skill`` tells whether a skill has a public page."""
 
     def __init__(
         self,
@@ -225,14 +217,7 @@ _TASK_NOTICES: Final = {
 
 
 class InboxPages:
-    """Answers what concerns tasks.
-
-    Args:
-        desk: where they are.
-        callers: names their callers.
-        streams: keeps pages live.
-        clock: seconds since the epoch.
-    """
+    """The pages of tasks."""
 
     def __init__(
         self,
@@ -379,13 +364,7 @@ class LanSnapshots(Protocol):
 
 
 class LanPages:
-    """Answers what concerns the local network.
-
-    Args:
-        network: what is shown.
-        clock: seconds since the epoch.
-        beat: seconds after which a page that is looked at is made anew, though nothing has changed.
-    """
+    """The page of the local network; ``beat`` is the seconds between two updates without a change."""
 
     def __init__(
         self, network: LanSnapshots, clock: Callable[[], float] = time.time, beat: float = _REFRESH_SECONDS

@@ -61,11 +61,7 @@ class ConsoleExecutions(Protocol):
         """Return the one execution whose ID begins so; None when none does, or several."""
 
     async def search(self, query: ExecutionQuery) -> FoundExecutions:
-        """Return a page of executions, newest first.
-
-        Raises:
-            UsageError: ``CURSOR`` when ``query.after`` is none of ours.
-        """
+        """Return a page of executions, newest first. Raises UsageError (``CURSOR``)."""
 
     async def count(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
         """Return how many executions ``query`` finds, by status; its statuses, limit and cursor do not matter."""
@@ -83,18 +79,10 @@ class ConsoleExecutions(Protocol):
         """Give a task to a person; None when a person has it, or it ended."""
 
     async def complete_task(self, claim: Claim, output: Any) -> bool:
-        """Hand in a task; False when the claim holds no more.
-
-        Raises:
-            ValidationError: ``VALIDATION_ERROR``, its errors in ``details["errors"]``, when the output does not fit.
-        """
+        """Hand in a task; False when the claim no longer holds. Raises ValidationError."""
 
     async def reject_task(self, claim: Claim, message: str) -> bool:
-        """Decline a task; False when the claim holds no more.
-
-        Raises:
-            UsageError: ``USAGE`` without a reason, or with one that is too long.
-        """
+        """Decline a task; False when the claim no longer holds. Raises UsageError (``USAGE``)."""
 
     async def release_task(self, claim: Claim) -> bool:
         """Give a task back; False when the claim holds no more."""
@@ -119,10 +107,7 @@ class CallerNames:
         return {caller: await self._name(caller) for caller in set(callers)}
 
     async def caller_of(self, typed: str) -> str:
-        """Return the caller that is meant by what a person typed: a caller, an address, the name or ID of a token.
-
-        Of several tokens with one name it is the newest.
-        """
+        """Return the caller for typed text: a caller, an address, or the newest token of this name or ID."""
         if typed.startswith((_IDENTITY, _PRINCIPAL, _ADDRESS)):
             return typed
         try:
@@ -157,10 +142,7 @@ class UnsentFormError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleRequest:
-    """What the pages are asked.
-
-    ``path`` is from the root of the site, ``frame`` what each page knows, ``session`` who is signed in.
-    """
+    """A request of the console: its path from the root of the site, the frame of its pages, and the session."""
 
     path: str
     scope: Scope
@@ -208,11 +190,7 @@ class ConsoleRequest:
         return pairs.get(name, "")
 
     async def form(self) -> Pairs:
-        """Return the fields of the form that was sent, in order.
-
-        Raises:
-            UnsentFormError: it does not come from a page of ours (403), or is no form (415), or too large (413).
-        """
+        """Return the form's fields, in order. Raises UnsentFormError (403, 413, 415)."""
         asked = read_fields(self.scope["headers"], b"content-type", b"sec-fetch-site", b"origin", b"host")
         if not is_from_here(asked, self.frame.address):
             raise UnsentFormError(HTTPStatus.FORBIDDEN)
@@ -252,12 +230,7 @@ class ConsoleRequest:
 
 
 def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
-    """Whether a browser says that a request was made by a page of this site.
-
-    Args:
-        asked: its fields ``sec-fetch-site``, ``origin`` and ``host``.
-        address: of the site, as the publisher set it or the request says it.
-    """
+    """Whether the browser states that a page of this site made the request; ``address`` is the site's."""
     site = asked.get(b"sec-fetch-site")
     if site is not None:
         return site in _SAME_SITE

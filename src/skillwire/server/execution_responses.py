@@ -153,11 +153,7 @@ class AnswerBody:
         self.tag = tag_of_digest(digest)
 
     async def send(self, send: Send) -> None:
-        """Send it, each piece when the client has taken the one before.
-
-        Raises:
-            StorageError: ``STORAGE`` when the file is not any more what it was; the server cuts the connection.
-        """
+        """Send each piece when the client has taken the one before. Raises StorageError when the file has changed."""
         pieces, sent = self._pieces(), 0
         while sent < self.size:
             piece = next(pieces, b"") if self._file is None else await asyncio.to_thread(next, pieces, b"")

@@ -28,7 +28,7 @@ from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from skillwire.executions.accept import ExecutionSettings, Invocation
+    from skillwire.executions.accept import Invocation
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.digest import Digest
     from skillwire.model.execution import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Claim,
         Execution,
         ExecutionQuery,
+        ExecutionSettings,
         ExecutionStatus,
         Failure,
         FoundExecutions,
@@ -137,13 +138,7 @@ class Subscription:
 
 
 class WriteBatcher:
-    """Stores new executions in batches.
-
-    Args:
-        ledger: stores them.
-        accepted: called with each execution that was stored, even when its caller was cancelled meanwhile.
-        sleep: pauses between two batches.
-    """
+    """Stores new executions in batches; ``accepted`` is called with each, even when its caller was cancelled."""
 
     def __init__(self, ledger: ExecutionLedger, accepted: Callable[[NewExecution], object], sleep: Sleep) -> None:
         self._ledger = ledger
@@ -189,17 +184,7 @@ class WriteBatcher:
 class ExecutionService:
     """Executions, as one server handles them.
 
-    Args:
-        ledger: stores them.
-        settings: the operator's.
-        changes: notifies subscribers.
-        dispatcher: wakes workers.
-        clock: what time it is.
-        sleep: waits some seconds.
-        log_accepted: whether each accepted execution is logged.
-
-    ``on_cancel`` is called with the ID of an execution that was cancelled here. ``places`` limits the requests that
-    wait for executions.
+    ``on_cancel`` is called with the ID of each execution cancelled here; ``places`` limits the waiting requests.
     """
 
     def __init__(
@@ -238,18 +223,11 @@ class ExecutionService:
     ) -> Accepted:
         """Store a new execution, or return that of an earlier request with the same key.
 
-        A caller that is cancelled while the execution is stored has it accepted nonetheless.
+        A cancelled caller's execution is accepted all the same. ``skills`` are other versions that it needs, such as
+        mounted ones; ``hold`` returns the blobs to keep until its deadline.
 
-        Args:
-            offer: what is called.
-            invocation: with what.
-            key: the caller's own name for its request.
-            skills: other versions that the execution needs, such as those that its code imports.
-            hold: returns the blobs that the execution needs until its deadline.
-
-        Raises:
-            ValidationError: ``VALIDATION_ERROR`` when it does not fit the offer, or the key was used for another body.
-            NotFoundError: ``BLOB_NOT_FOUND``. ConflictError: ``TOO_MANY_EXECUTIONS``. StorageError: ``DATABASE``.
+        Raises ValidationError (``VALIDATION_ERROR``), NotFoundError (``BLOB_NOT_FOUND``),
+        ConflictError (``TOO_MANY_EXECUTIONS``), StorageError (``DATABASE``).
         """
         execution = make_execution(offer, invocation, self.settings)
         await self._quota.refresh(execution.caller)
@@ -324,20 +302,12 @@ class ExecutionService:
         return self._changed(claim.execution_id, await self.ledger.release(claim, self.clock()))
 
     async def complete_task(self, claim: Claim, output: Any) -> bool:
-        """Store what a person hands in; False when the claim no longer holds.
-
-        Raises:
-            ValidationError: ``VALIDATION_ERROR`` when it does not fit what was asked for.
-        """
+        """Store a person's output; False when the claim no longer holds. Raises ValidationError."""
         task = await self.look_up(claim.execution_id)
         return task is not None and await self.complete(claim, await asyncio.to_thread(check_task_output, task, output))
 
     async def reject_task(self, claim: Claim, message: str) -> bool:
-        """Store that a person declines a task.
-
-        Raises:
-            UsageError: ``USAGE`` without a reason, or with one that is too long.
-        """
+        """Store that a person declines a task. Raises UsageError (``USAGE``) for a missing or long reason."""
         return await self.fail(claim, rejection(message))
 
     async def complete(self, claim: Claim, output: bytes, *, log: str = "", blobs: Sequence[OutputBlob] = ()) -> bool:

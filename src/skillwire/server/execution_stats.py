@@ -33,12 +33,7 @@ _PAGES: Final = 20
 
 
 class ExecutionStats:
-    """What is counted: ``statuses`` and ``running`` now; ``accepted``, ``ended``, ``seconds`` and ``waits`` so far.
-
-    Args:
-        ledger: what is counted.
-        clock: seconds since the epoch.
-    """
+    """Counts: ``statuses`` and ``running`` now; ``accepted``, ``ended``, ``seconds`` and ``waits`` so far."""
 
     def __init__(self, ledger: ExecutionLedger, clock: Callable[[], float] = time.time) -> None:
         self.statuses = dict.fromkeys(map(str, ExecutionStatus), 0)

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError
-from skillwire.executions.accept import RunSettings
 from skillwire.executions.callable_skill import is_code
+from skillwire.model.execution import RunSettings
 from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.executions.accept import ExecutionSettings
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
+    from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
     from skillwire.server.access import AccessView
@@ -98,18 +98,7 @@ class BackgroundTask(Protocol):
 
 
 class Executions:
-    """Executions, as the application sees them.
-
-    Args:
-        desk: where they are.
-        route: answers requests.
-        origins: of pages that may call and cancel without a credential.
-        background: the worker and the sender of webhooks.
-        offers: of what is published.
-        locked: returns the answer to who may know of a skill and not use it.
-        base_url: of the site; as requests say it when empty.
-        runs: executes by name, and waits for the end.
-    """
+    """Calls and executions in this server: answers requests, and runs the tasks in the background."""
 
     def __init__(
         self,
@@ -222,11 +211,7 @@ class Executions:
         return scope
 
     def _check_page(self, meant: EndpointMatch, call: Call, scope: Scope) -> None:
-        """Look whose page wants something done; what is only followed is open to every page.
-
-        Raises:
-            TrustError: ``PAGE_REFUSED``.
-        """
+        """Refuse pages of other origins that act without a credential. Raises TrustError (``PAGE_REFUSED``)."""
         acting = meant.method.value if meant.purpose == "invoke" else "DELETE"
         if scope["method"] != acting or call.asker.principal is not None or self._origins.let_in(scope):
             return
@@ -235,11 +220,7 @@ class Executions:
         raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
 
     async def answer(self, meant: EndpointMatch, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for an execution.
-
-        Raises:
-            Refusal: the caller may know of the skill and not use it (401, 403).
-        """
+        """Answer a request for an execution. Raises ProblemError (401, 403) for a skill that the caller may not use."""
         try:
             asker, audience = call.asker, call.audience
             self._check_page(meant, call, scope)
@@ -389,27 +370,7 @@ def make_executions(
     access_log: bool = True,
     functions: Collection[str] = (),
 ) -> Executions:
-    """Return what accepts, runs and follows executions.
-
-    Args:
-        ledger: stores executions.
-        run_blobs: stores what callers upload and runs leave.
-        grants: returns the grants; called when a skill is about to run.
-        settings: the operator's.
-        blobs: where the files of skills are.
-        authentication: answers callers that may know of a skill and not use it.
-        executors: makes each kind of executor.
-        driver: makes the requests of webhooks.
-        callbacks: where webhooks may lead.
-        server_key: returns this server's key, from which webhook secrets are derived.
-        dispatcher: wakes the worker.
-        clock: what time it is.
-        sleep: waits some seconds.
-        runs: the operator's settings of runs; everything is off unless given.
-        base_url: of the site; as requests say it when empty.
-        access_log: whether each request is logged.
-        functions: the digests of the skills whose functions this process registered.
-    """
+    """Return what accepts, runs and follows executions; ``executors`` are made when first needed."""
     runs = runs or RunSettings()
     changes, offers = Notifier(), CallableSkills(blobs)
     desk = ExecutionService(

@@ -111,7 +111,7 @@ class QueueQuota:
     async def refresh(self, caller: str) -> None:
         """Count again if it is time, or if ``caller`` would be refused by numbers that may be too high.
 
-        A caller that the last count lets in does not wait for a count that another caller began.
+        A caller that the last count lets in does not wait for another caller's count.
         """
         if self.is_full(caller) or not (self.is_known or self._counting.locked()):
             async with self._counting:
@@ -132,11 +132,7 @@ class QueueQuota:
         return self._waiting[caller] >= self._per_caller or self._all >= limits.EXECUTION_WAITING_IN_ALL
 
     def check(self, caller: str) -> None:
-        """Refuse when too much waits already.
-
-        Raises:
-            ConflictError: ``TOO_MANY_EXECUTIONS``.
-        """
+        """Refuse when too much waits already. Raises ConflictError (``TOO_MANY_EXECUTIONS``)."""
         if self._waiting[caller] >= self._per_caller:
             raise queue_full_error(f"{self._waiting[caller]:,} executions of this caller wait already")
         if self._all >= limits.EXECUTION_WAITING_IN_ALL:

@@ -70,11 +70,7 @@ RPC_BOUNDS: Final = Bounds(
 
 
 class ByteQuota:
-    """Bounds the answers to what came together. When one had no room, nothing more is done for the others.
-
-    Args:
-        body: what came; its answers are held beside it.
-    """
+    """Bounds the bytes of the answers to one body. After one that did not fit, the others are not computed."""
 
     def __init__(self, body: Body) -> None:
         self._body = body
@@ -83,21 +79,12 @@ class ByteQuota:
         self._refusal: SkillwireError | None = None
 
     def check(self) -> None:
-        """Look whether there is any room left, before something is done whose answer would not fit.
-
-        Raises:
-            SkillwireError: what :meth:`take` raised before.
-        """
+        """Raise what :meth:`take` raised before, so that no work is done for an answer that would not fit."""
         if self._refusal is not None:
             raise self._refusal
 
     def take(self, answer: bytes) -> bytes:
-        """Return ``answer``, of which there is room.
-
-        Raises:
-            DecodeError: ``LIMIT_SIZE``: all answers to what came together are too large.
-            FetchError: ``ENDPOINT_UNREACHABLE``: too much is held for others.
-        """
+        """Count and return ``answer``. Raises DecodeError (``LIMIT_SIZE``), FetchError (``ENDPOINT_UNREACHABLE``)."""
         self.check()
         try:
             self.reserve(len(answer))
@@ -107,11 +94,7 @@ class ByteQuota:
         return answer
 
     def reserve(self, size: int) -> None:
-        """Take so many bytes more, or give some back, which is never refused.
-
-        Raises:
-            DecodeError, FetchError: as :meth:`take`; nothing is taken then, and what is smaller may still fit.
-        """
+        """Count ``size`` bytes, negative to give some back. Raises as :meth:`take`; then nothing is counted."""
         answered = self._answered + size
         if size > 0 and answered > limits.RPC_ANSWER_BYTES:
             raise _too_large()
@@ -143,9 +126,9 @@ def _crowded() -> FetchError:
 
 
 class RpcCaller(NamedTuple):
-    """Who calls: whom runs and blobs belong to, what it may use, and that as this protocol tells it.
+    """The caller: owner of its runs and blobs, and its skills.
 
-    ``is_stray_page`` when a page calls that :mod:`skillwire.server.origins` lets not in, and shows no credential.
+    ``is_stray_page``: a page of an origin that is not allowed, without credentials.
     """
 
     owner: str
@@ -164,11 +147,7 @@ _READERS: Final = 2
 
 
 class Methods:
-    """Calls what a method names.
-
-    Args:
-        runs: executes, and keeps blobs.
-    """
+    """The table of methods."""
 
     def __init__(self, runs: Runs) -> None:
         async def list_skills(caller: RpcCaller, params: Any) -> bytes:
@@ -211,12 +190,7 @@ class Methods:
         }
 
     async def call(self, call: Call, caller: RpcCaller) -> bytes:
-        """Return the result of a call, as JSON.
-
-        Raises:
-            SkillwireError: it is refused, or failed; ``RPC_METHOD``, ``RPC_PARAMS`` and what the method raises;
-                ``PAGE_REFUSED``.
-        """
+        """Return the result of a call, as JSON. Raises SkillwireError: ``RPC_METHOD``, ``RPC_PARAMS``, the method's."""
         if caller.is_stray_page and call.method in _GUARDED:
             message = f"{call.method} is not for pages of this origin unless they say who they are"
             raise TrustError(PAGE_REFUSED, message)
@@ -233,11 +207,7 @@ Request = Single | Batch | Refused
 
 
 class RpcDispatcher:
-    """Answers what came by calling methods.
-
-    Args:
-        methods: what can be called.
-    """
+    """Answers requests by calling methods."""
 
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
@@ -321,11 +291,7 @@ class _CachedList(NamedTuple):
 
 
 class SkillListCache:
-    """Gives what an audience may list, describe and read; used by one event loop.
-
-    Args:
-        blobs: where the files of skills are.
-    """
+    """The skills that each view may list, describe and read; used by one event loop."""
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs

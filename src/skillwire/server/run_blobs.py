@@ -23,8 +23,7 @@ from skillwire.server.quotas import ConcurrencyLimit
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 
-    from skillwire.executions.accept import AllowedCallers, RunSettings
-    from skillwire.model.execution import RunBlob
+    from skillwire.model.execution import AllowedCallers, RunBlob, RunSettings
     from skillwire.ports import RunBlobs
     from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob
 
@@ -34,13 +33,9 @@ _OPTIONS: Final = {"execute_skill": "--execute", "run_code": "--run-code"}
 
 
 def check_allowed(owner: str, openings: Mapping[str, AllowedCallers], what: str, *, is_local: bool = False) -> None:
-    """Look whether one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
+    """Check that one of the settings, by their names in ``[rpc]``, opens ``what`` to ``owner``.
 
-    With ``is_local`` the caller started this process, and the fix says how to start it.
-
-    Raises:
-        TrustError: ``PERMISSION_DENIED`` when all of it is off; ``AUTH_REQUIRED`` when it is on for those who say who
-            they are.
+    Raises TrustError (``PERMISSION_DENIED``, or ``AUTH_REQUIRED`` where authenticated callers may).
     """
     if not any(openings.values()):
         fix = _local_fix(openings) if is_local else _fix(openings)
@@ -97,13 +92,7 @@ class OpenBlob:
 
 
 class BlobUploads:
-    """What callers do with their blobs.
-
-    Args:
-        blobs: where they are.
-        settings: the operator's.
-        clock: seconds since the epoch.
-    """
+    """What callers do with their blobs."""
 
     def __init__(self, blobs: RunBlobs, settings: RunSettings, clock: Callable[[], float]) -> None:
         self._blobs = blobs
@@ -121,13 +110,7 @@ class BlobUploads:
         return await self.receive(owner, params.kind, whole())
 
     async def receive(self, owner: str, kind: str, content: AsyncIterable[bytes]) -> CreatedBlob:
-        """Keep what comes, as a blob of ``owner``.
-
-        Raises:
-            TrustError: ``PERMISSION_DENIED``, ``AUTH_REQUIRED`` where nothing is executed that could read it.
-            ValidationError: ``BLOB_KIND``. DecodeError: ``LIMIT_SIZE``. ConflictError: ``BLOB_ROOM``.
-            StorageError: ``STORAGE``, ``DATABASE``.
-        """
+        """Store a stream as a blob of ``owner``. Raises TrustError, ValidationError, DecodeError, ConflictError."""
         readers = {"execute_skill": self._settings.execute_skill, "run_code": self._settings.run_code}
         check_allowed(owner, readers, "keep blobs", is_local=self._settings.is_local)
         check_kind(kind)
@@ -146,11 +129,7 @@ class BlobUploads:
             yield
 
     async def open(self, owner: str, blob_id: str) -> OpenBlob:
-        """Return a blob of ``owner`` to read; the caller closes it.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND``: never made by ``owner``, or expired. StorageError: ``DATABASE``.
-        """
+        """Return a blob of ``owner`` to read; the caller closes it. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
         digest = digest_of(blob_id)
         blob = await self._blobs.find(owner, digest, self._clock())
         path = await self._blobs.file_of(digest) if blob is not None else None
@@ -160,11 +139,7 @@ class BlobUploads:
             return OpenBlob(blob, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
 
     async def read(self, owner: str, params: ReadBlob) -> BlobContent:
-        """Return a part of a blob.
-
-        Raises:
-            NotFoundError: as :meth:`open`. DecodeError: ``ENCODING`` for what is no text and was asked for as text.
-        """
+        """Return a part of a blob. Raises NotFoundError, DecodeError (``ENCODING``) for bytes asked for as text."""
         with await self.open(owner, params.blob_id) as blob:
             usual = limits.RPC_FILE_BYTES if params.mode == "full" else limits.BLOB_SAMPLE_BYTES
             length = min(params.max_bytes or usual, limits.RPC_FILE_BYTES, blob.size)
@@ -209,11 +184,7 @@ def _decoded(params: CreateBlob) -> bytes:
 
 
 def _text(data: bytes, *, begins_within: bool, ends_within: bool) -> str:
-    """Return ``data`` as text, without the parts of characters that the cuts left.
-
-    Raises:
-        DecodeError: ``ENCODING``.
-    """
+    """Return ``data`` as text without characters that the cuts split. Raises DecodeError (``ENCODING``)."""
     if begins_within:
         left = data[:_LEFT]
         data = data[next((at for at, byte in enumerate(left) if byte not in _CONTINUED), len(left)) :]

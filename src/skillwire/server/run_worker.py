@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_worker(configuration: ServerConfiguration) -> Executions:
-    """Return what works on the ledger in the state folder; the files of skills are those that servers keep there.
-
-    Raises:
-        StorageError: ``SECRETS_FILE``.
-    """
+    """Return what works on the ledger in the state folder. Raises StorageError (``SECRETS_FILE``)."""
     settings = configuration.executions
     check_secrets(settings)
     blobs = FileBlobs(state_directory() / "blobs")
@@ -33,12 +29,7 @@ def make_worker(configuration: ServerConfiguration) -> Executions:
 
 
 def run_worker(executions: Executions, *, on_ready: Callable[[], object]) -> None:
-    """Work until SIGINT or SIGTERM; what runs then is given a while.
-
-    Args:
-        executions: from :func:`make_worker`.
-        on_ready: called when work has begun.
-    """
+    """Work until SIGINT or SIGTERM; running executions get a while to end."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run_until_signalled(executions, on_ready))
 

@@ -36,10 +36,9 @@ from skillwire.server.run_blobs import BlobUploads, check_allowed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from skillwire.executions.accept import RunSettings
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.execution import Execution
+    from skillwire.model.execution import Execution, RunSettings
     from skillwire.model.skill import Skill
     from skillwire.ports import RunBlobs
     from skillwire.protocols.skills_rpc.messages import RunCode
@@ -49,11 +48,7 @@ if TYPE_CHECKING:
 
 
 def mountable(names: Iterable[str], skills: SkillsRpc) -> dict[str, Skill]:
-    """Return the skills of these names, which the caller may use, and whose files can be shown to code.
-
-    Raises:
-        as :meth:`SkillsRpc.usable`, and ValidationError: ``VALIDATION_ERROR`` for our guide, which no store has.
-    """
+    """Return the skills of these names, which the caller may use, and whose files can be shown to code."""
     found = {name: skills.usable(name) for name in names}
     if GUIDE in found and found[GUIDE] is load_guide().skill:
         fix = "Read it with load_skills_protocol_guide."
@@ -62,11 +57,9 @@ def mountable(names: Iterable[str], skills: SkillsRpc) -> dict[str, Skill]:
 
 
 def blobs_of(named: Iterable[str], args: Mapping[str, Any], offer: CallableSkill) -> list[Digest]:
-    """Return the digests of the blobs of a run: those that it names, and those whose ids are arguments.
+    """Return the digests of a run's blobs: the named ones, and arguments that are blob ids.
 
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` when there are too many, or nothing would read them.
-        NotFoundError: ``BLOB_NOT_FOUND`` for what can be no id.
+    Raises ValidationError for too many, or where nothing reads them; NotFoundError (``BLOB_NOT_FOUND``).
     """
     given = list(dict.fromkeys(named))
     if offer.action.executor != "python":
@@ -80,11 +73,7 @@ def blobs_of(named: Iterable[str], args: Mapping[str, Any], offer: CallableSkill
 
 
 def check_number(name: str, given: Sequence[str], most: int) -> None:
-    """Look how many entries a list of a request has.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR``: more than ``most``.
-    """
+    """Refuse a list with more than ``most`` entries. Raises ValidationError (``VALIDATION_ERROR``)."""
     if len(given) > most:
         raise ValidationError("VALIDATION_ERROR", f"{name} has {len(given)} entries, {most} at most")
 
@@ -96,13 +85,7 @@ _STILL_RUNNING: Final = 1.0
 
 
 async def result_of(service: ExecutionService, execution: Execution, called: str) -> RunResult:
-    """Return the run that an execution was, which has ended.
-
-    Args:
-        service: has its output.
-        execution: as it is now.
-        called: what sentences call that which was run.
-    """
+    """Return the run that an ended execution was; ``called`` names it in sentences."""
     blobs = tuple(
         OutputBlob(PREFIX + one.digest.removeprefix("sha256:"), one.kind, one.size, one.name) for one in execution.blobs
     )
@@ -156,15 +139,8 @@ class _RunRequest(NamedTuple):
 class Runs:
     """Executes skills and code, and waits for their end.
 
-    Args:
-        service: where executions are.
-        offers: what skills promise.
-        granted: whether a skill may run here.
-        blobs: of those who ask.
-        settings: the operator's: what is on at all.
-
-    ``on_accept`` is called when there is something to run; ``blobs`` is what callers do with their blobs. The ``owner``
-    of every method is whom an execution or a blob belongs to: see :func:`skillwire.server.auth.rate_limit.caller_of`.
+    ``on_accept`` is called when there is something to run. Each ``owner`` is as of
+    :func:`skillwire.server.auth.rate_limit.caller_of`.
     """
 
     def __init__(
@@ -184,15 +160,11 @@ class Runs:
         self.blobs = BlobUploads(blobs, settings, lambda: service.clock().wall)
 
     async def execute_skill(self, owner: str, skills: SkillsRpc, params: ExecuteSkill) -> RunResult:
-        """Execute a skill by its dotted name, and return what came of it.
+        """Execute a skill by its dotted name, and return its result.
 
-        Raises:
-            TrustError: ``PERMISSION_DENIED``: the operator allows no execution, or not of this skill;
-                ``AUTH_REQUIRED``.
-            NotFoundError: ``SKILL_NOT_FOUND``, ``BLOB_NOT_FOUND``.
-            ValidationError: ``VALIDATION_ERROR``: the skill is instructions, or does not take this.
-            ConflictError: ``TOO_MANY_EXECUTIONS``. StorageError: ``DATABASE``, ``STORAGE``.
-            PendingError: ``RUN_PENDING``: the server stops; the run goes on, or begins again with the server.
+        Raises TrustError (``PERMISSION_DENIED``, ``AUTH_REQUIRED``), NotFoundError (``SKILL_NOT_FOUND``,
+        ``BLOB_NOT_FOUND``), ValidationError, ConflictError (``TOO_MANY_EXECUTIONS``), StorageError, and PendingError
+        (``RUN_PENDING``) when the server stops; the run goes on.
         """
         with self._place(owner):
             self._check_executing(owner)
@@ -201,21 +173,15 @@ class Runs:
             return await result_of(self._service, await self._ended(run_id), f"{params.name} {skill.version}")
 
     async def begin_skill(self, owner: str, skill: Skill, args: Mapping[str, Any]) -> str:
-        """Have a skill, which ``owner`` may use, executed without waiting; return the id of the run for :meth:`follow`.
-
-        Raises:
-            as :meth:`execute_skill`, but for ``RUN_PENDING``.
-        """
+        """Begin a skill's execution for ``owner``; return the run's id for :meth:`follow`. Errors as execute_skill."""
         self._check_place(owner)
         self._check_executing(owner)
         return await self._begin(owner, skill, ExecuteSkill(name=skill.name, args=dict(args)))
 
     async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult:
-        """Return what came of a run of ``owner`` that ends within so many seconds.
+        """Return the result of a run that ends within ``seconds``.
 
-        Raises:
-            NotFoundError: ``RUN_NOT_FOUND``: there is none of this id, or it is somebody else's.
-            PendingError: ``RUN_PENDING``: it has not ended yet; ``details`` have its status.
+        Raises NotFoundError (``RUN_NOT_FOUND``) also for another owner's run, PendingError (``RUN_PENDING``).
         """
         execution = await self._service.look_up(run_id)
         if execution is None or execution.caller != owner:
@@ -230,11 +196,7 @@ class Runs:
 
     @contextmanager
     def _place(self, owner: str) -> Iterator[None]:
-        """Take one of the places for waiting callers, before anything is stored.
-
-        Raises:
-            ConflictError: ``TOO_MANY_EXECUTIONS``.
-        """
+        """Take a place for a waiting caller. Raises ConflictError (``TOO_MANY_EXECUTIONS``)."""
         self._check_place(owner)
         with self._service.places.taking(owner):
             yield
@@ -273,11 +235,7 @@ class Runs:
         return await self._accept(owner, wanted)
 
     async def run_code(self, owner: str, skills: SkillsRpc, params: RunCode) -> RunResult:
-        """Run code that the caller brings, and return what came of it.
-
-        Raises:
-            as :meth:`execute_skill`, and DecodeError: ``LIMIT_SIZE`` for too much code.
-        """
+        """Run code that the caller brings, and return what came of it."""
         with self._place(owner):
             run_id = await self._begin_code(owner, skills, params)
             return await result_of(self._service, await self._ended(run_id), "the code")
@@ -336,11 +294,7 @@ class Runs:
         )
 
     async def _ended(self, run_id: str, seconds: float | None = None) -> Execution:
-        """Return an execution when it has ended; ``seconds`` is how long to wait for that, None until it has.
-
-        Raises:
-            PendingError: ``RUN_PENDING``: that time is over, or the server stops.
-        """
+        """Return an execution when it has ended, within ``seconds`` if given. Raises PendingError (``RUN_PENDING``)."""
         changes = self._service.changes
         until = math.inf if seconds is None else time.monotonic() + seconds
         with changes.follow(run_id) as following:

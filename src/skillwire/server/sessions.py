@@ -47,12 +47,7 @@ class Session(NamedTuple):
 
 
 class Sessions:
-    """The sessions of one server.
-
-    Args:
-        tokens: returns the tokens; first called when a person signs in, or shows a cookie.
-        clock: seconds since the epoch.
-    """
+    """The sessions of one server; ``tokens`` is first called when a person signs in, or sends a cookie."""
 
     def __init__(self, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
         self._tokens = tokens

@@ -44,14 +44,7 @@ _TOO_MANY_WRONG: Final = "Too many wrong keys came from your address. Wait a min
 
 
 class SignIn:
-    """Knows who looks, and lets people in and out.
-
-    Args:
-        authentication: knows the keys, and counts wrong ones.
-        sessions: of this server.
-        base_url: of the site, as the publisher set it; empty when not.
-        has_lan: whether the server is on a local network.
-    """
+    """Signs people in and out, and finds the session of a request."""
 
     def __init__(
         self, authentication: Authentication, sessions: Sessions, base_url: str, *, has_lan: bool = False
@@ -114,10 +107,9 @@ class SignIn:
         await request.lead(LOGIN, await asyncio.to_thread(self._set_cookie, request, ""))
 
     async def send_to_login(self, request: ConsoleRequest) -> None:
-        """Lead a person who is not signed in to where they can, and back.
+        """Redirect a person without a session to the login page, and back afterwards.
 
-        A browser that follows a link of another site does not send the cookie, though there may be one. Asked again by
-        a page of ours, it does.
+        A browser that follows another site's link sends no cookie, so it is first asked again by a page of ours.
         """
         from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see the console
 

@@ -40,13 +40,9 @@ _SUCCESS: Final = range(200, 300)
 
 
 class WebhookSender:
-    """Delivers what is due, until it is stopped.
+    """Delivers due webhooks of one queue until it is stopped.
 
-    Args:
-        service: where executions are.
-        driver: makes the requests; its address policy says where they may lead.
-        key: returns the server's, from which the secrets of callers are derived. Called in a thread, once.
-        queue: the queue whose executions are delivered; other queues may have other rules for addresses.
+    ``key`` returns the server's key; it is called once, in a thread. The driver's policy bounds the addresses.
     """
 
     def __init__(

@@ -135,13 +135,7 @@ _DAY: Final = 86_400.0
 
 
 class ExpiryTask:
-    """Expires and recovers executions, and forgets old ones.
-
-    Args:
-        service: where they are.
-        wake: called when there may be something to run again.
-        sweep_blobs: deletes some of the blobs that have expired at a time, and returns how many.
-    """
+    """Expires and recovers executions, and forgets old ones."""
 
     def __init__(self, service: ExecutionService, wake: Callable[[], object], sweep_blobs: SweepBlobs | None) -> None:
         self._service = service
@@ -209,14 +203,8 @@ _VERSIONS: Final = 1_000
 class Worker:
     """Runs executions in this process, until it is stopped.
 
-    Args:
-        service: where they come from and what came of them goes to.
-        executors: makes each kind of executor, when it is first needed; it claims what it can have one for.
-        offers: what the skills promise.
-        may_run: whether a skill is granted.
-        dispatcher: wakes it.
-        functions: the digests of the skills whose functions this process registered; it claims no others of the kind.
-        sweep_blobs: see :class:`~skillwire.server.worker.ExpiryTask`.
+    ``executors`` makes each kind when it is first needed; only these kinds are claimed. ``functions`` are the digests
+    of the skills whose functions this process registered; it claims no others of the kind.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.support.invoking import write_action
 
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 
 ALL = ExecutionSettings(grant_all=True)
 

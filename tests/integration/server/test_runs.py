@@ -14,8 +14,7 @@ from tests.support.rpc import ANNA, BERT, CODE, ON, Site
 
 from skillwire.adapters.sqlite.open import open_run_blobs
 from skillwire.errors import ConflictError, NotFoundError
-from skillwire.executions.accept import ExecutionSettings, RunSettings
-from skillwire.model.execution import ExecutionQuery, ExecutionStatus, Outcome
+from skillwire.model.execution import ExecutionQuery, ExecutionSettings, ExecutionStatus, Outcome, RunSettings
 from skillwire.protocols.skills_rpc.messages import ReadBlob
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.mcp_backend import McpCalls

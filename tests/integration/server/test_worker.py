@@ -15,8 +15,7 @@ from skillwire.adapters.clock import moment
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.errors import StorageError
-from skillwire.executions.accept import ExecutionSettings
-from skillwire.model.execution import ExecutionStatus, Moment, Outcome, Quota
+from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Moment, Outcome, Quota
 from skillwire.server import worker
 
 

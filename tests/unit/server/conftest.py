@@ -7,7 +7,7 @@ import pytest
 from tests.support.invoking import Caller, Scripted
 
 from skillwire import limits
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 from skillwire.server import app as app_module
 from skillwire.server import create_app
 from skillwire.server.configuration import ServerConfiguration

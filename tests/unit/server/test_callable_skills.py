@@ -8,7 +8,7 @@ from tests.support.invoking import write_action
 from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 
 
 def warnings(log, what):

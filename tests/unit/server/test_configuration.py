@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError, ValidationError
-from skillwire.executions.accept import ExecutionSettings, RunSettings
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_sharing.messages import AuthType

@@ -8,7 +8,7 @@ import pytest
 from tests.support.invoking import write_action
 from tests.support.opened import open_ledger, open_tokens
 
-from skillwire.executions.accept import ExecutionSettings, RunSettings
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.origins import Origins
 

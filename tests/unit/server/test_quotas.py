@@ -12,7 +12,7 @@ from tests.support.invoking import write_action
 from tests.support.opened import open_database, open_ledger
 
 from skillwire.errors import ConflictError
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 from skillwire.server import quotas
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 

@@ -8,8 +8,7 @@ from tests.support.invoking import Caller, failing, write_action
 from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.executions.accept import ExecutionSettings
-from skillwire.model.execution import Moment, Outcome
+from skillwire.model.execution import ExecutionSettings, Moment, Outcome
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server import app
 

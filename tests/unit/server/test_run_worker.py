@@ -11,7 +11,7 @@ from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
 
 from skillwire.errors import StorageError, TrustError
-from skillwire.executions.accept import ExecutionSettings, RunSettings
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.server.app import make_components
 from skillwire.server.configuration import ServerConfiguration, use_local_defaults
 from skillwire.server.run_blobs import check_allowed

@@ -23,8 +23,7 @@ from skillwire.errors import (
     TrustError,
     ValidationError,
 )
-from skillwire.executions.accept import ExecutionSettings, RunSettings
-from skillwire.model.execution import ExecutionStatus, Outcome, OutputBlob
+from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome, OutputBlob, RunSettings
 from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob, RunLimits
 from skillwire.protocols.skills_rpc.server import GUIDE
 from skillwire.server.configuration import ServerConfiguration

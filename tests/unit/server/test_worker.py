@@ -15,9 +15,8 @@ from tests.support.invoking import failing, write_action
 
 from skillwire.adapters.sqlite.database import Database
 from skillwire.errors import StorageError
-from skillwire.executions.accept import ExecutionSettings
 from skillwire.executions.inputs import OutputRules
-from skillwire.model.execution import Outcome
+from skillwire.model.execution import ExecutionSettings, Outcome
 from skillwire.server import worker
 
 OUTPUT = '[output]\ntype = "array"\n[output.schema]\ntype = "array"\n'

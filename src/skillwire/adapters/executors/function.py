@@ -40,11 +40,7 @@ _MEANING_MORE: Final = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit
 
 
 class FunctionExecutor:
-    """Fills :class:`skillwire.ports.Executor` for functions.
-
-    Args:
-        functions: name of the skill → function.
-    """
+    """Fills :class:`skillwire.ports.Executor` for functions, by the skill's name."""
 
     def __init__(self, functions: Mapping[str, TypedFunction]) -> None:
         self._functions = functions
@@ -104,9 +100,9 @@ async def _uncancelled(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def in_thread(call: Callable[[], Any], done: Callable[[], None]) -> Any:
-    """Return what ``call`` returns in a thread of its own; ``done`` is called in the loop when the thread ends.
+    """Return the result of ``call`` in a thread of its own, which cancelling leaves alone.
 
-    Cancelling leaves the thread alone, which nothing could stop.
+    ``done`` is called in the loop when the thread ends.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()

@@ -75,12 +75,7 @@ class _Secret(NamedTuple):
 
 
 class HttpExecutor:
-    """Fills :class:`skillwire.ports.Executor` for actions of the kind ``http``.
-
-    Args:
-        driver: makes the requests; its address policy says where they may lead.
-        secrets: returns the value of a secret by its name, None when there is none. Called in a thread.
-    """
+    """Fills :class:`skillwire.ports.Executor` for ``http`` actions; ``secrets`` is called in a thread."""
 
     def __init__(self, driver: AsyncDriver, secrets: Callable[[str], str | None]) -> None:
         self._driver = driver

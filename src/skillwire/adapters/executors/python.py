@@ -77,16 +77,9 @@ _ENDINGS: Final = mimetypes.MimeTypes(filenames=())
 
 
 def read_output_rows(listed: object, size: int, bounds: ResourceLimits) -> list[tuple[str, int]]:
-    """Return the names and sizes that a report lists.
+    """Return the names and sizes in an unchecked report; ``size`` bytes came behind it.
 
-    Args:
-        listed: the report's list, unchecked.
-        size: how many bytes came behind it.
-        bounds: of the run.
-
-    Raises:
-        TrustError: ``PATH_...`` for a name that is none, ``PATH_COLLISION`` for two that some system takes for one.
-        DecodeError: ``LIMIT_ENTRIES``, ``LIMIT_SIZE`` when it does not add up.
+    Raises TrustError (``PATH_...``, ``PATH_COLLISION``), DecodeError (``LIMIT_ENTRIES``, ``LIMIT_SIZE``).
     """
     if not isinstance(listed, list) or len(listed) > bounds.blobs:
         raise DecodeError("LIMIT_ENTRIES", f"it lists no files, or more than {bounds.blobs}")
@@ -116,18 +109,7 @@ def kind_of(name: str) -> str:
 async def store_output_files(
     blobs: RunBlobs, owner: str, rows: Sequence[tuple[str, int]], files: BinaryIO, now: float
 ) -> tuple[OutputBlob, ...] | Failure:
-    """Keep files as blobs of ``owner``; return them, or why none of them is kept.
-
-    Args:
-        blobs: where they are kept.
-        owner: of the new blobs.
-        rows: of :func:`read_output_rows`.
-        files: their bytes, one file's after the other's; closed here.
-        now: seconds since the epoch.
-
-    Raises:
-        StorageError: ``STORAGE``, ``DATABASE``.
-    """
+    """Store files as blobs of ``owner`` and close ``files``, which holds them one after the other."""
     try:
         files.seek(0)
         kept = await blobs.store(owner, [(_read(files, size), kind_of(name)) for name, size in rows], now)
@@ -166,11 +148,9 @@ _CONTINUED: Final = bytes(range(0x80, 0xC0))
 
 
 class Shown:
-    """Makes texts of a skill fit to be shown: without secrets, without this machine's paths, harmless.
+    """Makes texts of a skill safe to show: without secrets, without this machine's paths, harmless.
 
-    Args:
-        secrets: that it was given.
-        called: what sentences call it: "the skill", or "the code" of a caller.
+    ``called`` is what sentences call it: "the skill", or "the code".
     """
 
     def __init__(self, secrets: tuple[str, ...], called: str) -> None:
@@ -282,16 +262,8 @@ _MARGIN_PART: Final = 5
 class PythonExecutor:
     """Fills :class:`skillwire.ports.Executor` for actions of the kind ``python``.
 
-    Args:
-        blobs: hold the files of the skills.
-        secrets: those of this server; by default its environment.
-        policy: where granted connections may lead; by default to public addresses.
-        folder: where skills lie unpacked; by default in the cache directory.
-        bounds: those of an attempt that has ``seconds`` left; by default those of :mod:`skillwire.limits`.
-        sandbox: runs it.
-        resolve: asked for the addresses of names.
-        run_blobs: the blobs of callers; without them none comes in or goes out.
-        on_log: called with the execution's ID and the end of its printed output, without secrets, for each attempt.
+    ``bounds`` are those of an attempt with so many seconds left; without ``run_blobs`` none comes in or goes out.
+    ``on_log`` gets the execution's ID and the end of its printed output, without secrets, for each attempt.
     """
 
     def __init__(
@@ -318,11 +290,7 @@ class PythonExecutor:
         self._log = structlog.get_logger("skillwire")
 
     async def check(self) -> None:
-        """See whether skills can be run here. For the start of a server.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE``, with the fix.
-        """
+        """Check that skills can run here. Raises TrustError (``SANDBOX_UNAVAILABLE``) with the fix."""
         await asyncio.to_thread(self._sandbox.check)
 
     async def execute(self, attempt: Attempt) -> Outcome:
@@ -382,11 +350,7 @@ class PythonExecutor:
         return await self._judge(attempt, ending, bounds, tuple(found.values()))
 
     async def _view(self, attempt: Attempt, stack: AsyncExitStack) -> _View:
-        """Return what the code of an attempt sees; it stays until the end of ``stack``.
-
-        Raises:
-            NotFoundError: ``BLOB_NOT_FOUND``, ``FILE_NOT_FOUND``. StorageError: ``STORAGE``.
-        """
+        """Return what an attempt's code sees, until ``stack`` ends. Raises NotFoundError, StorageError."""
         given = attempt.execution.attachments or Attachments()
         mounts = [
             Mount(str(await self._folder(skill, stack)), f"{SKILLS}/{name}") for name, skill in attempt.mounts.items()

@@ -30,12 +30,9 @@ _HIDDEN: Final = "[secret]"
 
 
 class Secrets:
-    """The secrets of this server.
+    """The secrets of this server: its environment, and a file whose names win.
 
-    Args:
-        environment: the server's variables.
-        file: TOML with texts at its top (``*.toml``), or lines of ``NAME=value``; its names win. It is read anew for
-            each skill that wants secrets, so that a secret can be changed while the server runs.
+    The file is TOML (``*.toml``) or lines of ``NAME=value``, and read for each skill, so a secret can change.
     """
 
     def __init__(self, environment: Mapping[str, str], file: Path | None = None) -> None:
@@ -43,11 +40,7 @@ class Secrets:
         self._file = file
 
     def find(self, names: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the values of ``names``, and those that have none.
-
-        Raises:
-            StorageError: ``SECRETS_FILE``.
-        """
+        """Return the values of ``names``, and those that have none. Raises StorageError (``SECRETS_FILE``)."""
         wanted = [name for name in dict.fromkeys(names) if not name.startswith(_OWN_SECRETS)]
         refused = [name for name in dict.fromkeys(names) if name.startswith(_OWN_SECRETS)]
         if not wanted:
@@ -57,20 +50,11 @@ class Secrets:
         return found, refused + [name for name in wanted if name not in found]
 
     def value(self, name: str) -> str | None:
-        """Return the value of one secret, None when it is not set.
-
-        Raises:
-            StorageError: ``SECRETS_FILE``.
-        """
+        """Return the value of one secret, None when it is not set. Raises StorageError (``SECRETS_FILE``)."""
         return self.find([name])[0].get(name)
 
     def load(self) -> dict[str, str]:
-        """Return what the file holds; nothing where none is named.
-
-        Raises:
-            StorageError: ``SECRETS_FILE``: it cannot be read, is open to others, or holds something else. What is in
-                it is never shown.
-        """
+        """Return the file's secrets. Raises StorageError (``SECRETS_FILE``), which never contains file content."""
         if self._file is None:
             return {}
         data = self._read(self._file)

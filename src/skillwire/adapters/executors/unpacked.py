@@ -29,14 +29,7 @@ _ABANDONED_SECONDS: Final = 600.0  # a skill is unpacked in less than one
 
 
 class UnpackedSkills:
-    """The unpacked skills in one folder.
-
-    Args:
-        folder: ours alone; made when the first skill comes.
-        blobs: hold the files.
-        keep: how many skills are kept, at most.
-        keep_bytes: how many bytes of them.
-    """
+    """The unpacked skills in a folder of their own; at most ``keep`` skills and ``keep_bytes`` of them."""
 
     def __init__(
         self,
@@ -51,12 +44,7 @@ class UnpackedSkills:
         self._keep, self._keep_bytes = keep, keep_bytes
 
     def hold(self, skill: Skill) -> Held:
-        """Return the folder of ``skill``, made when it is not there, and held until it is closed.
-
-        Raises:
-            NotFoundError: ``NOT_FOUND`` when a file of it is not in the blob store any more.
-            StorageError: ``STORAGE``.
-        """
+        """Return the unpacked folder of ``skill``, held until closed. Raises NotFoundError, StorageError."""
         size = sum(file.size for file in skill.files)
         path = self._folder / f"{skill.artifact.digest.hex}-{size}"
         with storage_errors(path):

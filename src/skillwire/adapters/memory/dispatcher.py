@@ -13,11 +13,9 @@ class LocalDispatcher:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """Say that something may be claimed."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Return when something may be claimed, or after ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -79,12 +79,7 @@ class _Row:
 
 
 class MemoryLedger:
-    """Fills :class:`skillwire.ports.ExecutionLedger`.
-
-    Args:
-        chance: from 0 to 1, for the jitter of retries.
-        hold_blobs: keeps the blobs of a run until its deadline.
-    """
+    """Fills :class:`skillwire.ports.ExecutionLedger`; ``chance`` (0 to 1) is the jitter of retries."""
 
     def __init__(
         self, *, chance: Callable[[], float] = random.random, hold_blobs: Callable[[BlobHold], object] = lambda _: None
@@ -99,7 +94,6 @@ class MemoryLedger:
     # --- accepting and reading
 
     async def accept_all(self, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
-        """Store new executions, each by itself."""
         return [self._accept(one) for one in new]
 
     def _accept(self, new: NewExecution) -> Accepted | Exception:
@@ -122,29 +116,23 @@ class MemoryLedger:
         return Accepted(execution, "new")
 
     async def find(self, execution_id: str) -> Execution | None:
-        """Return an execution."""
         row = self._rows.get(execution_id)
         return None if row is None else row.execution
 
     async def find_begun(self, beginning: str) -> Execution | None:
-        """Return the one execution whose ID begins so."""
         found = [row.execution for name, row in self._rows.items() if name.startswith(beginning)]
         return found[0] if len(found) == 1 else None
 
     async def output(self, execution: Execution) -> bytes | None:
-        """Return an execution's output."""
         return execution.output
 
     async def output_file(self, execution: Execution) -> Path | None:  # noqa: ARG002  # no output is in a file
-        """Return None: no output is in a file."""
         return None
 
     async def find_skill(self, digest: str) -> Skill | None:
-        """Return the skill version whose artifact has this digest."""
         return self._skills.get(digest)
 
     async def open_skills(self) -> Sequence[Skill]:
-        """Return the skill versions that executions in progress need."""
         return [self._skills[digest] for digest in self._digests(self._open()) if digest in self._skills]
 
     @staticmethod
@@ -156,7 +144,6 @@ class MemoryLedger:
         return digests
 
     async def search(self, query: ExecutionQuery) -> FoundExecutions:
-        """Return a page of executions, newest first."""
         if query.after is not None and not _CURSOR.fullmatch(query.after):
             raise UsageError("CURSOR", "the cursor is invalid")
         before = self._number + 1 if query.after is None else int(query.after)
@@ -166,12 +153,10 @@ class MemoryLedger:
         return FoundExecutions(tuple(row.execution for row in page), after)
 
     async def count(self, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
-        """Return how many executions a query finds, by status; its statuses and its cursor do not matter."""
         query = (query or ExecutionQuery())._replace(statuses=None)
         return Counter(row.execution.status for row in self._rows.values() if _matches(row, query))
 
     async def tasks(self, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        """Return the most urgent tasks for people."""
         found: dict[TaskOwner, list[Execution]] = {"open": [], "mine": [], "others": []}
         for row in sorted(self._open(), key=lambda row: (row.execution.deadline, row.number)):
             one = row.execution
@@ -180,13 +165,11 @@ class MemoryLedger:
         return OpenTasks(tuple(found[whose][:limit]), {name: len(tasks) for name, tasks in found.items()})
 
     async def waiting(self) -> Mapping[str, int]:
-        """Return how many executions wait or run, by caller."""
         return Counter(row.execution.caller for row in self._open())
 
     # --- what workers and people do
 
     async def claim(self, worker: str, now: Moment, quota: Quota, *, limit: int = 1) -> Sequence[Execution]:
-        """Give ``worker`` the next executions that may run."""
         held = [row.execution for row in self._open() if row.execution.worker is not None]
         callers = Counter(one.caller for one in held if one.executor != "human")
         skills = Counter(one.skill for one in held if one.executor != "human")
@@ -204,7 +187,6 @@ class MemoryLedger:
         return claimed
 
     async def claim_task(self, execution_id: str, worker: str, now: Moment) -> Execution | None:
-        """Give a person a task."""
         row = self._rows.get(execution_id)
         if row is None or row.execution.executor != "human" or not row.state.is_waiting(now.wall):
             return None
@@ -212,12 +194,10 @@ class MemoryLedger:
         return row.execution
 
     async def release(self, claim: Claim, now: Moment) -> bool:
-        """Give back what was claimed."""
         row = self._held(claim)
         return row is not None and self._step(row, "release", now, by=claim.worker)
 
     async def renew(self, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
-        """Prolong leases; return the claims that hold no more."""
         over = []
         for claim in claims:
             row = self._held(claim)
@@ -230,7 +210,6 @@ class MemoryLedger:
     async def complete(
         self, claim: Claim, output: bytes, now: Moment, *, log: str = "", blobs: Sequence[OutputBlob] = ()
     ) -> bool:
-        """Store an output, if the claim holds."""
         row = self._held(claim)
         if row is None:
             return False
@@ -238,7 +217,6 @@ class MemoryLedger:
         return self._step(row, "complete", now, by=claim.worker)
 
     async def fail(self, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        """Store that an attempt failed, if the claim holds."""
         row = self._held(claim)
         if row is None:
             return False
@@ -253,7 +231,6 @@ class MemoryLedger:
         return self._step(row, what, now, by=claim.worker, not_before=not_before, failure=failure)
 
     async def cancel(self, execution_id: str, by: str, now: Moment) -> Execution | None:
-        """End an execution, unless it has ended."""
         row = self._rows.get(execution_id)
         if row is None:
             return None
@@ -263,7 +240,6 @@ class MemoryLedger:
     # --- what servers do now and then
 
     async def expire(self, now: Moment) -> Sequence[str]:
-        """End executions past their deadline."""
         late = [row for row in self._open() if row.execution.deadline <= now.wall][:EXPIRED_PER_BATCH]
         for row in late:
             one = row.execution
@@ -271,14 +247,12 @@ class MemoryLedger:
         return [row.execution.execution_id for row in late]
 
     async def recover(self, now: Moment) -> Sequence[str]:
-        """Take up executions whose worker was lost."""
         lost = [row for row in self._open() if row.lease and (row.lease[1] != now.boot or row.lease[0] < now.steady)]
         for row in lost[:EXPIRED_PER_BATCH]:
             self._step(row, after_loss(row.state), now, failure=loss_of(row.state))
         return [row.execution.execution_id for row in lost[:EXPIRED_PER_BATCH]]
 
     async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
-        """Return ended executions whose callback is due."""
         due = [
             row
             for row in self._rows.values()
@@ -291,14 +265,12 @@ class MemoryLedger:
         return [row.execution for row in due]
 
     async def put_off_callback(self, execution_id: str, until: float | None, *, was_tried: bool = True) -> None:
-        """Store when a callback is due again."""
         row = self._rows.get(execution_id)
         if row is not None:
             row.callback_at = until
             row.execution = replace(row.execution, callbacks=row.execution.callbacks - (not was_tried))
 
     async def forget(self, now: Moment, *, outputs: float, rows: float) -> int:
-        """Forget outputs and executions that ended long ago."""
         ended = sorted(
             (row.execution.completed, row.number, row)
             for row in self._rows.values()
@@ -323,11 +295,9 @@ class MemoryLedger:
         return len(old_outputs) + len(old)
 
     async def sweep_outputs(self) -> int:
-        """Return 0: no output is outside its row."""
         return 0
 
     async def exists(self) -> bool:
-        """Return True: there is nothing to create."""
         return True
 
     def watch(self, changed: Callable[[], object]) -> None:
@@ -337,7 +307,6 @@ class MemoryLedger:
         """Do nothing."""
 
     async def statistics(self, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
-        """Return the counts now, and what was accepted and ended since ``after``."""
         rows = list(self._rows.values())
         last = after.accepted
         if last is None:

@@ -19,24 +19,20 @@ class MemoryGrants:
         self._grants: dict[tuple[str, str], Grant] = {}
 
     async def add(self, grant: Grant) -> None:
-        """Store a grant, in place of an earlier one with the same digest and permissions."""
         key = grant.digest, grant.permissions.digest
         self._grants.pop(key, None)
         self._grants[key] = grant
 
     async def remove(self, digest: str) -> int:
-        """Delete every grant of an artifact; return how many there were."""
         found = [key for key in self._grants if key[0] == digest]
         for key in found:
             del self._grants[key]
         return len(found)
 
     async def has(self, digest: str, permissions: Permissions) -> bool:
-        """Whether the artifact with this digest may run with these permissions."""
         return (digest, permissions.digest) in self._grants
 
     async def all(self) -> Sequence[Grant]:
-        """Return every grant, oldest first."""
         return sorted(self._grants.values(), key=lambda grant: grant.at)
 
 
@@ -47,17 +43,14 @@ class MemoryTokens:
         self._tokens: dict[str, Token] = {}
 
     async def add(self, token: Token) -> None:
-        """Store a new token."""
         self._tokens[token.token_id] = token
 
     async def revoke(self, token_id: str, at: float) -> None:
-        """Store when a token was first revoked."""
         token = self._tokens.get(token_id)
         if token is not None and token.revoked is None:
             self._tokens[token_id] = token._replace(revoked=at)
 
     async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
-        """Store ``successor`` and let the old token end, unless that was revoked."""
         token = self._tokens.get(token_id)
         if token is None or token.revoked is not None:
             return False
@@ -66,15 +59,12 @@ class MemoryTokens:
         return True
 
     async def find(self, token_id: str) -> Token | None:
-        """Return the token with this ID."""
         return self._tokens.get(token_id)
 
     async def all(self) -> Sequence[Token]:
-        """Return every token, oldest first."""
         return sorted(self._tokens.values(), key=lambda token: (token.created, token.token_id))
 
     async def forget(self, prefix: str, *, before: float) -> int:
-        """Delete API keys that ended long ago."""
         ended = [
             token.token_id
             for token in self._tokens.values()

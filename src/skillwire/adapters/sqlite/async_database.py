@@ -60,12 +60,9 @@ class _Result(NamedTuple):
 
 
 class AsyncDatabase:
-    """Reads and writes ``database`` for any number of callers of event loops.
+    """Reads and writes ``database`` for event loops. Raises StorageError (``DATABASE``).
 
     The writer thread begins with the first write and ends with :meth:`close`, or when it has been idle.
-
-    Raises:
-        StorageError: ``DATABASE`` from :meth:`read` and :meth:`write`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -86,10 +83,7 @@ class AsyncDatabase:
             return call(connection)
 
     async def write(self, call: Callable[[Connection], T]) -> T:
-        """Return what ``call`` returns once everything it wrote is on the disk.
-
-        A caller that is cancelled meanwhile undoes nothing. When ``call`` raises, nothing of it was written.
-        """
+        """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         write = _Write(call, partial(_settle, future), loop)

@@ -39,13 +39,7 @@ _overdue: Final[set[Path]] = set()
 
 @contextmanager
 def write_turn(path: Path) -> Iterator[None]:
-    """Wait for the turn to write to the database in ``path``, for a while, and give it back at the end.
-
-    The turn of a process that dies is over.
-
-    Raises:
-        OSError: the lock file beside the database cannot be opened.
-    """
+    """Wait a while for the turn to write to ``path``; a dead process's turn is over. Raises OSError."""
     turn = _Turn(path)
     has_come = turn.take()
     try:
@@ -144,11 +138,7 @@ def read_migrations() -> list[Migration]:
 
 
 class Database:
-    """The database in the file ``path``; opened, made or brought up to date with the first connection.
-
-    Raises:
-        StorageError: ``DATABASE`` from every method, when the file cannot be read or written.
-    """
+    """The database in ``path``, opened or migrated with the first connection. Raises StorageError (``DATABASE``)."""
 
     def __init__(self, path: Path, *, migrations: Sequence[Migration] | None = None) -> None:
         self.path = path
@@ -165,9 +155,9 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread's connection in a transaction: committed at the end, undone by an error.
+        """Give this thread's connection in a transaction, committed at the end, undone by an error.
 
-        Within another one of this thread it is a part of that, committed with it, and undone alone by its own error.
+        A nested one is a part of the outer one, and undone alone by its own error.
         """
         with self._errors():
             connection = self._connection()

@@ -92,13 +92,7 @@ _FORGOTTEN_AT_ONCE: Final = 500
 
 
 class SqliteLedger(Store):
-    """Fills :class:`skillwire.ports.ExecutionLedger`.
-
-    Args:
-        database: where the ledger is.
-        outputs: where large outputs are; durable.
-        chance: from 0 to 1, for the jitter of retries.
-    """
+    """Fills :class:`skillwire.ports.ExecutionLedger`; ``chance`` (0 to 1) is the jitter of retries."""
 
     def __init__(
         self, database: AsyncDatabase, outputs: FileBlobs, *, chance: Callable[[], float] = random.random
@@ -113,7 +107,6 @@ class SqliteLedger(Store):
 
     @writes
     def accept_all(self, connection: Connection, new: Sequence[NewExecution]) -> Sequence[Accepted | Exception]:
-        """Store new executions, each by itself: the plain ones with a few statements, unless one of them fails."""
         plain = [one.execution for one in new if one.is_plain]
         try:
             with self._part():
@@ -150,37 +143,31 @@ class SqliteLedger(Store):
 
     @reads
     def find(self, connection: Connection, execution_id: str) -> Execution | None:
-        """Return an execution."""
         return find(connection, execution_id)
 
     @reads
     def find_begun(self, connection: Connection, beginning: str) -> Execution | None:
-        """Return the one execution whose ID begins so."""
         query = f"{SELECT} WHERE execution_id >= ? AND execution_id < ? LIMIT 2"
         rows = connection.execute(query, (beginning, f"{beginning}~")).fetchall()
         return read_execution(rows[0]) if len(rows) == 1 else None
 
     async def output(self, execution: Execution) -> bytes | None:
-        """Return an execution's output, from its row or its blob."""
         if execution.output_blob is None or execution.output_forgotten:
             return execution.output
         return await asyncio.to_thread(self._outputs.read, Digest(execution.output_blob))
 
     async def output_file(self, execution: Execution) -> Path | None:
-        """Return the file of an output that is a blob."""
         if execution.output_blob is None or execution.output_forgotten:
             return None
         return await asyncio.to_thread(self._outputs.path, Digest(execution.output_blob))
 
     @reads
     def find_skill(self, connection: Connection, digest: str) -> Skill | None:
-        """Return the skill version whose artifact has this digest."""
         row = connection.execute("SELECT skill FROM skill_versions WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else unpack_skill(row[0])
 
     @reads
     def open_skills(self, connection: Connection) -> Sequence[Skill]:
-        """Return the skill versions of executions in progress."""
         is_open = "FROM executions INDEXED BY executions_open WHERE completed IS NULL"
         mounted = f"SELECT digest FROM run_mounts WHERE execution_id IN (SELECT execution_id {is_open})"  # noqa: S608  # a constant
         query = f"SELECT skill FROM skill_versions WHERE digest IN (SELECT digest {is_open} UNION {mounted})"  # noqa: S608  # same
@@ -188,12 +175,10 @@ class SqliteLedger(Store):
 
     @reads
     def search(self, connection: Connection, query: ExecutionQuery) -> FoundExecutions:
-        """Return the executions that ``query`` asks for, newest first."""
         return search(connection, query)
 
     @reads
     def waiting(self, connection: Connection) -> Mapping[str, int]:
-        """Return how many executions wait or run, by caller."""
         number: Counter[str] = Counter()
         for where in _CALLERS:
             rows = connection.execute(f"SELECT caller, count(*) FROM executions {where} GROUP BY caller")  # noqa: S608  # a constant
@@ -202,19 +187,16 @@ class SqliteLedger(Store):
 
     @reads
     def count(self, connection: Connection, query: ExecutionQuery | None = None) -> Mapping[ExecutionStatus, int]:
-        """Return how many executions there are, or ``query`` finds, by status."""
         return count(connection, query or ExecutionQuery())
 
     @reads
     def tasks(self, connection: Connection, worker: str, whose: TaskOwner, *, limit: int) -> OpenTasks:
-        """Return the most urgent tasks for people."""
         return tasks(connection, worker, whose, limit)
 
     @writes
     def claim(
         self, connection: Connection, worker: str, now: Moment, quota: Quota, *, limit: int = 1
     ) -> Sequence[Execution]:
-        """Give ``worker`` the next executions that may run."""
         chosen = self._queue.choose(connection, now, quota, limit)
         lease = (now.steady + quota.lease, now.boot)
         for execution_id in chosen:
@@ -223,7 +205,6 @@ class SqliteLedger(Store):
 
     @writes
     def claim_task(self, connection: Connection, execution_id: str, worker: str, now: Moment) -> Execution | None:
-        """Give a person a task; without a lease, since people are silent for hours."""
         state = state_of(connection, execution_id)
         if state is None or not state.is_waiting(now.wall):
             return None
@@ -235,14 +216,12 @@ class SqliteLedger(Store):
 
     @writes
     def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
-        """Give back what was claimed."""
         return held_state(connection, claim) is not None and apply_transition(
             connection, claim.execution_id, "release", now, by=claim.worker
         )
 
     @writes
     def renew(self, connection: Connection, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
-        """Prolong the leases by ``lease`` seconds from now; return the claims that hold no more."""
         which = f"execution_id = ? AND worker = ? AND attempt = ? AND {HELD}"
         query = f"UPDATE executions SET lease_until = ?, lease_boot = ? WHERE {which}"  # noqa: S608  # a constant
         return [
@@ -260,7 +239,6 @@ class SqliteLedger(Store):
         log: str = "",
         blobs: Sequence[OutputBlob] = (),
     ) -> bool:
-        """Keep what the execution gave, if the claim holds."""
         if held_state(connection, claim) is None:
             return False
         is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
@@ -271,7 +249,6 @@ class SqliteLedger(Store):
 
     @writes
     def fail(self, connection: Connection, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        """Keep that an attempt failed, if the claim holds."""
         state = held_state(connection, claim)
         if state is None:
             return False
@@ -295,7 +272,6 @@ class SqliteLedger(Store):
 
     @writes
     def cancel(self, connection: Connection, execution_id: str, by: str, now: Moment) -> Execution | None:
-        """End an execution, unless it has ended."""
         apply_transition(connection, execution_id, "cancel", now, by=by, failure=CANCELLED)
         return find(connection, execution_id)
 
@@ -306,7 +282,6 @@ class SqliteLedger(Store):
         return connection.execute(f"{query} LIMIT 1", values).fetchone() is not None
 
     async def expire(self, now: Moment) -> Sequence[str]:
-        """End executions past their deadline, some at a time, since each step keeps others from writing."""
         return await self._expire(now) if await self._is_any(_LATE, (now.wall,)) else ()
 
     @writes
@@ -319,7 +294,6 @@ class SqliteLedger(Store):
         ]
 
     async def recover(self, now: Moment) -> Sequence[str]:
-        """Take up executions that lost their worker, some at a time."""
         return await self._recover(now) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
 
     @writes
@@ -332,7 +306,6 @@ class SqliteLedger(Store):
         ]
 
     async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
-        """Return ended executions whose callback is due, and keep other processes from taking them for a minute."""
         return await self._due_callbacks(now, limit, queue) if await self._is_any(_DUE, (queue, now.wall)) else ()
 
     @writes
@@ -346,18 +319,15 @@ class SqliteLedger(Store):
     def put_off_callback(
         self, connection: Connection, execution_id: str, until: float | None, *, was_tried: bool = True
     ) -> None:
-        """Store when a callback is due again."""
         put_off = "UPDATE executions SET callback_at = ?, callbacks = callbacks - ? WHERE execution_id = ?"
         connection.execute(put_off, (until, 0 if was_tried else 1, execution_id))
 
     @writes
     def forget(self, connection: Connection, now: Moment, *, outputs: float, rows: float) -> int:
-        """Forget outputs and executions that ended long ago, some hundreds at a time."""
         number = forget_outputs(connection, now.wall - outputs, self._outputs)
         return number + forget_rows(connection, now.wall - rows, self._outputs)
 
     async def sweep_outputs(self) -> int:
-        """Remove the outputs of commits that a crash prevented; return how many."""
         strays = await self._stray_outputs()
         return sum([await self._remove_stray(file) for file in strays])
 
@@ -374,21 +344,17 @@ class SqliteLedger(Store):
 
     @reads
     def statistics(self, connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
-        """Return the counts now, and what was accepted and ended since ``after``."""
         return statistics(connection, after, until, limit)
 
     # --- the database
 
     async def exists(self) -> bool:
-        """Whether the database has been created."""
         return await asyncio.to_thread(self._database.database.path.exists)
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` on the running event loop whenever another process has written."""
         self._database.watch(changed)
 
     async def close(self) -> None:
-        """Finish all writes."""
         await self._database.close()
 
 

@@ -69,8 +69,7 @@ def execution_row(execution: Execution) -> tuple[Any, ...]:
 def insert(connection: Connection, executions: Sequence[Execution]) -> None:
     """Insert new executions, many with one statement.
 
-    A thread lets go of the interpreter for each statement, and then waits for it. Beside a busy event loop the waiting
-    takes longer than the work.
+    A thread releases the interpreter for each statement, and waits for it beside a busy event loop.
     """
     rows = [execution_row(execution) for execution in executions]
     done = 0

@@ -63,11 +63,7 @@ _WHOSE: Final[dict[TaskOwner, str]] = {
 
 
 def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
-    """Return a page of the executions that ``query`` asks for.
-
-    Raises:
-        UsageError: ``CURSOR`` when ``query.after`` is none of ours.
-    """
+    """Return a page of the executions that match ``query``. Raises UsageError (``CURSOR``)."""
     if query.after is not None and not _CURSOR.fullmatch(query.after):
         raise UsageError("CURSOR", "the cursor is invalid")
     if query.trace_id is not None:
@@ -79,10 +75,7 @@ def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
 
 
 def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
-    """Return how many executions ``query`` would find, by status, were its statuses and its place not given.
-
-    Of a trace those are counted that the first page looks at.
-    """
+    """Count what ``query`` finds, by status, without its statuses and cursor; of a trace, on the first page only."""
     counted: Counter[ExecutionStatus] = Counter()
     if query.trace_id is not None:
         for execution in _read(connection, _scan_numbers(connection, query._replace(after=None, statuses=None))[0]):

@@ -20,7 +20,7 @@ from skillwire.registry.tokens import Tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skillwire.executions.accept import RunSettings
+    from skillwire.model.execution import RunSettings
 
 DATABASE: Final = "skillwire.db"
 SERVER_KEY: Final = "server.key"
@@ -39,11 +39,7 @@ def _database(path: Path) -> AsyncDatabase:
 
 
 def open_tokens() -> Tokens:
-    """Return the tokens in the state directory; its database and key are made when they are not there.
-
-    Raises:
-        StorageError: ``DATABASE``, ``SERVER_KEY``, ``STORAGE``.
-    """
+    """Return the tokens in the state directory; created if missing. Raises StorageError."""
     return _tokens(state_directory())
 
 
@@ -59,11 +55,7 @@ def close_databases() -> None:
 
 
 def open_server_key() -> bytes:
-    """Return this server's key, from which others are derived; made when it is not there.
-
-    Raises:
-        StorageError: ``SERVER_KEY``, ``STORAGE``.
-    """
+    """Return this server's key, from which others are derived; created if missing. Raises StorageError."""
     return read_server_key(state_directory() / SERVER_KEY)
 
 

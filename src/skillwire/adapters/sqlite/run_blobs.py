@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from skillwire.adapters.sqlite.async_database import AsyncDatabase
-    from skillwire.executions.accept import RunSettings
-    from skillwire.model.execution import BlobHold
+    from skillwire.model.execution import BlobHold, RunSettings
 
 _SWEPT_AT_ONCE: Final = 500
 #: Seconds after which a file that is no blob is left over: none is written for so long.
@@ -49,14 +48,7 @@ _HOLD: Final = "UPDATE run_blobs SET expires = max(expires, ?) WHERE owner = ? A
 
 
 class SqliteRunBlobs(Store):
-    """Fills :class:`skillwire.ports.RunBlobs`.
-
-    Args:
-        database: where the rows are.
-        folder: where the files are.
-        settings: the operator's.
-        in_all: bytes of all blobs of all owners.
-    """
+    """Fills :class:`skillwire.ports.RunBlobs`; ``in_all`` bounds the bytes of all owners."""
 
     def __init__(
         self, database: AsyncDatabase, folder: Path, settings: RunSettings, *, in_all: int = limits.BLOBS_BYTES
@@ -70,7 +62,6 @@ class SqliteRunBlobs(Store):
     async def store(
         self, owner: str, contents: Sequence[tuple[AsyncIterable[bytes], str]], now: float
     ) -> Sequence[RunBlob]:
-        """Store contents as blobs of ``owner``: all of them, or none."""
         files: list[FileBlobWriting] = []
         try:
             for content, _ in contents:
@@ -101,11 +92,7 @@ class SqliteRunBlobs(Store):
         return RunBlob(file.digest, kind, file.size, expires)
 
     def _check_room(self, connection: Connection, owner: str, now: float) -> None:
-        """Refuse when there is too much, by what the transaction sees.
-
-        Raises:
-            ConflictError: ``BLOB_ROOM``.
-        """
+        """Refuse when there is too much, by what the transaction sees. Raises ConflictError (``BLOB_ROOM``)."""
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs WHERE owner = ? AND expires > ?"  # noqa: S608  # constants
         if connection.execute(query, (owner, now)).fetchone()[0] > self._settings.blobs_per_owner:
             message = f"your blobs have more than {self._settings.blobs_per_owner:,} bytes together"
@@ -115,7 +102,6 @@ class SqliteRunBlobs(Store):
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
 
     async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
-        """Return a blob of ``owner``. It is renewed when half of its time is over, so not each use is a write."""
         blob = await self._find(owner, digest, now)
         if blob is not None and blob.expires - now < self._settings.blob_seconds / 2:
             blob = blob._replace(expires=now + self._settings.blob_seconds)
@@ -133,18 +119,15 @@ class SqliteRunBlobs(Store):
         connection.execute(_HOLD, (expires, owner, str(digest), now))
 
     async def file_of(self, digest: Digest) -> Path | None:
-        """Return the file that holds the bytes."""
         path = self._place(digest)
         return path if await asyncio.to_thread(path.is_file) else None
 
     def spool(self) -> BinaryIO:
-        """Return a file without a name, on the same disk."""
         with storage_errors(self._folder):
             make_folder(self._folder, mode=0o700)
             return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
     async def sweep(self, now: float) -> int:
-        """Forget expired blobs, some of them at a time, and now and then the files that killed processes left."""
         number = await self._sweep(now) if await self._is_any_expired(now) else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
@@ -190,11 +173,7 @@ class SqliteRunBlobs(Store):
 
 
 def hold_blobs(connection: Connection, hold: BlobHold) -> None:
-    """Keep blobs until a time at least.
-
-    Raises:
-        NotFoundError: ``BLOB_NOT_FOUND`` for the first that the owner does not have.
-    """
+    """Keep blobs at least until a time. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
     for digest in hold.digests:
         if connection.execute(_HOLD, (hold.until, hold.owner, str(digest), hold.now)).rowcount == 0:
             raise blob_not_found(PREFIX + digest.hex)

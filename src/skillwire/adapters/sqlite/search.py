@@ -134,10 +134,7 @@ class Reader:
             return self._cascade(words)
 
     def find_briefly(self, words: Words, seconds: float) -> list[Hit] | None:
-        """Return the hits that have all the words; None when there is none, or many, or finding them takes too long.
-
-        ``seconds`` are of this thread's processor time.
-        """
+        """Return the hits with all the words within ``seconds`` of processor time; None for none, many, or no time."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -234,14 +231,10 @@ _BRIEF_SECONDS: Final = 0.001
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class RevisionSearch:
-    """A :class:`~skillwire.ports.SkillSearch`.
+    """Fills :class:`~skillwire.ports.SkillSearch`.
 
-    Args:
-        revision: a number that rises.
-        names: slot → name, empty where the revision has none.
-        profiles: slot → values of facets.
-        listing: the slots, by name.
-        readers: one that may be waited for, and one for :meth:`search_briefly`.
+    ``names`` and ``profiles`` are by slot, empty where the revision has none; ``listing`` is the slots by name.
+    The second of the ``readers`` serves :meth:`search_briefly`.
     """
 
     revision: int
@@ -252,13 +245,6 @@ class RevisionSearch:
     _all: list[Mapping[str, tuple[FacetValue, ...]]] = field(default_factory=list)
 
     def search(self, query: SearchQuery) -> SearchPage:
-        """Return the part of the hits that ``query`` asks for. It may take 20 ms: not for the event loop.
-
-        Trust: everything in ``query`` is untrusted.
-
-        Raises:
-            UsageError: ``QUERY`` when it is beyond the bounds, ``CURSOR`` when ``query.after`` is none of ours.
-        """
         check_query(query)
         words = read_words(query.text)
         if not words.words:
@@ -266,11 +252,6 @@ class RevisionSearch:
         return self._page(query, self._ranked(words, self.readers[0].find(telling_words(words))))
 
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
-        """Return the same as :meth:`search`, within two milliseconds, or None.
-
-        Raises:
-            UsageError: as :meth:`search`.
-        """
         check_query(query)
         words = read_words(query.text)
         if not words.words:
@@ -377,13 +358,6 @@ class SearchIndex:
         self._searches: WeakSet[RevisionSearch] = WeakSet()
 
     def update(self, skills: Mapping[str, Skill], changed: Collection[str], removed: Collection[str]) -> RevisionSearch:
-        """Return a search over ``skills``, given what differs from those of the call before.
-
-        Args:
-            skills: all of them, by name, sorted.
-            changed: names of those that are new or changed.
-            removed: names of those that are gone.
-        """
         self._revision += 1
         with self._writer:
             self._writer.execute("BEGIN")

@@ -20,25 +20,21 @@ class SqliteGrants(Store):
 
     @writes
     def add(self, connection: Connection, grant: Grant) -> None:
-        """Keep a grant, in place of an earlier one of the same digest and permissions."""
         columns = "digest, permissions, network, secrets, skill, version, granted_by, granted_at, files"
         query = f"INSERT OR REPLACE INTO grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
         connection.execute(query, _grant_row(grant))
 
     @writes
     def remove(self, connection: Connection, digest: str) -> int:
-        """Take back every grant of this artifact; return how many there were."""
         return connection.execute("DELETE FROM grants WHERE digest = ?", (digest,)).rowcount
 
     @reads
     def has(self, connection: Connection, digest: str, permissions: Permissions) -> bool:
-        """Whether the artifact of this digest may run with these permissions."""
         query = "SELECT 1 FROM grants WHERE digest = ? AND permissions = ?"
         return connection.execute(query, (digest, permissions.digest)).fetchone() is not None
 
     @reads
     def all(self, connection: Connection) -> Sequence[Grant]:
-        """Return every grant, oldest first."""
         columns = "digest, network, secrets, skill, version, granted_by, granted_at, files"
         query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
         return [_read_grant(row) for row in connection.execute(query)]
@@ -64,18 +60,15 @@ class SqliteTokens(Store):
 
     @writes
     def add(self, connection: Connection, token: Token) -> None:
-        """Keep a new token."""
         _insert_token(connection, token)
 
     @writes
     def revoke(self, connection: Connection, token_id: str, at: float) -> None:
-        """Keep when a token was first taken back."""
         query = "UPDATE tokens SET revoked = ? WHERE token_id = ? AND revoked IS NULL"
         connection.execute(query, (at, token_id))
 
     @writes
     def succeed(self, connection: Connection, token_id: str, successor: Token, *, end: float) -> bool:
-        """Keep ``successor`` and let the old token end, unless that was taken back."""
         query = "UPDATE tokens SET expires = min(ifnull(expires, ?1), ?1) WHERE token_id = ?2 AND revoked IS NULL"
         is_good = connection.execute(query, (end, token_id)).rowcount == 1
         if is_good:
@@ -84,20 +77,17 @@ class SqliteTokens(Store):
 
     @reads
     def find(self, connection: Connection, token_id: str) -> Token | None:
-        """Return the token of this ID."""
         query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
         row = connection.execute(query, (token_id,)).fetchone()
         return None if row is None else _read_token(row)
 
     @reads
     def all(self, connection: Connection) -> Sequence[Token]:
-        """Return every token, oldest first."""
         query = f"SELECT {_ROW_OF_TOKEN} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
         return [_read_token(row) for row in connection.execute(query)]
 
     @writes
     def forget(self, connection: Connection, beginning: str, *, before: float) -> int:
-        """Forget API keys that ended long ago."""
         query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
         return connection.execute(query, (before, beginning)).rowcount
 

@@ -57,11 +57,7 @@ class TokenRules:
 
 
 def check_form(token: str) -> None:
-    """Check that this can be a token at all.
-
-    Raises:
-        TrustError: ``AUTH_REQUIRED``.
-    """
+    """Check that this can be a token at all. Raises TrustError (``AUTH_REQUIRED``)."""
     if len(token) > limits.BEARER_TOKEN_BYTES:
         raise refused(f"the access token has more than {limits.BEARER_TOKEN_BYTES} bytes", "malformed")
     if not _TOKEN.fullmatch(token):
@@ -74,13 +70,7 @@ def is_jwt(token: str) -> bool:
 
 
 def decode_token(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
-    """Return the parts of a JWT whose header is one that we accept.
-
-    Raises:
-        TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``algorithm`` or ``type``.
-
-    Trust: ``token`` is untrusted; :func:`check_form` and :func:`is_jwt` hold for it.
-    """
+    """Return the parts of a JWT with an accepted header. Raises TrustError (``AUTH_REQUIRED``). Trust: untrusted."""
     encoded_header, encoded_payload, encoded_signature = token.split(".")
     header = _object(_decode(encoded_header))
     if "crit" in header or "b64" in header:
@@ -97,17 +87,7 @@ def decode_token(token: str, *, allow_untyped: bool = False) -> UnverifiedToken:
 
 
 def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: float) -> AccessClaims:
-    """Return what the token says, once it is known to be true and of use here and now.
-
-    Args:
-        token: from :func:`decode_token`.
-        key: the issuer's, for the token's algorithm.
-        rules: what it has to say.
-        now: seconds since the epoch.
-
-    Raises:
-        TrustError: ``AUTH_REQUIRED`` with the reason ``signature``, ``malformed``, or that of :func:`validate_claims`.
-    """
+    """Return the verified claims of a token. Raises TrustError (``AUTH_REQUIRED``) with a reason."""
     if not key.verifies(token.signed, token.signature):
         raise refused("the access token's signature is wrong", "signature")
     claims = _object(token.payload)
@@ -117,11 +97,7 @@ def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: fl
 
 
 def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> AccessClaims:
-    """Return what verified claims say: those of a JWT, or what the issuer answers about an opaque token.
-
-    Raises:
-        TrustError: ``AUTH_REQUIRED`` with the reason ``issuer``, ``audience``, ``expired``, ``early`` or ``malformed``.
-    """
+    """Return checked claims of a JWT, or of an issuer's answer. Raises TrustError (``AUTH_REQUIRED``) with a reason."""
     if claims.get("iss", rules.issuer) != rules.issuer:
         raise refused("the access token is by another issuer", "issuer")
     audience = claims.get("aud")

@@ -51,12 +51,7 @@ _REMEMBERED_SECONDS: Final = limits.SIGNATURE_WINDOW_SECONDS + limits.SIGNATURE_
 
 
 class SignedRequests:
-    """Recognises who signed a request.
-
-    Args:
-        find_key: key ID → token and secret of a key that is good now: ``Tokens.signing_key``.
-        clock: seconds since the epoch.
-    """
+    """Authenticates signed requests; ``find_key`` is ``Tokens.signing_key``."""
 
     def __init__(self, find_key: FindKey, clock: Callable[[], float]) -> None:
         self._find_key = find_key
@@ -65,20 +60,10 @@ class SignedRequests:
         self._seen: dict[str, _UsedSignatures] = {}
 
     async def recognise(self, header: str, method: str, target: str, body: bytes) -> Principal:
-        """Return who signed this request, and remember that it counted.
+        """Return the signer of a request, whose signature counts only once.
 
-        Args:
-            header: the value of ``X-Signature``.
-            method: as it was received.
-            target: as it was received, before any decoding.
-            body: the bytes as they were received, before any decoding.
-
-        Raises:
-            TrustError: ``AUTH_REQUIRED`` with the reason ``malformed``, ``unknown``, ``expired``, ``early`` or
-                ``repeated``.
-            FetchError: ``TOO_MANY_SIGNATURES``.
-
-        Trust: everything here is untrusted.
+        ``target`` and ``body`` are as received, before any decoding. Trust: everything here is untrusted.
+        Raises TrustError (``AUTH_REQUIRED``) with a reason, FetchError (``TOO_MANY_SIGNATURES``).
         """
         signature = read_signature(header)
         if signature is None:
@@ -154,18 +139,10 @@ def has_credentials(fields: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 class Authentication:
-    """Recognises principals.
+    """Authenticates callers.
 
-    Args:
-        configuration: which methods there are, and how often who may ask.
-        tokens: returns the tokens; first called when a key is shown.
-        bearer: recognises OAuth 2.0 access tokens; None when there is no authorization server.
-        driver: of the requests of ``bearer``; closed with it.
-        base_url: of the site; as requests say it when empty.
-        clock: seconds that never run backwards.
-
-    ``offer`` is how callers authenticate, ``resource`` answers for the metadata of this server, ``tokens``
-    is as it was given.
+    ``offer`` describes the methods to callers; ``resource`` answers with this server's metadata. ``tokens`` is first
+    called when a key is shown; ``close`` is called at the end.
     """
 
     def __init__(
@@ -196,12 +173,9 @@ class Authentication:
         return self._strangers is not None
 
     async def authenticate(self, scope: Scope, body: bytes = b"") -> AuthResult:
-        """Return who asks.
+        """Return the caller. Trust: the request is untrusted.
 
-        Raises:
-            Refusal: the credentials are not good (401), cannot be checked (503), or were shown too often (429).
-
-        Trust: everything in the request is untrusted.
+        Raises ProblemError: invalid credentials (401), the issuer is down (503), or too many requests (429).
         """
         shown = read_fields(scope["headers"], *IDENTITY_NAMES)
         address = scope["client"][0] if scope.get("client") else ""
@@ -220,12 +194,9 @@ class Authentication:
         return AuthResult(principal, self._count(self._callers, principal, address))
 
     async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
-        """Return the API key that a person typed into a form; None when it is none, which counts as a failure.
+        """Return the API key typed into a form; None for an invalid one, which counts as a failure. Trust: untrusted.
 
-        Raises:
-            Refusal: credentials of this address were refused too often (429).
-
-        Trust: everything is untrusted.
+        Raises ProblemError (429) after too many failures of this address.
         """
         caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
         failures = self._failures.look(caller, self._clock())
@@ -237,11 +208,7 @@ class Authentication:
         return token
 
     def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
-        """Count so many requests more, which came in one; return the fields that say what is left.
-
-        Raises:
-            Refusal: that is too many (429).
-        """
+        """Count ``number`` more requests of one body; return the fields of what is left. Raises ProblemError (429)."""
         address, fields = scope["client"][0] if scope.get("client") else "", {}
         limiter = self._strangers if principal is None else self._callers
         for _ in range(number):
@@ -258,14 +225,7 @@ class Authentication:
     def forbidden(
         self, principal: Principal | None, skill: str | None, scope: Scope, *, wish: str = "use"
     ) -> ProblemError:
-        """Return the answer to who may know of ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3.
-
-        Args:
-            principal: who asks.
-            skill: its name; None for several.
-            scope: of the request.
-            wish: what is asked for: to ``use`` it, or to ``invoke`` it.
-        """
+        """Return the answer to a caller that may see ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3."""
         if principal is not None:
             return ProblemError(self._challenges.denied(principal, skill, wish))
         error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")

@@ -32,12 +32,7 @@ RESOURCE_PATH: Final = "/.well-known/oauth-protected-resource"
 
 
 class ProtectedResource:
-    """The document at :data:`RESOURCE_PATH`.
-
-    Args:
-        settings: the table ``[oauth2]``; None without it.
-        base_url: of the site; as requests say it when empty.
-    """
+    """The document at :data:`RESOURCE_PATH`; ``settings`` is the table ``[oauth2]``."""
 
     def __init__(self, settings: OAuth2Settings | None, base_url: str) -> None:
         self._settings = settings
@@ -99,12 +94,7 @@ def _oauth2_config(configuration: ServerConfiguration) -> OAuth2Config | None:
 
 
 class Challenges:
-    """Tells callers what they lack.
-
-    Args:
-        configuration: what is offered, and what opens what.
-        resource: names where its metadata is.
-    """
+    """Answers callers whose credentials are missing, invalid or insufficient."""
 
     def __init__(self, configuration: ServerConfiguration, resource: ProtectedResource) -> None:
         self._type = auth_config(configuration).type
@@ -113,13 +103,7 @@ class Challenges:
         self._resource = resource
 
     def required(self, error: SkillwireError, scope: Scope, *, is_bad_token: bool = False) -> Problem:
-        """Return the 401 that tells ``error``.
-
-        Args:
-            error: why the caller is not let in.
-            scope: of the request.
-            is_bad_token: whether it is a bearer token that was refused.
-        """
+        """Return the 401 that reports ``error``; ``is_bad_token`` for a refused bearer token."""
         told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
         parameters = {"realm": "skills"}
         if self._type is AuthType.OAUTH2:

@@ -77,11 +77,7 @@ class VerifyingKey:
 
 
 class KeySet:
-    """The usable keys of one issuer.
-
-    Args:
-        rows: key ID, algorithm and key; an ID is None where the key has none.
-    """
+    """The usable keys of one issuer, from rows of key ID (None without one), algorithm, key and its members."""
 
     def __init__(self, rows: list[tuple[str | None, str, VerifyingKey, object]]) -> None:
         self._keys: dict[tuple[str | None, str], VerifyingKey | None] = {}
@@ -106,13 +102,7 @@ class KeySet:
 
 
 def read_key_set(data: bytes, source: str) -> KeySet:
-    """Return the usable keys of a JSON Web Key Set.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES``, ``JSON_...``, or ``JSON_SYNTAX`` when it is another document.
-
-    Trust: ``data`` is the issuer's. Nothing else escapes, and no number in it makes reading slow.
-    """
+    """Return the usable keys of a JSON Web Key Set. Raises DecodeError. Trust: ``data`` is the issuer's."""
     document = load_json(data, max_bytes=limits.JWKS_BYTES, source=source)
     keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
@@ -191,14 +181,7 @@ class Driver(Protocol):
 
 
 class IssuerKeys:
-    """The keys of one issuer, kept for a while.
-
-    Args:
-        driver: of the requests; its policy names what the configuration names.
-        issuer: its identifier, a URL.
-        jwks_url: of its keys; None to find it in the issuer's metadata.
-        monotonic: seconds of a clock that never runs backwards.
-    """
+    """The cached keys of one issuer; without a ``jwks_url`` its metadata names it."""
 
     def __init__(self, driver: Driver, issuer: str, jwks_url: str | None, monotonic: Callable[[], float]) -> None:
         self._driver = driver
@@ -212,13 +195,9 @@ class IssuerKeys:
         self._flight: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str | None, algorithm: str) -> VerifyingKey:
-        """Return the issuer's key of this name for this algorithm.
+        """Return the issuer's key of this name and algorithm. Trust: the name is untrusted.
 
-        Raises:
-            TrustError: ``AUTH_REQUIRED`` when the issuer has no such key.
-            FetchError: ``ISSUER_UNAVAILABLE`` when the issuer cannot be asked.
-
-        Trust: the name is untrusted.
+        Raises TrustError (``AUTH_REQUIRED``) for an unknown key, FetchError (``ISSUER_UNAVAILABLE``).
         """
         if self._keys is None or self._age() > limits.JWKS_FRESH_SECONDS:
             await self._refresh()
@@ -268,11 +247,9 @@ class IssuerKeys:
 
 
 async def ask(driver: Driver, url: str, exchange: Flow[T]) -> T:
-    """Drive an exchange with the authorization server.
+    """Drive an exchange with the authorization server. Raises FetchError (``ISSUER_UNAVAILABLE``).
 
-    Raises:
-        FetchError: ``ISSUER_UNAVAILABLE``, whatever the reason. The caller of a skill reads its message, so that names
-            the reason's code alone; the reason itself, which may name addresses, is the error's cause.
+    Callers read its message, so it names the reason's code alone; the cause may name addresses.
     """
     try:
         async with asyncio.timeout(2 * limits.ISSUER_SECONDS):
@@ -286,12 +263,7 @@ async def ask(driver: Driver, url: str, exchange: Flow[T]) -> T:
 
 
 def fetch_keys(issuer: str, jwks_url: str | None) -> Flow[KeySet]:
-    """Ask for the keys of an issuer.
-
-    Raises:
-        FetchError: ``ISSUER_UNAVAILABLE``; what the driver raises.
-        DecodeError, ValidationError, TrustError: from the answer.
-    """
+    """Fetch the keys of an issuer. Raises FetchError (``ISSUER_UNAVAILABLE``), and the driver's and codec's errors."""
     if jwks_url is None:
         metadata = yield from fetch_metadata(issuer)
         found = metadata.get("jwks_uri")
@@ -306,12 +278,7 @@ def fetch_keys(issuer: str, jwks_url: str | None) -> Flow[KeySet]:
 
 
 def fetch_metadata(issuer: str) -> Flow[dict[str, object]]:
-    """Ask an issuer for its metadata, at OpenID Connect's path and then at OAuth's.
-
-    Raises:
-        FetchError: ``ISSUER_UNAVAILABLE``; what the driver raises.
-        DecodeError: from the answer.
-    """
+    """Fetch an issuer's metadata, at OpenID Connect's path and then at OAuth's. Raises as :func:`fetch_keys`."""
     url = parse_url(issuer)
     origin, path = str(url.origin), url.path.rstrip("/")
     try:

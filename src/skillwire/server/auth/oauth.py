@@ -57,16 +57,7 @@ class _Answer(NamedTuple):
 
 
 class Introspection:
-    """Asks the issuer about opaque tokens.
-
-    Args:
-        driver: of the requests; its policy names what the configuration names.
-        rules: what a token has to say.
-        credentials: ours.
-        url: of the introspection endpoint; None to find it in the issuer's metadata.
-        clock: seconds since the epoch.
-        monotonic: seconds of a clock that never runs backwards.
-    """
+    """Asks the issuer about opaque tokens; without a ``url`` its metadata names the endpoint."""
 
     def __init__(
         self,
@@ -89,13 +80,9 @@ class Introspection:
         self._turn = asyncio.Semaphore(limits.INTROSPECTIONS_AT_ONCE)
 
     async def verify(self, token: str) -> AccessClaims:
-        """Return what a good token says.
+        """Return the claims of a valid token. Trust: it is untrusted, and passed :func:`check_form`.
 
-        Raises:
-            TrustError: ``AUTH_REQUIRED``.
-            FetchError: ``ISSUER_UNAVAILABLE``.
-
-        Trust: ``token`` is untrusted; :func:`~skillwire.server.auth.access_token.check_form` holds for it.
+        Raises TrustError (``AUTH_REQUIRED``), FetchError (``ISSUER_UNAVAILABLE``).
         """
         name = hashlib.sha256(token.encode("ascii")).digest()
         answer = self._answers.get(name)
@@ -176,16 +163,7 @@ class Introspection:
 
 
 class BearerTokens:
-    """Recognises who presents an access token. To be used in one event loop, and closed.
-
-    Args:
-        settings: the table ``[oauth2]``.
-        grants: what the publisher opens to whom.
-        driver: of the requests to the issuer; its policy comes from :func:`issuer_policy`.
-        credentials: ours, to ask about opaque tokens; None to refuse those.
-        clock: seconds since the epoch.
-        monotonic: seconds of a clock that never runs backwards.
-    """
+    """Authenticates access tokens, in one event loop; opaque ones only with ``credentials``."""
 
     def __init__(
         self,
@@ -207,16 +185,9 @@ class BearerTokens:
             self._introspection = Introspection(driver, self._rules, credentials, url, clock=clock, monotonic=monotonic)
 
     async def recognise(self, token: str) -> Principal:
-        """Return who presents this access token.
+        """Return the principal of an access token. Trust: untrusted; no error, log or cache contains a part of it.
 
-        Args:
-            token: what follows ``Bearer`` in ``Authorization``.
-
-        Raises:
-            TrustError: ``AUTH_REQUIRED``, with the ``reason`` in its details.
-            FetchError: ``ISSUER_UNAVAILABLE`` when the issuer cannot be asked.
-
-        Trust: the token is untrusted. No part of it is in an error, a log or a cache.
+        Raises TrustError (``AUTH_REQUIRED``) with a reason, FetchError (``ISSUER_UNAVAILABLE``).
         """
         check_form(token)
         if is_jwt(token):

@@ -40,10 +40,7 @@ class RateLimit:
 
 
 class Allowance(NamedTuple):
-    """Whether a request may be answered, and what to tell the caller; ``reset`` and ``retry_after`` in seconds.
-
-    ``reset`` is when the bucket is full again, ``retry_after`` when the next request may come; 0 for at once.
-    """
+    """Whether a request may be answered. In seconds: ``reset`` until the bucket is full, ``retry_after`` to wait."""
 
     allowed: bool
     limit: int
@@ -62,12 +59,7 @@ class Allowance(NamedTuple):
 
 
 class RateLimiter:
-    """Counts the requests of callers against one limit.
-
-    Args:
-        limit: for each caller.
-        callers: how many are counted at most.
-    """
+    """Counts the requests of at most ``callers`` callers against one limit."""
 
     def __init__(self, limit: RateLimit, *, callers: int = limits.RATE_LIMIT_CALLERS) -> None:
         self._limit = limit
@@ -83,22 +75,16 @@ class RateLimiter:
         return self._allowance(self._left(caller, now))
 
     def take(self, caller: str, now: float) -> Allowance:
-        """Count one request of ``caller``.
-
-        Args:
-            caller: see :func:`caller_of`.
-            now: seconds of any clock that does not run backwards; where it does, nothing is filled.
-        """
+        """Count one request of ``caller``; ``now`` is seconds of a clock. Nothing is filled where it runs backwards."""
         left = self._left(caller, now)
         allowance = self._allowance(left, 1)
         self._keep(caller, max(min(left, 0.0), left - allowance.allowed), now)
         return allowance
 
     def charge(self, caller: str, now: float) -> None:
-        """Count one request of ``caller`` that was looked at before; arguments as of take.
+        """Count one request that was looked at before.
 
-        Many that were looked at at once may be more than were left. Those the caller owes, at most another burst, so
-        that after them it waits as much longer.
+        Concurrent requests may exceed what was left; the caller owes the excess, at most another burst.
         """
         self._keep(caller, max(-float(self._limit.burst), self._left(caller, now) - 1.0), now)
 
@@ -124,10 +110,9 @@ class RateLimiter:
 
 
 def caller_of(principal: Principal, address: str) -> str:
-    """Return under which name the requests of ``principal`` from ``address`` are counted.
+    """Return the name under which requests of ``principal`` from ``address`` are counted.
 
-    Trust: a principal's name may come from an issuer, so it can spell neither an address nor the identity of a token:
-    each has its own prefix.
+    Trust: an issuer may choose a principal's name, so each kind of name has its own prefix.
     """
     if principal.identity:
         return f"identity {principal.identity}"

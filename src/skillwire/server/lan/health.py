@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.executions.accept import ExecutionSettings
     from skillwire.folder.publish import InvalidFolder
+    from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import Action, HealthCheck, Skill
     from skillwire.ports import Executor
     from skillwire.wire.exchange import HttpResponse

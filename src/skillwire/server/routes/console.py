@@ -47,16 +47,7 @@ _TASK_ACTIONS: Final = ("claim", "complete", "reject", "release")
 
 
 class ExecutionsConsole:
-    """Answers browsers about executions and tasks.
-
-    Args:
-        desk: where executions are.
-        authentication: knows the keys, and counts wrong ones.
-        base_url: of the site, as the publisher set it; empty when not.
-        has_skill: whether everyone may see the skill of this name, so that it has a page.
-        lan: what the server does on the local network; None when it is not there.
-        clock: seconds since the epoch.
-    """
+    """Answers browsers about executions, tasks and the local network."""
 
     def __init__(
         self,

@@ -164,11 +164,7 @@ class RequestOptions(NamedTuple):
 
 
 def read_options(fields: Fields) -> RequestOptions:
-    """Return what the fields of a request ask for.
-
-    Raises:
-        ValidationError: ``VALIDATION_ERROR`` for a key or a callback that is none.
-    """
+    """Return the options in a request's fields. Raises ValidationError (``VALIDATION_ERROR``)."""
     found = read_fields(fields, *_FIELDS)
     wait = _WAIT.search(found.get(b"prefer", ""))
     key, callback = found.get(b"idempotency-key"), found.get(b"callback-url")
@@ -183,11 +179,7 @@ def read_options(fields: Fields) -> RequestOptions:
 
 
 def read_request(body: bytes, content_type: str) -> InvocationRequest:
-    """Return the invocation in a body.
-
-    Raises:
-        DecodeError: it is no JSON. ValidationError: ``VALIDATION_ERROR``, ``MEDIA_TYPE``.
-    """
+    """Return the invocation in a body. Raises DecodeError, ValidationError (``VALIDATION_ERROR``, ``MEDIA_TYPE``)."""
     if content_type and not is_json(content_type):
         raise ValidationError("MEDIA_TYPE", f"the body is {ascii(content_type)[:60]}, and only JSON is read")
     request: InvocationRequest = parse_as(
@@ -223,11 +215,7 @@ def without_credentials(request: InvocationRequest) -> InvocationRequest:
 
 
 def request_of_query(query: bytes, offer: CallableSkill, caller: str) -> InvocationRequest:
-    """Return the invocation that the query of a GET or DELETE spells: an input a parameter. Ours.
-
-    Raises:
-        UsageError: ``QUERY``. ValidationError: ``VALIDATION_ERROR`` for a name that stands twice, or bad JSON.
-    """
+    """Return the invocation in the query of a GET or DELETE, an extension. Raises UsageError, ValidationError."""
     inputs: dict[str, Any] = {}
     for name, text in read_pairs(query, _PARAMETERS):
         if name in inputs:
@@ -275,13 +263,7 @@ class Request(NamedTuple):
 class InvocationRoute:
     """Answers requests for executions.
 
-    Args:
-        service: where executions are.
-        offers: what skills promise.
-        granted: whether a skill may run here.
-        webhook_secret: returns the secret that signs an execution's callbacks.
-        callbacks: where callbacks may lead.
-        base_url: of the site; as requests say it when empty.
+    ``webhook_secret`` returns the secret that signs an execution's callbacks, which ``callbacks`` bounds.
     """
 
     def __init__(
@@ -302,11 +284,7 @@ class InvocationRoute:
         self._base_url = base_url
 
     async def follow(self, meant: EndpointMatch, request: Request, receive: Receive, send: Send) -> None:
-        """Answer what is asked about one execution.
-
-        Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``: it is not there, or not the caller's. StorageError: ``DATABASE``.
-        """
+        """Answer a request about one execution. Raises NotFoundError (``SKILL_NOT_FOUND``), StorageError."""
         allowed = _RESULT if meant.purpose == "result" else _STATUS
         if request.method == "OPTIONS":
             await answer_preflight(allowed, send)
@@ -330,11 +308,7 @@ class InvocationRoute:
             await self._send_execution(200, execution, request, send, fields)
 
     async def invoke(self, meant: EndpointMatch, skill: Skill, request: Request, send: Send) -> CallableSkill | None:
-        """Answer a call of ``skill``, which the caller may use; return the offer of one that was accepted.
-
-        Raises:
-            SkillwireError: it is not accepted; ``AUTH_REQUIRED`` where callers of a public skill say who they are.
-        """
+        """Answer a call of a skill that the caller may use. Raises SkillwireError when it is not accepted."""
         if request.method == "OPTIONS":
             await answer_preflight(f"{meant.method.value}, OPTIONS", send, "Idempotency-Key")
             return None
@@ -383,10 +357,7 @@ class InvocationRoute:
         return execution
 
     async def _wait(self, execution: Execution, request: Request, tags: str) -> tuple[Execution, dict[str, str]]:
-        """Wait if that is asked for, until it is another than the caller has seen, or has ended, or the time is over.
-
-        Return it with the header fields that say whether the wish was heeded.
-        """
+        """Return an execution, after the wait that was asked for, and the fields that state whether it was honoured."""
         seconds = request.asked.wait
         if not seconds:
             return execution, {}

@@ -93,12 +93,7 @@ class GoneError(Exception):
 
 
 class BlobRoutes:
-    """Answers ``/blobs`` and ``/blobs/ID``.
-
-    Args:
-        runs: keeps blobs.
-        origins: of pages that may use them without a credential.
-    """
+    """Answers ``/blobs`` and ``/blobs/ID``."""
 
     def __init__(self, runs: Runs, origins: Origins) -> None:
         self._runs = runs
@@ -141,11 +136,7 @@ class BlobRoutes:
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield the body as it comes.
-
-    Raises:
-        GoneError: its sender has gone before the end.
-    """
+    """Yield the body as it comes. Raises GoneError: its sender has gone before the end."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -234,11 +225,7 @@ _ANSWER: Final = {
 
 
 def _operation() -> Operation:
-    """Return what ``/rpc`` takes and answers.
-
-    OpenAPI has no word for methods behind one path, so the request is described as what it may be: for each method its
-    name and its parameters, which are those of the protocol's own list.
-    """
+    """Return the description of ``/rpc``: OpenAPI has no methods behind one path, so each is one alternative body."""
     request = {
         "oneOf": [
             closed({"jsonrpc": {"const": "2.0"}, "method": {"const": method}}, {"id": _ID, "params": kind})
@@ -331,11 +318,7 @@ def _response(answer: bytes | None) -> ASGIApp:
 
 
 def _check_type(context: RequestContext) -> None:
-    """Look at the media type of a body; a browser sends others without asking us first.
-
-    Raises:
-        ProblemError: it is not JSON (415).
-    """
+    """Refuse a body that is not JSON (415); a browser sends other types without a preflight."""
     given = context.fields(b"content-type").get(b"content-type", "")
     if not _JSON.fullmatch(given):
         told = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"

@@ -19,10 +19,9 @@ from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import DecodeError, TrustError
-from skillwire.executions.accept import RunSettings
 from skillwire.executions.callable_skill import code_skill
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attachments
+from skillwire.model.execution import Attachments, RunSettings
 from skillwire.model.skill import Action
 
 MISSING = sandbox_missing()

@@ -10,7 +10,7 @@ from tests.support.fake_lan_agent import FakeLanAgent, no_network
 from tests.support.publishing import write_skill
 
 from skillwire.errors import DecodeError, SourceLocation, TrustError, ValidationError
-from skillwire.executions.accept import ExecutionSettings
+from skillwire.model.execution import ExecutionSettings
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, SkillType
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server.configuration import ServerConfiguration

@@ -15,9 +15,8 @@ from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs, hold_blobs
 from skillwire.errors import ConflictError, DecodeError, NotFoundError, StorageError
-from skillwire.executions.accept import RunSettings
 from skillwire.model.digest import Digest
-from skillwire.model.execution import BlobHold, check_kind, digest_of, is_blob_id
+from skillwire.model.execution import BlobHold, RunSettings, check_kind, digest_of, is_blob_id
 
 NOW = 1_000_000.0
 HOUR = 3600.0

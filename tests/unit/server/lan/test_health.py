@@ -19,10 +19,9 @@ from skillwire import limits
 from skillwire.adapters.executors.function import in_thread
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, StorageError, TrustError
-from skillwire.executions.accept import ExecutionSettings
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Failure, Outcome
+from skillwire.model.execution import ExecutionSettings, Failure, Outcome
 from skillwire.model.skill import Action, HealthCheck, Permissions
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.server.app import ungranted_skills

@@ -9,7 +9,7 @@ from tests.support.invoking import write_action
 from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
-from skillwire.executions.accept import RunSettings
+from skillwire.model.execution import RunSettings
 from skillwire.server.configuration import ServerConfiguration
 
 JSON = {"Content-Type": "application/json", "Host": "skills.example.com"}

@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from skillwire import limits
-from skillwire.executions.accept import RunSettings
+from skillwire.model.execution import RunSettings
 from skillwire.server.configuration import ServerConfiguration
 
 CONTENT = b"name,age\nann,31\n"

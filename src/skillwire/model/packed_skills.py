@@ -37,7 +37,7 @@ _decoder = msgspec.msgpack.Decoder()
 
 def pack_skill(skill: Skill) -> bytes:
     """Return ``skill`` as bytes."""
-    artifact, names = skill.artifact, skill.identifiers
+    artifact, action, sharing = skill.artifact, skill.action, skill.sharing
     return _encoder.encode(
         (
             skill.publisher,
@@ -45,13 +45,7 @@ def pack_skill(skill: Skill) -> bytes:
             skill.version,
             skill.description,
             [(file.path, file.size, bytes.fromhex(file.digest.hex), file.executable) for file in skill.files],
-            (
-                artifact.artifact_type,
-                artifact.media_type,
-                artifact.extension,
-                artifact.size,
-                bytes.fromhex(artifact.digest.hex),
-            ),
+            (*artifact[:-1], bytes.fromhex(artifact.digest.hex)),
             skill.license,
             skill.compatibility,
             skill.allowed_tools,
@@ -60,16 +54,9 @@ def pack_skill(skill: Skill) -> bytes:
             skill.kind,
             skill.scenes,
             skill.capabilities,
-            names and tuple(names),
-            skill.sharing and _sharing_row(skill.sharing),
-            skill.action
-            and (
-                *skill.action[:3],
-                tuple(skill.action.permissions),
-                dict(skill.action.settings),
-                skill.action.idempotent,
-                skill.action.health and tuple(skill.action.health),
-            ),
+            skill.identifiers,
+            sharing and (*sharing[:-1], sharing.descriptor and bytes.fromhex(sharing.descriptor.hex)),
+            action and action._replace(settings=dict(action.settings)),
             finding_rows(skill.findings),
             skill.skill_type,
         )
@@ -77,7 +64,7 @@ def pack_skill(skill: Skill) -> bytes:
 
 
 def unpack_skill(data: bytes) -> Skill:
-    """Return the skill that :func:`pack_skill` made ``data`` of."""
+    """Return the skill that :func:`pack_skill` packed."""
     publisher, name, version, description, files, artifact, *optional = _decoder.decode(data)
     license_, compatibility, allowed_tools, metadata, access, kind, scenes, capabilities, names, *rest = optional
     sharing, action, findings, *later = rest  # the ledger may hold rows from before there were later ones
@@ -105,24 +92,10 @@ def unpack_skill(data: bytes) -> Skill:
     )
 
 
-def _sharing_row(sharing: Sharing) -> list[Any]:
-    return [*sharing[:-1], sharing.descriptor and bytes.fromhex(sharing.descriptor.hex)]
-
-
 def _read_sharing(row: list[Any]) -> Sharing:
-    name, description, version, capability_type, tags, inputs, auth, output, endpoint, descriptor = row
-    return Sharing(
-        name=name,
-        description=description,
-        version=version,
-        capability_type=capability_type,
-        tags=tuple(tags),
-        inputs=tuple(SharedInput(*one) for one in inputs),
-        auth=auth,
-        output=output,
-        endpoint=endpoint,
-        descriptor=descriptor and _digest(descriptor),
-    )
+    *texts, tags, inputs, auth, output, endpoint, descriptor = row
+    shared = tuple(SharedInput(*one) for one in inputs)
+    return Sharing._make((*texts, tuple(tags), shared, auth, output, endpoint, descriptor and _digest(descriptor)))
 
 
 def _read_action(row: list[Any]) -> Action:
@@ -138,7 +111,7 @@ def finding_rows(findings: Iterable[Finding]) -> list[Any]:
 
 
 def read_findings(rows: Iterable[Any]) -> tuple[Finding, ...]:
-    """Return what :func:`finding_rows` made ``rows`` of."""
+    """Return the findings of :func:`finding_rows`."""
     return tuple(
         [Finding(code, level, message, SourceLocation(*place), fix) for code, level, message, place, fix in rows]
     )
@@ -197,11 +170,7 @@ class SkillChanges(NamedTuple):
 
 
 class PackedSkills(Mapping[str, Skill]):
-    """A read-only mapping of name to skill; each skill is unpacked when it is read.
-
-    Args:
-        packed: what :func:`pack_skill` made of each skill, by name. Never changed afterwards.
-    """
+    """A read-only mapping of name to skill over packed bytes; each skill is unpacked when it is read."""
 
     __slots__ = ("_packed",)
 
@@ -230,7 +199,7 @@ class PackedSkills(Mapping[str, Skill]):
         )
 
     def packed(self, name: str) -> bytes:
-        """Return a skill as :func:`pack_skill` made it."""
+        """Return the packed bytes of a skill."""
         return self._packed[name]
 
     def changes_since(self, before: PackedSkills) -> SkillChanges:

@@ -12,8 +12,7 @@ from skillwire.adapters.doctor.diagnosis import Diagnosis, from_error, judge_sec
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import netrc_file, open_store
-from skillwire.adapters.files.install_folder import FileSkillsFolder
-from skillwire.adapters.files.journal import KEPT, STAGING
+from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, user_file
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 

@@ -1,4 +1,4 @@
-"""The user's folders for settings, cache and state; atomic file writes; lock files between processes.
+"""The user's folders for settings, cache and state; atomic file writes; lock files between processes; state files.
 
 The XDG variables decide where the folders are, on every system; the defaults are XDG's, and ``LOCALAPPDATA`` on
 Windows. ``SKILLWIRE_HOME`` puts all three under one folder, for containers and tests. A reader of a file written here
@@ -8,14 +8,19 @@ sees the old bytes or the new ones, never a part of either.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from skillwire.errors import ConflictError, SourceLocation, StorageError
+from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError
+from skillwire.limits import STATE_FILE_BYTES
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_FOR_OTHERS: Final = 0o077
 
 
 def config_directory() -> Path:
@@ -33,17 +38,6 @@ def state_directory() -> Path:
     return _directory("state", "XDG_STATE_HOME", ".local/state")
 
 
-def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
-    """Make ``folder`` unless it exists; raises OSError. A new state folder above it is accessible to its owner only.
-
-    The state folder shows which origins the user works with and what a change was about to do.
-    """
-    state = str(state_directory())
-    if f"{folder}/".startswith(f"{state}/"):
-        os.makedirs(state, mode=0o700, exist_ok=True)  # noqa: PTH103  # text: add makes a folder for each skill
-    os.makedirs(folder, mode=mode, exist_ok=True)  # noqa: PTH103  # same
-
-
 def _directory(part: str, variable: str, default: str) -> Path:
     if home := os.environ.get("SKILLWIRE_HOME"):
         return Path(home) / part
@@ -54,14 +48,19 @@ def _directory(part: str, variable: str, default: str) -> Path:
     return Path.home() / default / "skillwire"
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
-    """Write ``content`` beside ``path`` and rename it into place; missing parents are made. Raises StorageError.
+def make_folder(folder: str | Path, *, mode: int = 0o777) -> None:
+    """Make ``folder`` unless it exists; raises OSError. Only the owner can access a new state folder above it."""
+    state = str(state_directory())
+    if f"{folder}/".startswith(f"{state}/"):  # it shows the user's origins and what a change was about to do
+        os.makedirs(state, mode=0o700, exist_ok=True)  # noqa: PTH103  # text: add makes a folder for each skill
+    os.makedirs(folder, mode=mode, exist_ok=True)  # noqa: PTH103  # same
 
-    With ``durable`` the bytes are synced to the disk, for content that cannot be made again.
-    """
+
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
+    """Write beside ``path`` and rename into place; ``durable`` syncs to the disk first. Raises StorageError."""
     folder, name = os.path.split(path)
     temporary = f"{folder or '.'}/.{name}.{os.urandom(6).hex()}.tmp"
-    try:
+    with storage_errors(path):
         try:
             with open(_create(temporary, mode, durable=durable), "wb") as file:  # from a handle: mode and O_EXCL hold
                 file.write(content)
@@ -75,8 +74,6 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, durable: 
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)  # noqa: PTH108  # same
             raise
-    except OSError as error:
-        raise storage_error(error, path) from error
 
 
 def sync_folder(folder: str | Path) -> None:
@@ -93,18 +90,15 @@ def _create(path: str, mode: int, *, durable: bool) -> int:
     try:
         return os.open(path, flags, mode)
     except FileNotFoundError:  # most often the folder is there, and one call is enough
-        folder = os.path.dirname(path)  # noqa: PTH120  # text, as above
-        holders = list(_holders_of_new_folders(folder)) if durable else []
+        folder = holder = os.path.dirname(path)  # noqa: PTH120  # text, as above
+        holders = []
+        while holder and not os.path.isdir(holder):  # noqa: PTH112  # same
+            holder = os.path.dirname(holder)  # noqa: PTH120  # same
+            holders.append(holder or ".")
         make_folder(folder)
-        for holder in holders:  # the name of a new folder lasts when the one that holds it is synced
+        for holder in holders if durable else ():  # a new folder lasts when the one that holds it is synced
             sync_folder(holder)
         return os.open(path, flags, mode)
-
-
-def _holders_of_new_folders(folder: str) -> Iterator[str]:
-    while folder and not os.path.isdir(folder):  # noqa: PTH112  # same
-        folder = os.path.dirname(folder)  # noqa: PTH120  # same
-        yield folder or "."
 
 
 def storage_error(error: OSError, path: Path) -> StorageError:
@@ -114,7 +108,7 @@ def storage_error(error: OSError, path: Path) -> StorageError:
 
 @contextlib.contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the system refuses inside into ``STORAGE`` at ``path``."""
+    """Raise an OSError of the block as StorageError (``STORAGE``) at ``path``."""
     try:
         yield
     except OSError as error:
@@ -122,63 +116,49 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def take_lock(path: Path, *, wait: bool) -> int:
-    """Lock the file ``path``, which is made if needed; return the handle for :func:`release_lock`.
-
-    The lock ends with the process. With ``wait`` the call waits for the current holder.
-
-    Raises:
-        ConflictError: ``FOLDER_BUSY`` when another process holds it and ``wait`` is not set.
-        StorageError: ``STORAGE``.
-    """
-    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
-
+    """Lock the file ``path`` until the process ends; return the handle. Raises ConflictError (``FOLDER_BUSY``)."""
     while True:
-        handle = _open(path)
+        with storage_errors(path):
+            make_folder(path.parent)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             # Its last holder may have removed the file between our open and our lock: lock the current one.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), path.stat()):
                     return handle
-        except BlockingIOError as error:
-            os.close(handle)
-            raise _busy(path) from error
         except BaseException as error:
             os.close(handle)
             if isinstance(error, OSError):
-                raise storage_error(error, path) from error
+                raise _busy(path) if isinstance(error, BlockingIOError) else storage_error(error, path) from error
             raise
         os.close(handle)
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Lock a folder while the returned handle is open; None where the system cannot.
-
-    Raises ConflictError (``FOLDER_BUSY``).
-    """
-    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
-
+    """Lock a folder while the returned handle is open; None where the system cannot. Raises as :func:`take_lock`."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:  # absent or unreadable: the change itself reports the reason
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BaseException as error:
         os.close(handle)
         if isinstance(error, BlockingIOError):
             raise _busy(folder) from error
-        return None  # a file system, such as NFS, that locks no folders: the lock file alone has to do
-    except BaseException:
-        os.close(handle)
+        if isinstance(error, OSError):  # a file system, such as NFS, that locks no folders: the lock file has to do
+            return None
         raise
     return handle
 
 
-def release_lock(handle: int, path: Path) -> None:
-    """Let the lock go, and remove its file; a child that is just being begun may have the file open, too."""
-    import fcntl  # noqa: PLC0415  # POSIX; only a change needs it
+def _busy(path: Path) -> ConflictError:
+    return ConflictError("FOLDER_BUSY", "another skillwire is changing these skills", place=SourceLocation(str(path)))
 
+
+def release_lock(handle: int, path: Path) -> None:
+    """Unlock ``path``, also for a child process that inherited the handle a moment ago, and remove the file."""
     path.unlink(missing_ok=True)
     fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
@@ -186,10 +166,7 @@ def release_lock(handle: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file inside the ``with`` block; waits for the current holder.
-
-    Raises StorageError (``STORAGE``).
-    """
+    """Hold the lock of a file inside the block; waits for the current holder. Raises StorageError (``STORAGE``)."""
     handle = take_lock(path, wait=True)
     try:
         yield
@@ -197,13 +174,36 @@ def locked(path: Path) -> Iterator[None]:
         release_lock(handle, path)
 
 
-def _open(path: Path) -> int:
-    try:
-        make_folder(path.parent)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise storage_error(error, path) from error
+def read_bounded(path: Path, most: int, *, owner_only_code: str | None = None, fix: str | None = None) -> bytes | None:
+    """Return at most ``most`` bytes of a file, None without one; raises StorageError.
+
+    With ``owner_only_code`` a file that others can read is refused: StorageError with that code and ``fix``.
+    """
+    with storage_errors(path):
+        try:
+            with path.open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                content = file.read(most)
+        except FileNotFoundError:
+            return None
+    if owner_only_code is not None and os.name == "posix" and mode & _FOR_OTHERS:
+        message = f"others may read or change it ({mode & 0o777:04o})"
+        fix = fix or f"Make it private: chmod 600 {path}"
+        raise StorageError(owner_only_code, message, place=SourceLocation(str(path)), fix=fix)
+    return content
 
 
-def _busy(path: Path) -> ConflictError:
-    return ConflictError("FOLDER_BUSY", "another skillwire is changing these skills", place=SourceLocation(str(path)))
+def read_state(path: Path, *, owner_only_code: str | None = None, fix: str | None = None) -> dict[str, Any]:
+    """Return the JSON object in a state file, empty without one. Raises DecodeError (``STATE_FORM``), StorageError."""
+    content = read_bounded(path, STATE_FILE_BYTES + 1, owner_only_code=owner_only_code, fix=fix)
+    if content is None:
+        return {}
+    document = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(path))
+    if not isinstance(document, dict):
+        raise damaged(path)
+    return cast("dict[str, Any]", document)
+
+
+def damaged(path: Path, fix: str | None = None) -> DecodeError:
+    """Return the error about a state file that this version cannot read."""
+    return DecodeError("STATE_FORM", f"{path.name} is damaged", place=SourceLocation(str(path)), fix=fix)

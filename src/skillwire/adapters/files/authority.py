@@ -22,22 +22,14 @@ from skillwire import limits
 from skillwire.adapters.files.atomic import locked, storage_errors, write_atomically
 from skillwire.adapters.files.keys import read_certificates, read_private_key
 from skillwire.errors import ConflictError, NotFoundError, SourceLocation, StorageError, TrustError, UsageError
+from skillwire.trust import certificates
 from skillwire.trust.authority import LEAF_DAYS, ROOT_DAYS, CertificateAuthority, new_root
-from skillwire.trust.certificates import (
-    VerifiedCertificate,
-    belongs,
-    certificate_pem,
-    life_of,
-    name_of,
-    private_pem,
-    read_leaf,
-    serial_of,
-)
+from skillwire.trust.certificates import VerifiedCertificate, certificate_pem, life_of, serial_of
 from skillwire.trust.ecdsa import digest_of, new_key
 from skillwire.trust.revocations import CertificateHolder, RevokedCertificate, signed_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Sequence
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -51,13 +43,10 @@ _REVOKED_KEPT: Final = 365 * 86_400.0
 
 
 class IssuedRow(NamedTuple):
-    """One issued certificate. Times are seconds since the epoch; ``revoked`` is None unless it was revoked.
+    """One issued certificate; times are seconds since the epoch.
 
     Args:
         serial: in hexadecimal.
-        agents: identifiers in the certificate.
-        skills: identifiers in the certificate.
-        hosts: hosts that its holder may announce.
         key: SHA-256 of the holder's key, as ``SubjectPublicKeyInfo``, in hexadecimal.
         issuer: serial of the SkillCenter CA; empty when the root issued it.
         authority: name of a SkillCenter CA; empty for agents and skills.
@@ -78,11 +67,7 @@ class IssuedRow(NamedTuple):
 
 
 class IssuedBook(NamedTuple):
-    """The issued certificates, oldest first, and the numbers of the last lists.
-
-    ``number`` is that of the SkillCenter CA's last list. ``root_number`` and ``root_list`` (PEM) are the root's; 0 and
-    empty when the root has signed none.
-    """
+    """The issued certificates, oldest first, and the numbers of the last lists; 0 and empty without a root's list."""
 
     rows: tuple[IssuedRow, ...] = ()
     number: int = 0
@@ -90,51 +75,41 @@ class IssuedBook(NamedTuple):
     root_list: str = ""
 
     def row(self, serial: str) -> IssuedRow | None:
-        """Return what was issued under a number."""
+        """Return the certificate with this serial."""
         return next((row for row in self.rows if row.serial == serial), None)
 
     def revoked_at(self, row: IssuedRow) -> float | None:
         """Return when a certificate, or the SkillCenter CA that issued it, was revoked."""
         above = self.row(row.issuer) if row.issuer else None
-        moments = [one.revoked for one in (row, above) if one is not None and one.revoked is not None]
-        return min(moments, default=None)
+        return min((one.revoked for one in (row, above) if one is not None and one.revoked is not None), default=None)
 
-    def is_good(self, row: IssuedRow, now: float) -> bool:
-        """Whether a certificate counts at ``now``."""
+    def is_valid(self, row: IssuedRow, now: float) -> bool:
+        """Whether a certificate is neither expired nor revoked at ``now``."""
         return row.ends > now and self.revoked_at(row) is None
 
     def find(self, which: str, now: float) -> list[IssuedRow]:
-        """Return the certificate with serial ``which``, or the valid ones of an agent or skill; may be empty.
-
-        Valid certificates with the same key, or renewed from these, are included: their holder has both.
-        """
-        wanted = which.lower().replace(":", "")
-        found = [row for row in self.rows if row.serial == wanted]
+        """Return a certificate by serial, or a name's valid ones; and valid ones of their keys or renewed from them."""
+        serial = which.lower().replace(":", "")
+        found = [row for row in self.rows if row.serial == serial]
         if not found:
-            found = [row for row in self.rows if which in (*row.agents, *row.skills) and self.is_good(row, now)]
+            found = [row for row in self.rows if which in (*row.agents, *row.skills) and self.is_valid(row, now)]
         line, keys = {row.serial for row in found}, {row.key for row in found}
         for row in self.rows:  # a renewal comes after what it renews
             if row.renews in line or row.key in keys:
                 line.add(row.serial)
-        return [row for row in self.rows if row in found or (row.serial in line and self.is_good(row, now))]
-
-    def of_issuer(self, serial: str, now: float) -> list[IssuedRow]:
-        """Return what a SkillCenter CA has issued that is good."""
-        return [row for row in self.rows if row.issuer == serial and self.is_good(row, now)]
-
-    def is_key_revoked(self, key: str) -> bool:
-        """Whether a certificate of a key was revoked."""
-        return any(row.key == key and row.revoked is not None for row in self.rows)
+        return [row for row in self.rows if row in found or (row.serial in line and self.is_valid(row, now))]
 
     def adding(self, row: IssuedRow, now: float) -> IssuedBook:
-        """Return the book with one more row, and without those of long ago."""
+        """Return the book with one more row, and without rows that are no longer kept."""
         return self._replace(rows=(*(one for one in self.rows if _is_kept(one, now)), row))
 
-    def revoking(self, serials: Iterable[str], now: float) -> IssuedBook:
+    def revoking(self, serials: Container[str], now: float) -> IssuedBook:
         """Return the book with these revoked."""
-        wanted = {*serials}
-        rows = (row._replace(revoked=now) if row.serial in wanted and row.revoked is None else row for row in self.rows)
-        return self._replace(rows=tuple(rows))
+        return self._replace(
+            rows=tuple(
+                row._replace(revoked=now) if row.serial in serials and row.revoked is None else row for row in self.rows
+            )
+        )
 
     def revoked_certificates(self, now: float, *, authorities: bool) -> list[RevokedCertificate]:
         """Return the entries for a revocation list: of SkillCenter CAs, or the newest of agents and skills."""
@@ -147,34 +122,33 @@ class IssuedBook(NamedTuple):
         ]
         return sorted(found, key=lambda one: one.at)[-limits.LAN_REVOKED :]
 
-    def encode(self) -> bytes:
-        """Return the book as it lies on the disk."""
+    def write(self, folder: Path) -> None:
+        """Write the book into the authority's folder. Raises StorageError (``STORAGE``)."""
         document = self._asdict() | {"rows": [row._asdict() for row in self.rows]}
-        return json.dumps(document, indent=1).encode() + b"\n"
+        _keep(folder / "issued.json", json.dumps(document, indent=1).encode() + b"\n", mode=0o600)
 
     @classmethod
-    def decode(cls, data: bytes) -> IssuedBook:
-        """Return the book in a file's bytes. Raises ValueError, KeyError or TypeError when it is damaged."""
-        document = json.loads(data)
-        lists = ("agents", "skills", "hosts")
-        rows = tuple(IssuedRow(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in document["rows"])
-        return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
-
-
-def read_book(path: Path) -> IssuedBook:
-    """Return the book in a file. Raises StorageError (``STORAGE``)."""
-    with storage_errors(path):
-        data = path.read_bytes()
-    try:
-        return IssuedBook.decode(data)
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(
-            "STORAGE", "it is damaged; restore it from a copy", place=SourceLocation(str(path))
-        ) from error
+    def read(cls, folder: Path) -> IssuedBook:
+        """Return the book in the authority's folder. Raises StorageError (``STORAGE``)."""
+        path = folder / "issued.json"
+        with storage_errors(path):
+            data = path.read_bytes()
+        try:
+            document = json.loads(data)
+            lists = ("agents", "skills", "hosts")
+            rows = tuple(IssuedRow(**{**one, **{name: tuple(one[name]) for name in lists}}) for one in document["rows"])
+            return cls(rows, int(document["number"]), int(document["root_number"]), str(document["root_list"]))
+        except (ValueError, KeyError, TypeError) as error:
+            message = "it is damaged; restore it from a copy"
+            raise StorageError("STORAGE", message, place=SourceLocation(str(path))) from error
 
 
 def _is_kept(row: IssuedRow, now: float) -> bool:
     return row.ends > now - _KEPT or (row.revoked is not None and row.revoked > now - _REVOKED_KEPT)
+
+
+def _keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    write_atomically(path, content, mode=mode, durable=True)
 
 
 PASSPHRASE: Final = "SKILLWIRE_CA_PASSPHRASE"  # noqa: S105 - the name of the variable
@@ -190,73 +164,45 @@ def passphrase() -> bytes | None:
     return text.encode() or None
 
 
-def add_center(
+def _add_center(
     folder: Path, root: CertificateAuthority, name: str, book: IssuedBook, now: float, *, older: Sequence[bytes] = ()
 ) -> IssuedRow:
-    """Make a new SkillCenter CA, which issues from now on; return its row.
+    """Make a new SkillCenter CA, which issues from now on; ``older`` are valid certificates (DER) of earlier ones.
 
-    An interrupted call can simply be repeated: it does not need the previous CA's key.
-
-    Args:
-        folder: of the authority.
-        root: signs the new CA.
-        name: of the SkillCenter CA.
-        book: as it was.
-        now: seconds since the epoch.
-        older: valid certificates of earlier CAs, DER.
+    An interrupted call can be repeated: it does not need the previous CA's key.
     """
     key = new_key()
     center = CertificateAuthority(key, root.issue_authority(name, key.public_key(), now))
     ends, digest = life_of(center.certificate)[1], digest_of(key.public_key()).hex()
     row = IssuedRow(serial_of(center.certificate), (), (), (), now, ends, digest, authority=name)
     book = book.adding(row, now)
-    keep(folder / "issued.json", book.encode(), mode=0o600)
-    keep(folder / "center.key", private_pem(key, passphrase()), mode=0o600)
-    keep(folder / "center.pem", b"".join(map(certificate_pem, [center.certificate, *older])))
-    publish(folder, center, book, [center.certificate, *older], now)
+    book.write(folder)
+    _keep(folder / "center.key", certificates.private_pem(key, passphrase()), mode=0o600)
+    _keep(folder / "center.pem", b"".join(map(certificate_pem, [center.certificate, *older])))
+    _publish(folder, center, book, [center.certificate, *older], now)
     return row
 
 
-def publish(folder: Path, center: CertificateAuthority, book: IssuedBook, centers: Sequence[bytes], now: float) -> None:
-    """Sign the list of a SkillCenter CA, and lay it out with the root's and the certificates of those that are good."""
+def _publish(
+    folder: Path, center: CertificateAuthority, book: IssuedBook, centers: Sequence[bytes], now: float
+) -> None:
+    """Sign a SkillCenter CA's list; publish it with the root's list and the valid ``centers``."""
     book = book._replace(number=book.number + 1)
     signed = center.revocations(book.revoked_certificates(now, authorities=False), now, number=book.number)
-    keep(folder / "issued.json", book.encode(), mode=0o600)  # first: what is revoked stays so, signed or not yet
+    book.write(folder)  # first: a revocation lasts, signed or not yet
     bundle = [signed, book.root_list.encode("ascii"), *map(certificate_pem, centers)]
-    keep(folder / "revocations.pem", b"".join(bundle))
+    _keep(folder / "revocations.pem", b"".join(bundle))
 
 
-def with_root_list(book: IssuedBook, root: CertificateAuthority, now: float) -> IssuedBook:
-    """Return the book with a list of the root, which is good as long as the root: its key is put away meanwhile."""
-    number = book.root_number + 1
-    signed = root.revocations(book.revoked_certificates(now, authorities=True), now, number=number, days=ROOT_DAYS)
-    return book._replace(root_number=number, root_list=signed.decode("ascii"))
-
-
-def is_in_force(center: bytes, book: IssuedBook, now: float) -> bool:
-    """Whether a SkillCenter CA, by its certificate, DER, is good at ``now``."""
-    row = book.row(serial_of(center))
-    return row is not None and book.is_good(row, now)
-
-
-def keep(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a file of the authority."""
-    write_atomically(path, content, mode=mode, durable=True)
-
-
-def root_signer(folder: Path, certificate: bytes, file: Path | None) -> CertificateAuthority:
-    """Return the root for signing. ``file`` holds its key when that is not in the folder.
-
-    Raises:
-        NotFoundError: ``CA_FOLDER`` when the key is missing. StorageError: ``LAN_KEYS`` when it is another root's.
-    """
+def _root_signer(folder: Path, certificate: bytes, file: Path | None) -> CertificateAuthority:
+    """Return the root for signing, its key read from ``file``. Raises NotFoundError (``CA_FOLDER``), StorageError."""
     path = folder / "root.key" if file is None else file
     if not path.exists():
         fix = "Bring the root's key back for this, and put it away again: --root-key FILE."
         raise NotFoundError("CA_FOLDER", "the root's key is not there", place=SourceLocation(str(path)), fix=fix)
     fix = "Name the root's key, which skillwire ca init has written to root.key: --root-key FILE."
     key = read_private_key(path, passphrase(), fix=fix)
-    if not belongs(certificate, key):
+    if not certificates.belongs(certificate, key):
         raise StorageError("LAN_KEYS", "it is not the key of root.pem", place=SourceLocation(str(path)), fix=fix)
     return CertificateAuthority(key, certificate)
 
@@ -265,18 +211,14 @@ _LIST_KEPT: Final = 86_400.0  # that a list is given out before the next one is 
 
 
 class AuthorityFolder:
-    """A certificate authority in a folder that :meth:`create` made.
-
-    Raises:
-        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST`` when a certificate is damaged.
-    """
+    """A certificate authority in a folder that :meth:`create` made. Raises NotFoundError (``CA_FOLDER``)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.root_file, self.center_file = folder / "root.pem", folder / "center.pem"
         self.revocations_file = folder / "revocations.pem"
         self._lock = folder / ".lock"
-        self._center_key, self._book_file = folder / "center.key", folder / "issued.json"
+        self._center_key = folder / "center.key"
         if not self.center_file.is_file() or not self.root_file.is_file():
             raise _missing(folder)
         self.root = read_certificates([self.root_file])[0]
@@ -284,26 +226,21 @@ class AuthorityFolder:
 
     @property
     def centers(self) -> Sequence[bytes]:
-        """The certificates of the SkillCenter CAs that are good, DER; the one that issues comes first."""
+        """The certificates of the valid SkillCenter CAs, DER; the issuing one comes first."""
         return read_certificates([self.center_file])
 
     @classmethod
     def create(cls, folder: Path, name: str, now: float) -> AuthorityFolder:
-        """Make a root and a SkillCenter CA in a folder that has none.
-
-        Raises:
-            ConflictError: ``CA_EXISTS``. StorageError: ``STORAGE``. UsageError: ``USAGE`` for a short passphrase.
-            ValidationError: ``CERTIFICATE_REQUEST`` for an invalid name.
-        """
+        """Make a root and a SkillCenter CA in a folder that has none. Raises ConflictError (``CA_EXISTS``)."""
         secret, root_key = passphrase(), new_key()
         root = new_root(f"{name} Root CA", root_key, now)
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with locked(folder / ".lock"):
             check_new(folder)
-            keep(folder / "root.key", private_pem(root_key, secret), mode=0o600)
-            keep(folder / "root.pem", certificate_pem(root.certificate))
-            add_center(folder, root, f"{name} SkillCenter CA", IssuedBook(), now)
+            _keep(folder / "root.key", certificates.private_pem(root_key, secret), mode=0o600)
+            _keep(folder / "root.pem", certificate_pem(root.certificate))
+            _add_center(folder, root, f"{name} SkillCenter CA", IssuedBook(), now)
         return cls(folder)
 
     def issue(
@@ -317,25 +254,22 @@ class AuthorityFolder:
     ) -> bytes:
         """Write a new certificate into the book, then return it, DER.
 
-        Raises:
-            NotFoundError: ``CA_FOLDER`` when the CA's key is missing. StorageError: ``LAN_KEYS``, ``STORAGE``.
-            TrustError: ``CA_PASSPHRASE``; ``CERTIFICATE_REFUSED`` for a revoked key or requesting certificate.
-            ValidationError: ``CERTIFICATE_REQUEST``.
+        Raises TrustError (``CERTIFICATE_REFUSED``) for a revoked key or requesting certificate, and as :meth:`renew`.
         """
         names, digest = names.check(), digest_of(key).hex()
         self._signer()
         with locked(self._lock):
             signer, book = self._signer(), self.book()
-            asks = book.row(renews)
-            if asks is not None and asks.revoked is not None:
+            requesting = book.row(renews)
+            if requesting is not None and requesting.revoked is not None:
                 raise TrustError("CERTIFICATE_REFUSED", "the requesting certificate was revoked")
-            if book.is_key_revoked(digest):
+            if any(row.key == digest and row.revoked is not None for row in book.rows):
                 fix = "Have the agent make another one: skillwire key new --replace."
                 raise TrustError("CERTIFICATE_REFUSED", "a certificate of this key was revoked", fix=fix)
             leaf = signer.issue(names, key, now, days=LEAF_DAYS if days is None else days)
             issuer = serial_of(signer.certificate)
             row = IssuedRow(serial_of(leaf), *names, now, life_of(leaf)[1], digest, issuer, renews=renews)
-            keep(self._book_file, book.adding(row, now).encode(), mode=0o600)
+            book.adding(row, now).write(self.folder)
         return leaf
 
     def certify(self, agent_id: str, names: RequestedNames, key: EllipticCurvePublicKey, now: float) -> bytes:
@@ -349,65 +283,46 @@ class AuthorityFolder:
         return self.issue(names, key, now, renews=rows[-1].serial if rows else "")
 
     def find(self, which: str, now: float) -> list[IssuedRow]:
-        """Return what :meth:`revoke` would revoke.
-
-        Raises:
-            NotFoundError: ``CERTIFICATE_NOT_FOUND``. ConflictError: ``CA_IN_USE``. StorageError: ``STORAGE``.
-        """
+        """Return what :meth:`revoke` would revoke. Raises NotFoundError, ConflictError (``CA_IN_USE``)."""
         return self._find(self.book(), which, now)
 
     def revoke(self, which: str, now: float, *, root_key: Path | None = None) -> list[IssuedRow]:
-        """Revoke certificates and sign the new list; return their rows.
+        """Revoke a serial number, or an agent's or skill's valid certificates, and sign the new list; return the rows.
 
-        Args:
-            which: a serial number, or an agent or skill whose valid certificates are all revoked, together with
-                those of the same keys and those renewed from them. Revoking a SkillCenter CA also invalidates what it
-                issued; its row comes first.
-            now: seconds since the epoch.
-            root_key: the root's key file, needed for a SkillCenter CA; ``root.key`` by default.
-
-        Raises:
-            NotFoundError: ``CERTIFICATE_NOT_FOUND``, ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``.
-            ConflictError: ``CA_IN_USE`` for the SkillCenter CA that issues now: renew it first.
-            StorageError: ``LAN_KEYS``, ``STORAGE``.
+        Revoking a SkillCenter CA needs the root's key and also invalidates what it issued; its row comes first.
+        Raises as :meth:`find` and :meth:`renew`.
         """
         first = self.find(which, now)[0]
         self._signer()
-        root = root_signer(self.folder, self.root, root_key) if first.authority else None
+        root = _root_signer(self.folder, self.root, root_key) if first.authority else None
         with locked(self._lock):
             book = self.book()
             rows = self._find(book, which, now)  # with what was renewed a moment ago
-            if root is None:
-                book = book.revoking((row.serial for row in rows), now)
-            else:
-                book = with_root_list(book.revoking([first.serial], now), root, now)
+            serials = {row.serial for row in rows}
+            book = book.revoking(serials if root is None else {first.serial}, now)
+            if root is not None:  # its list is good as long as the root, whose key is put away in between
+                entries, number = book.revoked_certificates(now, authorities=True), book.root_number + 1
+                signed = root.revocations(entries, now, number=number, days=ROOT_DAYS)
+                book = book._replace(root_number=number, root_list=signed.decode("ascii"))
             self._sign_list(book, now)
             if root is not None:
-                good = [one for one in self.centers if is_in_force(one, book, now)]
-                keep(self.center_file, b"".join(map(certificate_pem, good)))
-        serials = {row.serial for row in rows}
+                _keep(self.center_file, b"".join(map(certificate_pem, self._valid_centers(book, now))))
         return [row for row in book.rows if row.serial in serials]
 
     def renew(self, now: float, *, root_key: Path | None = None) -> IssuedRow:
         """Make a new SkillCenter CA of the same name, which issues from now on; return its row.
 
-        Certificates of the previous one stay valid until they end or it is revoked. ``root_key`` is as in
-        :meth:`revoke`.
-
-        Raises:
-            NotFoundError: ``CA_FOLDER``. TrustError: ``CA_PASSPHRASE``. StorageError: ``LAN_KEYS``, ``STORAGE``.
-            ValidationError: ``CERTIFICATE_REQUEST`` when the root has expired.
+        The previous one's certificates stay valid until they end or it is revoked. Raises NotFoundError
+        (``CA_FOLDER``), TrustError (``CA_PASSPHRASE``), StorageError, and ValidationError when the root has expired.
         """
-        root = root_signer(self.folder, self.root, root_key)
+        root = _root_signer(self.folder, self.root, root_key)
         with locked(self._lock):
-            book = self.book()
-            centers = self.centers
-            older = [one for one in centers if is_in_force(one, book, now)]
-            return add_center(self.folder, root, name_of(centers[0]), book, now, older=older)
+            book, name = self.book(), certificates.name_of(self.centers[0])
+            return _add_center(self.folder, root, name, book, now, older=self._valid_centers(book, now))
 
     def check_root_key(self, root_key: Path | None = None) -> None:
         """Check that the root's key can be read; raises as :meth:`renew` does."""
-        root_signer(self.folder, self.root, root_key)
+        _root_signer(self.folder, self.root, root_key)
 
     def revocations(self, now: float) -> bytes:
         """Return the signed lists, PEM; the SkillCenter CA's is signed again each day. Raises as :meth:`renew` does."""
@@ -424,10 +339,9 @@ class AuthorityFolder:
     def judge(self, certificate: bytes, now: float) -> VerifiedCertificate | None:
         """Return the contents of a valid, unrevoked certificate that this authority issued, else None.
 
-        The book decides, not the chain: the key of a revoked SkillCenter CA may be in other hands, and its certificates
-        in the book still entitle to new ones. Trust: the certificate is hostile. Raises StorageError (``STORAGE``).
+        The book decides, not the chain: others may hold the key of a revoked SkillCenter CA. Trust: hostile.
         """
-        leaf = read_leaf(certificate)
+        leaf = certificates.read_leaf(certificate)
         row = None if leaf is None else self.book().row(serial_of(certificate))
         if leaf is None or row is None or row.key != leaf.key.digest.hex():
             return None
@@ -444,7 +358,7 @@ class AuthorityFolder:
 
     def book(self) -> IssuedBook:
         """Return the issued and revoked certificates. Raises StorageError (``STORAGE``)."""
-        return read_book(self._book_file)
+        return IssuedBook.read(self.folder)
 
     def _find(self, book: IssuedBook, which: str, now: float) -> list[IssuedRow]:
         found = book.find(which, now)
@@ -454,16 +368,17 @@ class AuthorityFolder:
         if not found[0].authority:
             return found
         if found[0].serial == serial_of(self.centers[0]):
-            place, fix = (
-                SourceLocation(str(self.center_file)),
-                f"Make the next one first: skillwire ca renew {self.folder}",
-            )
+            fix = f"Make the next one first: skillwire ca renew {self.folder}"
+            place = SourceLocation(str(self.center_file))
             raise ConflictError("CA_IN_USE", "it is the one that issues", place=place, fix=fix)
-        return [found[0], *book.of_issuer(found[0].serial, now)]
+        return [found[0], *(row for row in book.rows if row.issuer == found[0].serial and book.is_valid(row, now))]
 
     def _sign_list(self, book: IssuedBook, now: float) -> None:
-        good = [one for one in self.centers if is_in_force(one, book, now)]
-        publish(self.folder, self._signer(), book, good, now)
+        _publish(self.folder, self._signer(), book, self._valid_centers(book, now), now)
+
+    def _valid_centers(self, book: IssuedBook, now: float) -> list[bytes]:
+        rows = [(center, book.row(serial_of(center))) for center in self.centers]
+        return [center for center, row in rows if row is not None and book.is_valid(row, now)]
 
     def _signer(self) -> CertificateAuthority:
         """Return the SkillCenter CA that issues; it may have been renewed since the last time."""
@@ -473,7 +388,7 @@ class AuthorityFolder:
         if self._signer_of is None or self._signer_of[0] != stamps:
             fix = f"Restore it from a copy, or make the next one: skillwire ca renew {self.folder} --root-key FILE"
             key, center = read_private_key(self._center_key, passphrase(), fix=fix), self.centers[0]
-            if not belongs(center, key):
+            if not certificates.belongs(center, key):
                 fix = f"A renewal was broken off; do it once more: skillwire ca renew {self.folder}"
                 message = "it is not the key of center.pem"
                 raise StorageError("LAN_KEYS", message, place=SourceLocation(str(self._center_key)), fix=fix)

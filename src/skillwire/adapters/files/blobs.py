@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER_MODE: Final = 0o700
-_DOWNLOAD_MODE: Final = 0o600
+_FILE_MODE: Final = 0o600
+
+
+def _write_all(handle: int, data: bytes | bytearray) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
 
 
 class FileDownload:
@@ -57,36 +63,32 @@ class FileDownload:
                 self.size += len(piece)
 
     def begin(self, position: int) -> bool:
-        """Go on at ``position``, which is 0 or the size; False when the disk or another process does not let us."""
+        """Continue at ``position``, 0 or the size; False when the disk or another process prevents it."""
         with self._turn:
             if self._handle is None and not self._closed:
-                with contextlib.suppress(OSError):  # a disk that takes nothing costs the continuing, not the download
+                with contextlib.suppress(OSError):  # without it the download cannot be resumed, only made
                     self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
                     prune(self._path.parent)
                 self._handle = self._open(os.O_CREAT)
             if self._handle is not None and position != self.size:
                 os.ftruncate(self._handle, 0)
                 os.lseek(self._handle, 0, os.SEEK_SET)
-                self.size, self._hash = 0, hashlib.sha256()
+                self._reset()
             return self._handle is not None and position == self.size
 
     def append(self, data: bytes | bytearray) -> None:
         """Write the next bytes. Raises StorageError (``STORAGE``) and removes the part, to free the space."""
         with self._turn:
+            if self._handle is None:
+                raise storage_error(OSError(errno.EBADF, "the download has ended"), self._path)
             try:
-                self._write(data)
+                _write_all(self._handle, data)
             except OSError as error:
-                self._discard()
+                self._reset()
+                self._release()
                 raise storage_error(error, self._path) from error
-
-    def _write(self, data: bytes | bytearray) -> None:
-        if self._handle is None:
-            raise OSError(errno.EBADF, "the download was ended")
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._handle, rest) :]
-        self._hash.update(data)
-        self.size += len(data)
+            self._hash.update(data)
+            self.size += len(data)
 
     def digest(self) -> str:
         """Return the digest of what was written."""
@@ -95,29 +97,28 @@ class FileDownload:
     def keep(self) -> None:
         """Move the complete download to its place. Raises StorageError (``STORAGE``)."""
         try:
-            self._place.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            self._path.rename(self._place)
-        except OSError as error:
-            raise storage_error(error, self._place) from error
+            with storage_errors(self._place):
+                self._place.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+                self._path.rename(self._place)
         finally:
             self.close()
 
     def discard(self) -> None:
-        """Remove it; another one may begin in its place."""
+        """Remove the file; another download may begin in its place."""
         with self._turn:
-            self._discard()
+            self._reset()
+            self._release()
 
-    def _discard(self) -> None:
+    def _reset(self) -> None:
         self.size, self._hash = 0, hashlib.sha256()
-        self._let_go()
 
     def close(self) -> None:
-        """Let go of the file, which stays unless there is nothing in it; nothing is taken any more."""
+        """Release the file, and remove an empty one; later bytes are dropped."""
         with self._turn:
             self._closed = True
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._handle is not None:
             if not self.size:
                 self._path.unlink(missing_ok=True)
@@ -125,10 +126,10 @@ class FileDownload:
             self._handle = None
 
     def _open(self, flags: int) -> int | None:
-        """Open and lock the file; None when it is not there, or another process has it."""
+        """Open and lock the file; None when it does not exist, or another process has it."""
         try:
-            handle = os.open(self._path, _OPEN | flags, _DOWNLOAD_MODE)
-        except OSError:  # absent, or not for us: the download goes without
+            handle = os.open(self._path, _OPEN | flags, _FILE_MODE)
+        except OSError:  # absent, or not for us: the download does without
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,53 +143,39 @@ class FileDownload:
 
 
 def prune(folder: Path) -> None:
-    """Remove downloads that are too old, too many or too large together, except those being written. Raises OSError.
-
-    Other kinds of files stay; a file that cannot be removed does not protect the others.
-    """
-    newest_first = sorted(_statuses(folder), key=lambda row: -row[0].st_mtime)
-    oldest = time.time() - limits.DOWNLOADS_KEPT_SECONDS
-    total = 0
-    for number, (status, path) in enumerate(newest_first, 1):
+    """Remove downloads that are too old, too many or too large together, except those being written. Raises OSError."""
+    found = []
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process has removed it in between
+            if stat.S_ISREG((status := path.lstat()).st_mode):
+                found.append((status, path))
+    oldest, total = time.time() - limits.DOWNLOADS_KEPT_SECONDS, 0
+    for number, (status, path) in enumerate(sorted(found, key=lambda row: -row[0].st_mtime), 1):
         total += status.st_size
         # One more is about to begin.
         is_over = number >= limits.DOWNLOADS_KEPT or total > limits.DOWNLOADS_KEPT_BYTES
         if is_over or status.st_mtime < oldest:
-            with contextlib.suppress(OSError):  # gone, held by a process that writes it, or not ours to remove
-                _remove(path)
+            with contextlib.suppress(OSError):  # gone, locked by a process that writes it, or not ours to remove
+                handle = os.open(path, _OPEN)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                finally:
+                    os.close(handle)
 
 
-def _statuses(folder: Path) -> Iterator[tuple[os.stat_result, Path]]:
-    for path in folder.iterdir():
-        try:
-            status = path.lstat()
-        except OSError:  # another process has removed it in between
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield status, path
-
-
-def _remove(path: Path) -> None:
-    handle = os.open(path, _OPEN)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-    finally:
-        os.close(handle)
-
-
-#: How the names of files begin that are no blobs yet.
+#: Prefix of the names of unfinished blobs.
 NEW: Final = ".new-"
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 #: Readable by all, within a folder of its owner: under root, the sandbox reads it as another user.
-_FILE_MODE: Final = 0o444
+_RUN_FILE_MODE: Final = 0o444
 
 
 class FileBlobWriting:
     """A blob that is being written: hashes the bytes while they go to a temporary file of the blob folder."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        self._size = 0
+        self.size = 0
         self._max_bytes = max_bytes
         self._hash = hashlib.sha256()
         self._path = folder / f"{NEW}{os.urandom(12).hex()}"
@@ -197,35 +184,28 @@ class FileBlobWriting:
             self._handle: int | None = os.open(self._path, _FLAGS, 0o600)
 
     @property
-    def size(self) -> int:
-        """How many bytes were written."""
-        return self._size
-
-    @property
     def digest(self) -> Digest:
         """The digest of what was written."""
         return Digest(f"sha256:{self._hash.hexdigest()}")
 
     def write(self, data: bytes) -> None:
         """Write the next bytes. Raises DecodeError (``LIMIT_SIZE``), StorageError (``STORAGE``)."""
-        self._size += len(data)
-        if self._size > self._max_bytes:
+        self.size += len(data)
+        if self.size > self._max_bytes:
             fix = "Hand it in as several blobs, each of them smaller."
             raise DecodeError("LIMIT_SIZE", f"a blob has {self._max_bytes:,} bytes at most", fix=fix)
         self._hash.update(data)
-        rest = memoryview(data)
         with storage_errors(self._path):
-            while rest:
-                rest = rest[os.write(self._open, rest) :]
+            _write_all(self._open, data)
 
     def finish(self) -> None:
-        """Have all of it on the disk. Raises StorageError (``STORAGE``)."""
+        """Sync the blob to the disk. Raises StorageError (``STORAGE``)."""
         with storage_errors(self._path):
-            os.fchmod(self._open, _FILE_MODE)
+            os.fchmod(self._open, _RUN_FILE_MODE)
             os.fsync(self._open)
 
     def move(self, place: Path) -> None:
-        """Give it its place, in place of another one with the same bytes. Raises StorageError (``STORAGE``)."""
+        """Move the blob to ``place``. Raises StorageError (``STORAGE``)."""
         with storage_errors(place):
             if not place.parent.is_dir():
                 make_folder(place.parent, mode=_FOLDER_MODE)
@@ -234,12 +214,11 @@ class FileBlobWriting:
             sync_folder(place.parent)
 
     def close(self) -> None:
-        """Forget what was written, unless it has its place."""
+        """Remove what was written, unless it was moved to its place."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-            with contextlib.suppress(FileNotFoundError):  # it has its place
-                self._path.unlink()
+            self._path.unlink(missing_ok=True)
 
     @property
     def _open(self) -> int:
@@ -248,14 +227,8 @@ class FileBlobWriting:
         return self._handle
 
 
-_BLOB_MODE: Final = 0o600
-
-
 class FileBlobs:
-    """A :class:`~skillwire.ports.BlobStore` in ``directory``, which is made when the first blob comes.
-
-    One that is ``durable`` has synced a blob to the disk when :meth:`put` returns.
-    """
+    """A :class:`~skillwire.ports.BlobStore` in ``directory``; a ``durable`` one syncs each blob to the disk."""
 
     def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self.directory = directory
@@ -263,17 +236,17 @@ class FileBlobs:
         self._lock: int | None = None
 
     def put(self, content: bytes) -> Digest:
-        """Keep ``content``; return its digest. Raises StorageError: ``STORAGE`` when it cannot be written."""
+        """Store ``content`` and return its digest. Raises StorageError (``STORAGE``)."""
         digest = Digest.of(content)
         if not self.has(digest, len(content)):
-            write_atomically(self._place(digest), content, mode=_BLOB_MODE, durable=self._durable)
+            write_atomically(self._place(digest), content, mode=_FILE_MODE, durable=self._durable)
         return digest
 
     def read(self, digest: Digest) -> bytes | None:
-        """Return the bytes, or None when they are absent or no longer what their digest says."""
+        """Return the bytes, or None when they are absent or do not match their digest."""
         try:
             content = self._place(digest).read_bytes()
-        except OSError:  # absent and unreadable mean the same to who asks: make it again
+        except OSError:  # absent or unreadable: the caller makes it again
             return None
         if Digest.of(content) != digest:
             self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
@@ -284,7 +257,7 @@ class FileBlobs:
         """Whether the bytes are there, judged by their size."""
         try:
             return os.stat(self._place(digest)).st_size == size  # noqa: PTH116  # asked 50,000 times at a start
-        except OSError:  # absent and unreadable mean the same to who asks: make it again
+        except OSError:  # as above
             return False
 
     def path(self, digest: Digest) -> Path | None:
@@ -293,7 +266,7 @@ class FileBlobs:
         return path if path.is_file() else None
 
     def remove(self, digest: Digest) -> None:
-        """Remove a blob; one that is not there is as good as removed."""
+        """Remove a blob, if it exists."""
         self._place(digest).unlink(missing_ok=True)
 
     def files(self) -> Iterator[tuple[Path, Digest]]:
@@ -310,7 +283,7 @@ class FileBlobs:
         """Hold the folder, together with others, until :meth:`unlock`: nothing in it is removed meanwhile."""
         if self._lock is None:
             make_folder(self.directory, mode=_FOLDER_MODE)
-            self._lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _BLOB_MODE)
+            self._lock = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
             fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def unlock(self) -> None:
@@ -321,7 +294,12 @@ class FileBlobs:
 
     def remove_unused(self, used: Container[Digest]) -> int:
         """Remove the blobs that are not ``used``, unless another process holds the folder; return how many."""
-        if self._lock is None or not self._is_alone(self._lock):
+        if self._lock is None:
+            return 0
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._lock, fcntl.LOCK_SH)  # a failed conversion may have lost the shared lock
             return 0
         removed = 0
         for file, digest in self.files():
@@ -330,14 +308,6 @@ class FileBlobs:
                 removed += 1
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         return removed
-
-    def _is_alone(self, lock: int) -> bool:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_SH)  # a failed conversion may have lost the shared lock
-            return False
-        return True
 
     def _place(self, digest: Digest) -> Path:
         name = digest.hex

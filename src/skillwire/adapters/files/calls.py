@@ -17,31 +17,23 @@ import json
 import secrets
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import locked, release_lock, storage_error, take_lock, write_atomically
-from skillwire.errors import ConflictError, DecodeError, SourceLocation
+from skillwire.adapters.files.atomic import damaged, locked, read_state, release_lock, take_lock, write_atomically
+from skillwire.errors import ConflictError
 from skillwire.model.execution import CallRecord
-from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_CALLER: Final = "skillwire-"
 _CALLER_DIGITS: Final = 24
 _REQUIRED: Final = {"key": str, "reference": str, "skill_id": str, "url": str, "created": (int, float)}
 _OPTIONAL: Final = {
-    "origins": list,
-    "header": str,
-    "is_lent": bool,
-    "fingerprint": str,
-    "context": dict,
-    "execution_id": str,
-    "status_url": str,
-    "result_url": str,
-}
+    "origins": list, "header": str, "is_lent": bool, "fingerprint": str, "context": dict, "execution_id": str,
+    "status_url": str, "result_url": str,
+}  # fmt: skip
 
 
 class FileCalls:
@@ -55,15 +47,12 @@ class FileCalls:
     def caller_id(self, origin: str) -> str:
         """Return the caller name for ``origin``; each origin gets another one."""
         with self._changing() as (key, _):
-            return _CALLER + _digest(key, "caller", origin.encode())[:_CALLER_DIGITS]
+            return "skillwire-" + _digest(key, "caller", origin.encode())[:_CALLER_DIGITS]
 
     def begin(self, record: CallRecord, sameness: bytes, *, may_take_up: bool) -> CallRecord:
         """Record a call before it is sent and lock it; return it, or the equal call of a moment ago.
 
-        Args:
-            record: the call.
-            sameness: what makes two calls equal; only its fingerprint is stored.
-            may_take_up: whether to resume an earlier unlocked call whose answer was not received.
+        ``sameness`` is stored as a fingerprint. ``may_take_up`` resumes an equal unlocked call without an answer.
         """
         with self._changing() as (key, records):
             fingerprint = _digest(key, "call", sameness)
@@ -73,24 +62,22 @@ class FileCalls:
                     return known
             self._hold(record.key)
             record = record._replace(fingerprint=fingerprint)
-            records[:] = [*(known for known in records if not _is_same(known, record)), record]
+            _replace(records, record, record)
             return record
 
     def answered(self, record: CallRecord) -> None:
-        """Keep what the provider calls the execution; what was only there to recognise the call is forgotten."""
+        """Store the provider's execution id, and drop what served to recognise the call."""
         with self._changing() as (_, records):
-            answered = record._replace(fingerprint=None, context={})
-            records[:] = [*(known for known in records if not _is_same(known, record)), answered]
+            _replace(records, record, record._replace(fingerprint=None, context={}))
 
     def drop(self, record: CallRecord) -> None:
-        """Forget a call that was refused, or answered at once."""
+        """Remove a call that was refused, or answered at once."""
         with self._changing() as (_, records):
-            records[:] = [known for known in records if not _is_same(known, record)]
+            _replace(records, record)
 
     def release(self, record: CallRecord) -> None:
-        """Let go of a call that is not being sent any more."""
-        handle = self._held.pop(record.key, None)
-        if handle is not None:
+        """Unlock a call that is no longer being sent."""
+        if (handle := self._held.pop(record.key, None)) is not None:
             release_lock(handle, self._lock_path(record.key))
 
     def find(self, text: str) -> list[CallRecord]:
@@ -115,15 +102,13 @@ class FileCalls:
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[bytes, list[CallRecord]]]:
-        """Give the key and the calls, to be changed while no other process does; write them if they were."""
+        """Yield the key and the calls under a lock; write them if the block changed them."""
         with locked(self._path.with_suffix(".lock")):
             key, records = self._read()
-            before = list(records)
-            is_new = not key
-            key = key or secrets.token_bytes(32)
-            yield key, records
-            if is_new or records != before:
-                self._write(key, records)
+            before, new_key = list(records), key or secrets.token_bytes(32)
+            yield new_key, records
+            if not key or records != before:
+                self._write(new_key, records)
 
     def _write(self, key: bytes, records: list[CallRecord]) -> None:
         now, lasts = self._clock(), {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
@@ -137,23 +122,16 @@ class FileCalls:
                 self._lock_path(dropped.key).unlink(missing_ok=True)
 
     def _read(self) -> tuple[bytes, list[CallRecord]]:
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
+        if not (fields := read_state(self._path)):
             return b"", []
-        except OSError as error:
-            raise storage_error(error, self._path) from error
-        document = load_json(content, max_bytes=limits.STATE_FILE_BYTES, source=str(self._path))
         try:
-            fields = cast("dict[str, Any]", document)
             return bytes.fromhex(fields["caller"]), [_decode(row) for row in fields["calls"]]
         except (KeyError, TypeError, ValueError) as error:
-            message = "the file of calls is damaged"
-            raise DecodeError("STATE_FORM", message, place=SourceLocation(str(self._path))) from error
+            raise damaged(self._path) from error
 
 
-def _is_same(one: CallRecord, other: CallRecord) -> bool:
-    return (one.key, one.url) == (other.key, other.url)
+def _replace(records: list[CallRecord], record: CallRecord, *new: CallRecord) -> None:
+    records[:] = [*(known for known in records if (known.key, known.url) != (record.key, record.url)), *new]
 
 
 def _digest(key: bytes, what: str, data: bytes) -> str:

@@ -9,18 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.atomic import locked, storage_error, storage_errors, write_atomically
-from skillwire.errors import DecodeError, SourceLocation
-from skillwire.limits import STATE_FILE_BYTES
+from skillwire.adapters.files.atomic import damaged, locked, read_state, storage_errors, write_atomically
 from skillwire.model.install import CachedResponse, OriginRecord
-from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
 
 _KEPT_HEADERS: Final = frozenset({"etag", "last-modified", "cache-control", "content-type"})
 
@@ -32,21 +28,19 @@ class FileResponseCache:
         self._directory = directory
 
     def look_up(self, url: str, credential: str | None) -> CachedResponse | None:
-        """Return what is kept for ``url`` as seen with ``credential``."""
+        """Return the response stored for ``url`` and ``credential``."""
         try:
             head, _, body = self._path(url, credential).read_bytes().partition(b"\n")
             fields = json.loads(head)
             if fields["url"] == url and fields["size"] == len(body):
-                return CachedResponse(
-                    url, body, dict(fields["headers"]), float(fields["fetched_at"]), fields["answered_by"]
-                )
-        except (OSError, ValueError, KeyError, TypeError):
-            # Absent, or cut off, or of another version: as good as absent, it is fetched again.
+                headers, fetched_at = dict(fields["headers"]), float(fields["fetched_at"])
+                return CachedResponse(url, body, headers, fetched_at, fields["answered_by"])
+        except (OSError, ValueError, KeyError, TypeError):  # absent, cut off or of another version: fetched again
             return None
         return None
 
     def keep(self, response: CachedResponse, credential: str | None) -> None:
-        """Keep ``response``, in place of an earlier one."""
+        """Store ``response``, in place of an earlier one."""
         headers = {name: value for name, value in response.headers.items() if name in _KEPT_HEADERS}
         fields = {
             "url": response.url,
@@ -64,7 +58,12 @@ class FileResponseCache:
         count = 0
         for path in self._directory.glob("*/*"):
             with storage_errors(path):
-                if _seen_with(path) == _name(credential):
+                try:
+                    with path.open("rb") as file:
+                        is_from_it = json.loads(file.readline())["seen_with"] == _name(credential)
+                except (FileNotFoundError, ValueError, KeyError, TypeError):  # gone, cut off, or of another version
+                    continue
+                if is_from_it:
                     path.unlink(missing_ok=True)
                     count += 1
         return count
@@ -79,17 +78,8 @@ def _name(credential: str | None) -> str | None:
     return None if credential is None else hashlib.sha256(credential.encode()).hexdigest()
 
 
-def _seen_with(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            head = json.loads(file.readline())
-        return str(head["seen_with"]) if head["seen_with"] else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # gone, cut off, or of another version
-        return None
-
-
 def is_readable(path: Path) -> bool:
-    """Whether a file of the cache is whole, so that an answer can be read back from it."""
+    """Whether a file of the cache is complete."""
     head, _, body = path.read_bytes().partition(b"\n")
     try:
         return bool(json.loads(head)["size"] == len(body))
@@ -110,24 +100,21 @@ class FileOriginBook:
         self._path = path
 
     def look_up(self, base: str) -> OriginRecord | None:
-        """Return the record of ``base``.
-
-        Raises DecodeError when the file is damaged: ignoring it would skip downgrade checks.
-        """
+        """Return the record of ``base``. Raises DecodeError for a damaged file: downgrade checks need it."""
         return self.records().get(base)
 
     def records(self) -> dict[str, OriginRecord]:
         """Return all records by origin, in alphabetical order. Raises as :meth:`look_up` does."""
-        return {base: self._decode(fields) for base, fields in sorted(self._read().items())}
+        return {base: self._decode(fields) for base, fields in sorted(read_state(self._path).items())}
 
     def withdraw(self, base: str) -> None:
-        """Forget that someone agreed to ``base``, and nothing else: a promise of digests outlives a consent."""
+        """Withdraw the consent to ``base``; its promise of digests stays."""
         with self._changing() as origins:
             if base in origins:
                 origins[base]["accepted"] = False
 
     def record(self, base: str, record: OriginRecord) -> None:
-        """Remember ``record`` for ``base``; what was agreed to or verified before is not forgotten by it."""
+        """Merge ``record`` into that of ``base``; an earlier consent or verification stays."""
         with self._changing() as origins:
             before = origins.get(base, {})
             origins[base] = {
@@ -138,9 +125,9 @@ class FileOriginBook:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Fields]]:
-        """Give what is remembered, to be changed while no other process does; write it afterwards."""
+        """Yield the records under a lock, and write them afterwards."""
         with locked(self._path.with_suffix(".lock")):
-            origins = self._read()
+            origins = read_state(self._path)
             yield origins
             write_atomically(self._path, json.dumps(_bounded(origins), indent=2, sort_keys=True).encode(), mode=0o600)
 
@@ -150,24 +137,7 @@ class FileOriginBook:
             text = generation if isinstance(generation, str) else None
             return OriginRecord(str(fields["first_seen"]), fields["accepted"] is True, text)
         except (KeyError, TypeError) as error:
-            raise self._damaged() from error
-
-    def _read(self) -> dict[str, Fields]:
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise storage_error(error, self._path) from error
-        origins = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(self._path))
-        if not isinstance(origins, dict):
-            raise self._damaged()
-        return cast("dict[str, Fields]", origins)
-
-    def _damaged(self) -> DecodeError:
-        return DecodeError(
-            "STATE_FORM", "the file of remembered origins is damaged", place=SourceLocation(str(self._path))
-        )
+            raise damaged(self._path) from error
 
 
 def _bounded(origins: dict[str, Fields]) -> dict[str, Fields]:

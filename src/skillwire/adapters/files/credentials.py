@@ -20,15 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from skillwire.adapters.files.atomic import (
-    locked,
-    release_lock,
-    state_directory,
-    storage_errors,
-    take_lock,
-    write_atomically,
-)
-from skillwire.errors import DecodeError, SourceLocation, StorageError, UsageError
+from skillwire.adapters.files import atomic
+from skillwire.adapters.files.atomic import damaged, locked, read_state, write_atomically
+from skillwire.errors import SourceLocation, StorageError, UsageError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.model.url import is_ipv4, parse_url
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
@@ -39,7 +33,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.credential import Credential
     from skillwire.model.url import Url
-
 
 _SERVICE: Final = "skillwire"
 
@@ -56,17 +49,17 @@ class KeyringSecrets:
         self._keyring = keyring
 
     def load(self, origin: str) -> str | None:
-        """Return the secrets of ``origin``, as :meth:`keep` got them."""
+        """Return the secrets of ``origin``, as :meth:`keep` stored them."""
         with _refusals():
             return self._keyring.get_password(_SERVICE, origin)
 
     def keep(self, origin: str, secrets: str) -> None:
-        """Keep the secrets of ``origin``."""
+        """Store the secrets of ``origin``."""
         with _refusals():
             self._keyring.set_password(_SERVICE, origin, secrets)
 
     def forget(self, origin: str) -> None:
-        """Remove the secrets of ``origin``; nothing happens when there are none."""
+        """Remove the secrets of ``origin``, if there are any."""
         with _refusals():
             if self._keyring.get_password(_SERVICE, origin) is not None:
                 self._keyring.delete_password(_SERVICE, origin)
@@ -83,7 +76,6 @@ def _refusals() -> Iterator[None]:
 
 
 Fields = dict[str, Any]
-_FOR_OTHERS: Final = 0o077
 _OF_GRANT: Final = ("client_secret", "refresh_token")
 
 
@@ -96,7 +88,7 @@ class StoredLogin(NamedTuple):
 
 def open_store() -> CredentialStore:
     """Return the user's store."""
-    return CredentialStore(state_directory() / "credentials.json")
+    return CredentialStore(atomic.state_directory() / "credentials.json")
 
 
 class CredentialStore:
@@ -104,19 +96,16 @@ class CredentialStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._fix = f"Remove {path} and log in again."
 
     def find(self, origin: str) -> Credential | None:
-        """Return the credential of ``origin``.
-
-        Raises:
-            StorageError: ``CREDENTIALS_OPEN``, ``KEYRING``, ``STORAGE``. DecodeError: ``STATE_FORM``.
-        """
+        """Return the credential of ``origin``. Raises StorageError (``CREDENTIALS_OPEN``, ``KEYRING``), DecodeError."""
         fields = self._read().get(origin)
         if fields is None:
             return None
         secrets = fields.get("secrets")
         if fields.get("in_keyring"):
-            text = self._keyring().load(origin)
+            text = KeyringSecrets().load(origin)
             secrets = load_json(text.encode(), max_bytes=STATE_FILE_BYTES, source="the keyring") if text else None
         return self._decode(origin, fields, secrets)
 
@@ -133,28 +122,28 @@ class CredentialStore:
             was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
             fields, secrets = _encode(credential)
             if was_in_keyring if in_keyring is None else in_keyring:
-                self._keyring().keep(credential.origin, json.dumps(secrets))
+                KeyringSecrets().keep(credential.origin, json.dumps(secrets))
                 stored[credential.origin] = {**fields, "in_keyring": True}
                 return
             if was_in_keyring:
-                self._keyring().forget(credential.origin)
+                KeyringSecrets().forget(credential.origin)
             stored[credential.origin] = {**fields, "secrets": secrets}
 
     def remove(self, origin: str) -> bool:
-        """Forget the credential of ``origin``; return whether there was one."""
+        """Remove the credential of ``origin``; return whether there was one."""
         with self._changing() as stored:
             fields = stored.pop(origin, None)
             if fields is not None and fields.get("in_keyring"):
-                self._keyring().forget(origin)
+                KeyringSecrets().forget(origin)
         return fields is not None
 
     def lock_renewal(self, origin: str) -> int:
         """Lock the renewal of ``origin``'s token; return the handle. Raises ConflictError (``FOLDER_BUSY``)."""
-        return take_lock(self._renewal_lock(origin), wait=False)
+        return atomic.take_lock(self._renewal_lock(origin), wait=False)
 
     def unlock_renewal(self, origin: str, handle: int) -> None:
-        """Let others renew the token of ``origin``."""
-        release_lock(handle, self._renewal_lock(origin))
+        """Release the lock of :meth:`lock_renewal`."""
+        atomic.release_lock(handle, self._renewal_lock(origin))
 
     def _renewal_lock(self, origin: str) -> Path:
         return self.path.with_name(f"credentials-{hashlib.sha256(origin.encode()).hexdigest()[:16]}.lock")
@@ -167,21 +156,11 @@ class CredentialStore:
             write_atomically(self.path, json.dumps(stored, indent=2, sort_keys=True).encode(), mode=0o600)
 
     def _read(self) -> dict[str, Fields]:
-        with storage_errors(self.path):
-            try:
-                with self.path.open("rb") as file:
-                    mode = os.fstat(file.fileno()).st_mode
-                    content = file.read(STATE_FILE_BYTES + 1)
-            except FileNotFoundError:
-                return {}
-        if os.name == "posix" and mode & _FOR_OTHERS:
-            message = f"others may read or change it ({mode & 0o777:04o})"
-            fix = f"chmod 600 {self.path}; then renew the credentials, which others may have read."
-            raise StorageError("CREDENTIALS_OPEN", message, place=SourceLocation(str(self.path)), fix=fix)
-        stored = load_json(content, max_bytes=STATE_FILE_BYTES, source=str(self.path))
-        if not isinstance(stored, dict) or not all(isinstance(fields, dict) for fields in stored.values()):
-            raise self._damaged()
-        return cast("dict[str, Fields]", stored)
+        fix = f"chmod 600 {self.path}; then renew the credentials, which others may have read."
+        stored = read_state(self.path, owner_only_code="CREDENTIALS_OPEN", fix=fix)
+        if not all(isinstance(fields, dict) for fields in stored.values()):
+            raise damaged(self.path, self._fix)
+        return stored
 
     def _decode(self, origin: str, fields: Fields, secrets: object) -> Credential:
         from skillwire.model.credential import Credential, TokenRenewal  # noqa: PLC0415  # most users have stored none
@@ -193,22 +172,11 @@ class CredentialStore:
             grant = TokenRenewal(**fields["grant"], **own) if fields.get("grant") else None
             return Credential(origin=origin, secret=secret, grant=grant, **known)
         except (KeyError, TypeError, ValueError):  # the cause may show a secret
-            raise self._damaged() from None
-
-    def _damaged(self) -> DecodeError:
-        fix = f"Remove {self.path} and log in again."
-        return DecodeError(
-            "STATE_FORM", "the file of stored credentials is damaged", place=SourceLocation(str(self.path)), fix=fix
-        )
-
-    @staticmethod
-    def _keyring() -> KeyringSecrets:
-
-        return KeyringSecrets()
+            raise damaged(self.path, self._fix) from None
 
 
 def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
-    """Return what may be shown and what may not."""
+    """Return the public fields and the secrets."""
     from dataclasses import asdict  # noqa: PLC0415  # most users store none
 
     fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
@@ -222,73 +190,7 @@ def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
 
 def find_token(url: Url, environment: Mapping[str, str]) -> str | None:
     """Return the ``Authorization`` value that ``SKILLWIRE_TOKENS`` (``origin=token ...``) has for ``url``, or None."""
-    return _from_environment(url, environment.get("SKILLWIRE_TOKENS", ""))
-
-
-def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return the ``Authorization`` value for ``url`` in ``~/.netrc`` or the file ``NETRC``, or None.
-
-    An entry applies to the host's https origin on the usual port, and to any port of this machine.
-    """
-    return _from_netrc(url, environment)
-
-
-def find_stored(url: Url) -> Credential | None:
-    """Return the credential that ``skillwire auth login`` has stored for the origin of ``url``, without its secrets."""
-    return next((login.credential for login in _stored_logins() if login.credential.origin == url.origin), None)
-
-
-def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
-    """Return where the credential for the origin of ``url`` is stored, or None; never the credential itself."""
-    if _from_environment(url, environment.get("SKILLWIRE_TOKENS", "")):
-        return "SKILLWIRE_TOKENS"
-    for login in _stored_logins():
-        if login.credential.origin == url.origin:
-            return _stored_place(login)
-    return str(netrc_file(environment)) if _from_netrc(url, environment) else None
-
-
-def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return each origin, or ``~/.netrc`` host, that has a credential, and where it is stored.
-
-    Raises:
-        UsageError: ``SETTING_FORM``. StorageError, DecodeError: as :class:`CredentialStore` does.
-    """
-    pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
-    # Text without a separator may be a token, so it is never shown as an origin.
-    found = [(_token_origin(origin), "SKILLWIRE_TOKENS") for origin, separator, _ in pairs if separator]
-    found += [(login.credential.origin, _stored_place(login)) for login in _stored_logins()]
-    path = netrc_file(environment)
-    return found + [(host, str(path)) for host in _read_netrc(path)]
-
-
-def netrc_file(environment: Mapping[str, str]) -> Path:
-    """Return where user names and passwords for hosts are, or would be."""
-    return Path(environment.get("NETRC") or Path.home() / ".netrc")
-
-
-def bearer(token: str) -> str:
-    """Return the ``Authorization`` value for a token.
-
-    Raises UsageError, without the token, when a header cannot hold it.
-    """
-    if not token.isascii() or not token.isprintable() or not token or " " in token:
-        raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")
-    return f"Bearer {token}"
-
-
-def _stored_logins() -> list[StoredLogin]:
-
-    return open_store().logins()
-
-
-def _stored_place(login: StoredLogin) -> str:
-    where = "the keyring" if login.in_keyring else "credentials.json"
-    return f"skillwire auth login, in {where}"
-
-
-def _from_environment(url: Url, tokens: str) -> str | None:
-    for pair in tokens.split():
+    for pair in environment.get("SKILLWIRE_TOKENS", "").split():
         origin, separator, token = pair.partition("=")
         if not separator:
             raise UsageError("SETTING_FORM", "must be origin=token pairs", place=SourceLocation("SKILLWIRE_TOKENS"))
@@ -297,30 +199,72 @@ def _from_environment(url: Url, tokens: str) -> str | None:
     return None
 
 
+def find_password(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return the ``Authorization`` value for ``url`` in ``~/.netrc`` or the file ``NETRC``, or None.
+
+    An entry applies to the host's https origin on the usual port, and to any port of this machine.
+    """
+    if url.origin != f"https://{url.host}":
+        is_address = ":" in url.host or is_ipv4(url.host)
+        is_ours = classify(read_address(url.host)) is AddressScope.LOOPBACK if is_address else is_localhost(url.host)
+        if not is_ours:
+            return None
+    entry = _read_netrc(netrc_file(environment)).get(url.host)
+    if entry is None:
+        return None
+    import base64  # noqa: PLC0415  # only a password of ~/.netrc needs it
+
+    login, _, password = entry
+    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
+
+
+def find_stored(url: Url) -> Credential | None:
+    """Return the credential that ``skillwire auth login`` has stored for the origin of ``url``, without its secrets."""
+    return next((login.credential for login in open_store().logins() if login.credential.origin == url.origin), None)
+
+
+def credential_place(url: Url, environment: Mapping[str, str]) -> str | None:
+    """Return where the credential for the origin of ``url`` is stored, or None; never the credential itself."""
+    if find_token(url, environment):
+        return "SKILLWIRE_TOKENS"
+    for login in open_store().logins():
+        if login.credential.origin == url.origin:
+            return _stored_place(login)
+    return str(netrc_file(environment)) if find_password(url, environment) else None
+
+
+def credential_places(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return each origin, or ``~/.netrc`` host, that has a credential, and where it is stored."""
+    pairs = [pair.partition("=") for pair in environment.get("SKILLWIRE_TOKENS", "").split()]
+    # Text without a separator may be a token, so it is never shown as an origin.
+    found = [(_token_origin(origin), "SKILLWIRE_TOKENS") for origin, separator, _ in pairs if separator]
+    found += [(login.credential.origin, _stored_place(login)) for login in open_store().logins()]
+    path = netrc_file(environment)
+    return found + [(host, str(path)) for host in _read_netrc(path)]
+
+
+def netrc_file(environment: Mapping[str, str]) -> Path:
+    """Return the file of user names and passwords for hosts, which may not exist."""
+    return Path(environment.get("NETRC") or Path.home() / ".netrc")
+
+
+def bearer(token: str) -> str:
+    """Return the ``Authorization`` value for a token. Raises UsageError, which never shows the token."""
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise UsageError("USAGE", "the token is empty or holds characters that no header may hold")
+    return f"Bearer {token}"
+
+
+def _stored_place(login: StoredLogin) -> str:
+    return f"skillwire auth login, in {'the keyring' if login.in_keyring else 'credentials.json'}"
+
+
 def _token_origin(text: str) -> str:
     return str(parse_url(text if "://" in text else f"https://{text}").origin)
 
 
-def _is_this_machine(host: str) -> bool:
-    if ":" in host or is_ipv4(host):
-        return classify(read_address(host)) is AddressScope.LOOPBACK
-    return is_localhost(host)
-
-
-def _from_netrc(url: Url, environment: Mapping[str, str]) -> str | None:
-    if url.origin != f"https://{url.host}" and not _is_this_machine(url.host):
-        return None
-    entry = _read_netrc(netrc_file(environment)).get(url.host)
-    if entry is None:
-        return None
-    login, _, password = entry
-    import base64  # noqa: PLC0415  # only a password of ~/.netrc needs it
-
-    return "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()
-
-
 def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
-    """Return host → login, account, password; nothing where there is no such file that we may read."""
+    """Return host → login, account, password; empty without a readable file."""
     if not os.access(path, os.R_OK) or not path.is_file():
         return {}
     import netrc  # noqa: PLC0415  # most users have no such file

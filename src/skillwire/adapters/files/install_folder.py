@@ -1,14 +1,20 @@
 """Installed skills on disk, and changes to them that happen as a whole or not at all.
 
 Everything is relative to one root: a project, or the user's home. Skills folders are compared by their real paths:
-where ``.claude/skills`` is a link to ``.agents/skills``, a skill in one needs no link in the other.
+where ``.claude/skills`` is a link to ``.agents/skills``, a skill in one needs no link in the other. A change works in a
+staging folder inside each skills folder, so that placing a skill is a rename on one file system.
 
-A change works in a staging folder inside each skills folder, so that placing a skill is a rename on one file system.
-Each rename is recorded in the :mod:`~skillwire.adapters.files.journal` before it happens, and the disk shows whether it
-happened; so an interruption at any point can be undone, by this process or by the next one that reads the lock or
-begins a change. Leftover staging folders are removed by the next change; replaced skills found in them are kept, since
-their journal may be in another state directory. Two locks exclude concurrent changes: a file in the state directory
-named after the root, and the root folder itself for processes with different state directories.
+Each rename is recorded in a journal before it happens, with the lock file's content before and after; the disk shows
+whether it happened. So an interruption at any point can be undone, by this process or by the next one that reads the
+lock or begins a change, also repeatedly. A mark in the journal, or the lock's new content, shows that a change is
+complete; with the old content each rename is undone. Other content was written by a third party, such as ``git pull``:
+then nothing is undone, replaced skills are kept, and the user learns where. The journal lies in the user's state
+folder, because a cloned repository could contain one. It is not synced: a killed process loses nothing that it wrote,
+and a journal cut by a power failure belongs to a change that had not begun.
+
+The next change removes left staging folders; it keeps replaced skills in them, since their journal may be in another
+state directory. Two locks exclude concurrent changes: a file in the state directory named after the root, and the root
+folder itself for processes with different state directories.
 
 Trust: the root may be a cloned repository. A skills folder outside the root is refused; links are not followed, and
 only regular files are opened, because a FIFO would block and opening a device may have effects.
@@ -19,32 +25,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
+import re
 import stat
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from skillwire.adapters.files.atomic import (
-    lock_folder,
-    release_lock,
-    state_directory,
-    storage_error,
-    storage_errors,
-    take_lock,
-    write_atomically,
-)
-from skillwire.adapters.files.journal import (
-    STAGING,
-    Replacement,
-    aside_name,
-    holds_asides,
-    keep_staging,
-    mark_committed,
-    recover,
-    remove_staging,
-    write_journal,
-)
+from skillwire.adapters.files import atomic
+from skillwire.adapters.files.atomic import release_lock, storage_error, storage_errors, take_lock, write_atomically
 from skillwire.errors import ConflictError, SourceLocation, StorageError, TrustError
 from skillwire.model.install import InstallLocation, Lock
 from skillwire.model.skill import Finding
@@ -52,7 +42,7 @@ from skillwire.resolver.lockfile import LOCK_NAME, decode_lock, encode_lock
 from skillwire.trust.archive import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import NoReturn
 
     from skillwire.model.skill import FileContent
@@ -64,21 +54,16 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def hash_folder(folder: Path) -> dict[str, str]:
-    """Return ``path → SHA-256`` in hexadecimal of the files below ``folder``. Raises StorageError (``STORAGE``).
-
-    A link or special file gets a text that no lock file contains.
-    """
-    return dict(_walk(folder))
-
-
-def _walk(folder: Path) -> Iterator[tuple[str, str]]:
+    """Return ``path → SHA-256`` of the files below ``folder``; links get a text that no lock contains."""
+    found = {}
     for directory, folders, names in os.walk(folder, onerror=_refuse):
         for name in (*names, *folders):
             path = os.path.join(directory, name)  # noqa: PTH118  # a pathlib object per file costs more than reading it
             if (content := _describe(path)) is not None:
                 relative = os.path.relpath(path, folder).replace(os.sep, "/")
                 # A name that is not UTF-8 could not be printed.
-                yield os.fsencode(relative).decode(errors="backslashreplace"), content
+                found[os.fsencode(relative).decode(errors="backslashreplace")] = content
+    return found
 
 
 def _describe(path: str) -> str | None:
@@ -89,22 +74,117 @@ def _describe(path: str) -> str | None:
             return None
         if not stat.S_ISREG(mode):
             return _LINK if stat.S_ISLNK(mode) else _NO_FILE
-        return _hash(path)
+        with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123  # from a handle, so that the flags hold
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return hashlib.file_digest(file, "sha256").hexdigest() if is_file else _NO_FILE
     except OSError as error:
         if error.errno == errno.ELOOP:
             return _LINK  # it became one since we looked
         raise storage_error(error, Path(path)) from error
 
 
-def _hash(path: str) -> str:
-    with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123  # from a handle, so that the flags hold
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return _NO_FILE
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _refuse(error: OSError) -> NoReturn:
     raise storage_error(error, Path(error.filename)) from error
+
+
+#: How the names of our folders inside a skills folder begin: of changes under way, and of what could not be undone.
+STAGING: Final = ".skillwire-staging"
+KEPT: Final = ".skillwire-kept"
+#: A replaced skill in a staging folder.
+_ASIDE: Final = re.compile(r".+\.[0-9]+", re.DOTALL)
+
+
+class Replacement(NamedTuple):
+    """A planned replacement: ``place`` moves to ``aside``, then ``staged`` to ``place``; None where nothing moves."""
+
+    place: Path
+    aside: Path | None
+    staged: Path | None
+
+    def undo(self) -> None:
+        """Undo as much of it as has happened."""
+        if self.staged is not None and not os.path.lexists(self.staged) and os.path.lexists(self.place):
+            self.place.rename(self.staged)
+        if self.aside is not None and os.path.lexists(self.aside) and not os.path.lexists(self.place):
+            self.aside.rename(self.place)
+
+
+def write_journal(
+    path: Path, rows: Sequence[Replacement], stagings: Iterable[Path], *, before: bytes | None, after: bytes
+) -> None:
+    """Record the renames and staging folders before the first rename, and the lock's content before and after."""
+    document = {
+        "before": _digest(before),
+        "after": _digest(after),
+        "rows": [[None if part is None else str(part) for part in row] for row in rows],
+        "stagings": [str(staging) for staging in stagings],
+    }
+    with storage_errors(path):
+        path.write_text(json.dumps(document), "ascii")
+
+
+def mark_committed(path: Path) -> None:
+    """Mark the change of the journal at ``path`` as complete, whatever the lock holds later. Raises StorageError."""
+    with storage_errors(path):
+        document = json.loads(path.read_bytes())
+    write_atomically(path, json.dumps({**document, "committed": True}).encode("ascii"))
+
+
+def recover(path: Path, lock_path: Path) -> list[Path]:
+    """Undo, or clean up after, the change whose journal is at ``path``; return the folders kept in doubt.
+
+    The caller holds the lock that every change holds. Raises StorageError (``STORAGE``); the journal then stays.
+    """
+    kept: list[Path] = []
+    with storage_errors(path):
+        if not path.exists():
+            return kept
+        try:
+            document = json.loads(path.read_bytes())
+        except ValueError:  # half written: the change had not begun
+            path.unlink()
+            return kept
+        lock = _digest(lock_path.read_bytes() if lock_path.exists() else None)
+        outcome: Literal["complete", "undo", "keep"] = "undo" if lock == document["before"] else "keep"
+        if document.get("committed") or (outcome == "keep" and lock == document["after"]):
+            outcome = "complete"
+        if outcome == "undo":
+            for row in reversed(document["rows"]):
+                Replacement(*(None if part is None else Path(part) for part in row)).undo()  # type: ignore[arg-type]  # the first is never None
+        for staging in map(Path, document["stagings"]):
+            if outcome == "keep" and holds_asides(staging):
+                kept.append(keep_staging(staging))
+            else:
+                remove_staging(staging)
+        path.unlink()
+    return kept
+
+
+def holds_asides(staging: Path) -> bool:
+    """Whether ``staging`` holds something that a change moved aside. Raises OSError."""
+    return staging.is_dir() and any(_ASIDE.fullmatch(path.name) for path in staging.iterdir())
+
+
+def keep_staging(staging: Path) -> Path:
+    """Rename a staging folder so that no later change removes it; return its new path. Raises OSError."""
+    # A cloned repository may have brought a folder of any name along, but not of one that is made up now.
+    return staging.rename(staging.with_name(f"{KEPT}-{os.urandom(6).hex()}"))
+
+
+def remove_staging(folder: Path) -> None:
+    """Remove a staging folder; if that fails, the next change in that skills folder removes it."""
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError:  # it holds something
+        import shutil  # noqa: PLC0415  # an installation starts without it, which saves 3 ms
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _digest(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 class _Move(NamedTuple):
@@ -134,29 +214,26 @@ class FolderChange:
         self._root_handle: int | None = None
         self._is_journaled = False
         try:
-            self._root_handle = lock_folder(self._root)
+            self._root_handle = atomic.lock_folder(self._root)
             for kept in recover(journal_path(self._root), folder.lock_path):
-                self._tell_kept(kept)
+                self._report_kept(kept)
         except BaseException:
             self.close()
             raise
 
     def stage(self, name: str, files: Sequence[FileContent], location: InstallLocation) -> None:
-        """Write a skill aside. When that fails, nothing of it is put in place."""
+        """Write a skill into the staging folders; a failure leaves nothing in place."""
         placement = self._folder.distinct(location)
         ready: list[tuple[Path, Path]] = []
-        for folder in placement.folders:
+        for number, folder in enumerate((*placement.folders, *placement.links)):
             parent = self._folder.inside(folder)
             staged = self._staging(parent) / name
-            unpack(files, staged)
-            ready.append((parent / name, staged))
-        for folder in placement.links:
-            parent = self._folder.inside(folder)
-            staged = self._staging(parent) / name
-            # Both are where they really are: a link is followed from its real folder, not from how we came there.
-            target = os.path.relpath(self._folder.inside(placement.folders[0]) / name, parent)
-            with storage_errors(staged):
-                staged.symlink_to(target, target_is_directory=True)
+            if number < len(placement.folders):
+                unpack(files, staged)
+            else:  # real paths: a link is followed from its real folder
+                target = os.path.relpath(self._folder.inside(placement.folders[0]) / name, parent)
+                with storage_errors(staged):
+                    staged.symlink_to(target, target_is_directory=True)
             ready.append((parent / name, staged))
         self._placed.update(place for place, _ in ready)
         self._steps += ready
@@ -167,10 +244,7 @@ class FolderChange:
             self._steps.append((self._folder.inside(folder) / name, None))
 
     def commit(self, lock: Lock) -> None:
-        """Put everything in place and write ``lock``; a failure restores the previous state.
-
-        Raises StorageError (``STORAGE``); when something could not be restored, the message says where it is kept.
-        """
+        """Put everything in place and write ``lock``; a failure restores the previous state. Raises StorageError."""
         path, content = self._folder.lock_path, encode_lock(lock)
         with storage_errors(path):
             before = path.read_bytes() if path.exists() else None
@@ -181,7 +255,11 @@ class FolderChange:
                 self._is_journaled = True
                 write_journal(journal, rows, self._stagings.values(), before=before, after=content)
             for row in rows:
-                self._replace(row)
+                with storage_errors(row.place):
+                    if row.aside is not None:
+                        self._move(row.place, row.aside)
+                    if row.staged is not None:
+                        self._move(row.staged, row.place)
             write_atomically(path, content)
         except BaseException as error:
             if broken := self._undo(before):
@@ -191,15 +269,15 @@ class FolderChange:
             self._steps.clear()
             self._moves.clear()
         if self._is_journaled:
-            # Nothing is undone from here on. A disk that refuses this costs nothing: the lock tells the same, for now.
+            # Nothing is undone from here on. A failure here is harmless: the lock shows the same, for now.
             with contextlib.suppress(StorageError):
                 mark_committed(journal_path(self._root))
 
     def close(self) -> None:
-        """End the change; what was not committed leaves nothing behind."""
+        """End the change and remove what was not committed."""
         try:
             self._clean()
-        except BaseException:  # an interruption, most likely: what it kept from being removed is removed now
+        except BaseException:  # most likely an interruption: the rest is removed now
             self._clean()
             raise
         finally:
@@ -218,23 +296,16 @@ class FolderChange:
             journal_path(self._root).unlink(missing_ok=True)
 
     def _planned(self) -> list[Replacement]:
-        """Return what is to be moved where, each place once; what was put somewhere is not taken away from there."""
+        """Return the replacements, each place once; a skill placed by this change is not removed."""
         rows: dict[Path, Replacement] = {}
         for number, (place, staged) in enumerate(self._steps, 1):
             if place in rows or (staged is None and place in self._placed):
                 continue
             with storage_errors(place):
                 exists = os.path.lexists(place)
-            aside = self._staging(place.parent) / aside_name(place.name, number) if exists else None
+            aside = self._staging(place.parent) / f"{place.name}.{number}" if exists else None
             rows[place] = Replacement(place, aside, staged)
         return list(rows.values())
-
-    def _replace(self, row: Replacement) -> None:
-        with storage_errors(row.place):
-            if row.aside is not None:
-                self._move(row.place, row.aside)
-            if row.staged is not None:
-                self._move(row.staged, row.place)
 
     def _move(self, source: Path, destination: Path) -> None:
         self._moves.append(_Move(source, destination))
@@ -243,10 +314,10 @@ class FolderChange:
     def _undo(self, lock_content: bytes | None) -> list[Path]:
         """Undo every move and restore the lock; return the places where that failed."""
         undos: list[Callable[[], None]] = [
-            partial(self._restore_lock, lock_content),  # first: as long as it is the new one, all would count as done
+            partial(self._restore_lock, lock_content),  # first: with the new lock all would count as complete
             *(move.undo for move in reversed(self._moves)),
         ]
-        for undo in undos * 2:  # what the first round left, say because a second interruption came, the second does
+        for undo in undos * 2:  # the second round completes one that a second interruption cut short
             # One failure must not keep the others from being undone; it shows below.
             with contextlib.suppress(BaseException):
                 undo()
@@ -280,16 +351,16 @@ class FolderChange:
             "STORAGE",
             f"the change failed and could not be undone at {places}",
             place=SourceLocation(str(broken[0])),
-            fix=f"move what stood there back from {folders}" if kept else None,
+            fix=f"move the replaced skills back from {folders}" if kept else None,
         )
 
-    def _tell_kept(self, kept: Path) -> None:
-        message = "a change was interrupted, and what stood there before it is kept here"
+    def _report_kept(self, kept: Path) -> None:
+        message = "a change was interrupted, and the skill that it replaced is kept here"
         fix = f"Move what you want to keep out of {kept}, then remove it; skillwire verify shows the differences."
         self._folder.report(Finding("SKILLS_KEPT", "warning", message, SourceLocation(str(kept)), fix))
 
     def _staging(self, parent: Path) -> Path:
-        """Return the staging folder inside ``parent``, after clearing away what a crash left there."""
+        """Return the staging folder inside ``parent``, after removing what a crash left there."""
         if parent not in self._stagings:
             with storage_errors(parent):
                 self._make(parent)
@@ -305,7 +376,7 @@ class FolderChange:
         if left.is_symlink() or not left.is_dir():
             left.unlink()
         elif holds_asides(left):
-            self._tell_kept(keep_staging(left))
+            self._report_kept(keep_staging(left))
         else:
             import shutil  # noqa: PLC0415  # only after a crash
 
@@ -330,22 +401,19 @@ class FolderChange:
 
 
 def busy_path(root: Path) -> Path:
-    """Return the lock file of changes below ``root``, where it really is."""
-    return state_directory() / "locks" / hashlib.sha256(os.fsencode(root)).hexdigest()
+    """Return the lock file of changes below ``root``, a real path."""
+    return atomic.state_directory() / "locks" / hashlib.sha256(os.fsencode(root)).hexdigest()
 
 
 def journal_path(root: Path) -> Path:
-    """Return the journal of the change that is being made below ``root``, where it really is."""
+    """Return the journal of the change below ``root``, a real path."""
     return busy_path(root).with_suffix(".journal")
 
 
 class FileSkillsFolder:
-    """Fills :class:`skillwire.ports.SkillsFolder`.
+    """Fills :class:`skillwire.ports.SkillsFolder` for a project or home folder.
 
-    Args:
-        root: the project or the home folder.
-        lock_path: of ``skills.lock``; in the root by default.
-        report: called with a finding for each leftover that an interrupted change could not restore.
+    ``report`` is called with a finding for each leftover that an interrupted change could not restore.
     """
 
     def __init__(
@@ -357,23 +425,21 @@ class FileSkillsFolder:
         self._real_root = os.path.realpath(root)
 
     def read_lock(self) -> Lock:
-        """Return the lock; an empty one when there is none. What a killed change left is undone before."""
+        """Return the lock, empty without one, after undoing what a killed change left."""
         if journal_path(self.inside(".")).exists():
-            with contextlib.suppress(ConflictError):  # no killed one's: another process is at it right now
+            with contextlib.suppress(ConflictError):  # another process is making the change right now
                 self.change().close()
-        try:
-            content = self.lock_path.read_bytes()
-        except FileNotFoundError:
-            return Lock()
-        except OSError as error:
-            raise storage_error(error, self.lock_path) from error
+        with storage_errors(self.lock_path):
+            try:
+                content = self.lock_path.read_bytes()
+            except FileNotFoundError:
+                return Lock()
         return decode_lock(content, str(self.lock_path))
 
     def installed_files(self, placement: InstallLocation, name: str) -> Mapping[str, str] | None:
         """Return ``path → SHA-256`` of the installed files of ``name``; None when no copy exists.
 
         A copy that differs, or an unexpected link, appears under a key that no lock contains, so it counts as a change.
-        :meth:`missing_places` reports absent copies and links.
         """
         placement = self.distinct(placement)
         found: dict[str, str] | None = None
@@ -418,20 +484,14 @@ class FileSkillsFolder:
         """Return ``placement`` without the folders and links that really are an earlier one's folder."""
         if len(placement.folders) + len(placement.links) == 1:
             return placement
-        seen: set[Path] = set()
-        return InstallLocation(
-            tuple(self._not_seen(placement.folders, seen)),
-            tuple(self._not_seen(placement.links, seen)),
-        )
-
-    def _not_seen(self, folders: Iterable[str], seen: set[Path]) -> Iterator[str]:
-        for folder in folders:
-            real = self.inside(folder)
-            if real not in seen:
-                seen.add(real)
-                yield folder
+        first: dict[Path, str] = {}
+        for folder in (*placement.folders, *placement.links):
+            first.setdefault(self.inside(folder), folder)
+        kept = [*first.values()]
+        folders = tuple(dict.fromkeys(folder for folder in placement.folders if folder in kept))
+        return InstallLocation(folders, tuple(folder for folder in kept if folder not in folders))
 
 
 def real_path(path: Path) -> Path:
-    """Return ``path`` without links; unlike :meth:`pathlib.Path.resolve` it raises nothing for a loop of links."""
+    """Return ``path`` without links; unlike :meth:`pathlib.Path.resolve` a loop of links raises nothing."""
     return Path(os.path.realpath(path))

@@ -14,56 +14,56 @@ import os
 import re
 import secrets
 import socket
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import locked, make_folder, state_directory, storage_errors, write_atomically
+from skillwire.adapters.files.atomic import (
+    locked,
+    make_folder,
+    read_bounded,
+    state_directory,
+    storage_errors,
+    write_atomically,
+)
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
-
 _SECRET_BYTES: Final = 16
 _KEY_BYTES: Final = 16 * 1024
-_OTHERS: Final = 0o077
+_SERVER_KEY_BYTES: Final = 32
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
 
 
 def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
-    """Return the certificates in PEM or DER files as DER.
-
-    Raises ValidationError (``LAN_TRUST``), also for other keys.
-    """
-    return [one for name in files for one in _certificates_in(Path(name))]
-
-
-def _certificates_in(path: Path) -> list[bytes]:
+    """Return the certificates in PEM or DER files, P-256 only, as DER. Raises ValidationError (``LAN_TRUST``)."""
     from cryptography import x509  # noqa: PLC0415 - loads cryptography
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - same
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
 
     from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
 
-    data = read_trust_file(path, limits.LAN_TRUST_FILE_BYTES)
-    try:
-        found = x509.load_pem_x509_certificates(data) if _BEGIN in data else [x509.load_der_x509_certificate(data)]
-        is_ours = all(key_of(one) for one in found)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise ValidationError(
-            "LAN_TRUST", "this is no certificate, neither PEM nor DER", place=SourceLocation(str(path))
-        ) from error
-    if not is_ours:
-        raise ValidationError(
-            "LAN_TRUST", "its key is not P-256, as all here have to be", place=SourceLocation(str(path))
-        )
-    return [one.public_bytes(Encoding.DER) for one in found]
+    certificates = []
+    for path in map(Path, files):
+        data, place = read_trust_file(path, limits.LAN_TRUST_FILE_BYTES), SourceLocation(str(path))
+        try:
+            found = x509.load_pem_x509_certificates(data) if _BEGIN in data else [x509.load_der_x509_certificate(data)]
+            is_p256 = all(key_of(one) for one in found)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            message = "the file is no certificate, neither PEM nor DER"
+            raise ValidationError("LAN_TRUST", message, place=place) from error
+        if not is_p256:
+            raise ValidationError("LAN_TRUST", "the certificate's key is not P-256", place=place)
+        certificates += [one.public_bytes(Encoding.DER) for one in found]
+    return certificates
 
 
 def read_trust_file(path: Path, most: int) -> bytes:
@@ -80,10 +80,7 @@ def read_trust_file(path: Path, most: int) -> bytes:
 
 
 def read_group_key(path: Path) -> bytes:
-    """Return the group key in a file, without surrounding white space.
-
-    Raises StorageError: ``LAN_KEYS`` when others may read it or it is too short, ``STORAGE``.
-    """
+    """Return the group key in a file, stripped. Raises StorageError (``LAN_KEYS``) when public or too short."""
     secret = _read_secret(path).strip()
     if len(secret) < _SECRET_BYTES:
         message = f"a secret of {len(secret)} bytes is too short"
@@ -95,8 +92,7 @@ def read_group_key(path: Path) -> bytes:
 def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | None = None) -> EllipticCurvePrivateKey:
     """Return the key in a PEM file that only its owner may read; ``fix`` replaces the usual advice.
 
-    Raises:
-        StorageError: ``LAN_KEYS``, ``STORAGE``. TrustError: ``CA_PASSPHRASE`` when the passphrase is wrong.
+    Raises StorageError (``LAN_KEYS``, ``STORAGE``), TrustError (``CA_PASSPHRASE``) for a wrong passphrase.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - loads cryptography
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - same
@@ -116,53 +112,27 @@ def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | 
 
 
 def _read_secret(path: Path) -> bytes:
-    with storage_errors(path), path.open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        data = file.read(_KEY_BYTES)
-    if os.name == "posix" and mode & _OTHERS:
-        message, fix = "others may read it", f"Take that away: chmod 600 {path}"
-        raise StorageError("LAN_KEYS", message, place=SourceLocation(str(path)), fix=fix)
+    data = read_bounded(path, _KEY_BYTES, owner_only_code="LAN_KEYS")
+    if data is None:
+        raise StorageError("STORAGE", "the file does not exist", place=SourceLocation(str(path)))
     return data
 
 
-_BYTES: Final = 32
-
-
 def read_server_key(path: Path) -> bytes:
-    """Return the key in ``path``, which is made if it does not exist.
-
-    Raises StorageError: ``SERVER_KEY`` when others may read the file or it holds no key, ``STORAGE``.
-    """
+    """Return the key in ``path``, made if absent. Raises StorageError (``SERVER_KEY``, ``STORAGE``)."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with contextlib.suppress(FileExistsError):  # made before, or by another process a moment ago
-            _make(path)
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            key = file.read(_BYTES + 1)
-    if os.name == "posix" and mode & 0o077:
-        message, fix = "others may read it", f"Take that away: chmod 600 {path}"
-        raise StorageError("SERVER_KEY", message, place=SourceLocation(str(path)), fix=fix)
-    if len(key) != _BYTES:
+        if not path.exists():
+            # Written beside its place and linked there: no process reads half of a key, and the first of several wins.
+            new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+            write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
+            with contextlib.suppress(FileExistsError):
+                os.link(new, path)
+            new.unlink()
+    key = read_bounded(path, _SERVER_KEY_BYTES + 1, owner_only_code="SERVER_KEY") or b""
+    if len(key) != _SERVER_KEY_BYTES:
         raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))
     return key
-
-
-def _make(path: Path) -> None:
-    """Write a new key beside ``path`` and link it into place, so that no process ever reads half of one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123  # from a handle, so that mode and O_EXCL hold
-            file.write(secrets.token_bytes(_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)
-    finally:
-        temporary.unlink()
-
-
-_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class LanKeys:
@@ -176,15 +146,16 @@ class LanKeys:
         self._id_file = self.folder / "agent-id"
 
     def known_id(self) -> str | None:
-        """Return the name that the agent has; None when none was made yet."""
-        return _read(self._id_file, limits.LAN_IDENTIFIER_LENGTH).decode("ascii", "replace").strip() or None
+        """Return the agent's name, or None before one was made."""
+        found = read_bounded(self._id_file, limits.LAN_IDENTIFIER_LENGTH) or b""
+        return found.decode("ascii", "replace").strip() or None
 
     def agent_id(self) -> str:
-        """Return the agent's name, which is made of the machine's and some random characters, once."""
+        """Return the agent's name, made once of the machine's name and random characters."""
         found = self.known_id()
         if found is None:
-            with self._alone():
-                found = self.known_id()
+            with self._locked():
+                found = self.known_id()  # another process may have made one
                 if found is None:
                     host = _NOT_IN_NAMES.sub("-", socket.gethostname().partition(".")[0].lower()).strip("-")[:40]
                     found = f"{host or 'agent'}-{secrets.token_hex(3)}"
@@ -192,7 +163,7 @@ class LanKeys:
         return found
 
     def keep_id(self, agent_id: str) -> None:
-        """Keep a name for the agent."""
+        """Store the agent's name."""
         self._write(self._id_file, agent_id.encode("ascii"))
 
     def key(self) -> EllipticCurvePrivateKey:
@@ -200,7 +171,7 @@ class LanKeys:
         from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - loads cryptography
 
         if not self.key_file.exists():
-            with self._alone():
+            with self._locked():
                 if not self.key_file.exists():
                     self.keep_key(new_key())
         return read_private_key(self.key_file)
@@ -217,21 +188,21 @@ class LanKeys:
         return read_certificates([self.certificate_file])[0] if self.certificate_file.exists() else None
 
     def keep_certificate(self, certificate: bytes) -> None:
-        """Keep a certificate, DER."""
+        """Store a certificate, DER."""
         from skillwire.trust.certificates import certificate_pem  # noqa: PLC0415  # loads cryptography
 
         self._write(self.certificate_file, certificate_pem(certificate))
 
     def revocations(self) -> bytes:
-        """Return the lists that were kept, PEM; nothing when there are none."""
-        return _read(self.revocations_file, limits.LAN_REVOCATIONS_BYTES)
+        """Return the stored lists, PEM; empty without any."""
+        return read_bounded(self.revocations_file, limits.LAN_REVOCATIONS_BYTES) or b""
 
     def keep_revocations(self, pem: bytes) -> None:
-        """Keep the lists that are in force."""
+        """Store the lists that are in force."""
         self._write(self.revocations_file, pem)
 
     def forget_revocations(self) -> None:
-        """Forget the lists that were kept."""
+        """Remove the stored lists."""
         with storage_errors(self.revocations_file):
             self.revocations_file.unlink(missing_ok=True)
 
@@ -244,29 +215,14 @@ class LanKeys:
         return found.st_mtime_ns, found.st_ino
 
     def _write(self, path: Path, content: bytes) -> None:
-        self._make()
-        write_atomically(path, content, mode=0o600, durable=True)
-
-    def _make(self) -> None:
         with storage_errors(self.folder):
             make_folder(self.folder, mode=0o700)
+        write_atomically(path, content, mode=0o600, durable=True)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from making the same a moment later."""
-        self._make()
-        with locked(self.folder / ".lock"):
-            yield
-
-
-def _read(path: Path, most: int) -> bytes:
-    """Return what a file of ours holds; nothing when it is not there."""
-    with storage_errors(path):
-        try:
-            with path.open("rb") as file:
-                return file.read(most)
-        except FileNotFoundError:
-            return b""
+    def _locked(self) -> AbstractContextManager[None]:
+        with storage_errors(self.folder):
+            make_folder(self.folder, mode=0o700)
+        return locked(self.folder / ".lock")
 
 
 def local_authority_folder(settings: LanSettings) -> Path | None:

@@ -74,14 +74,7 @@ class LanTrust(NamedTuple):
 def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float | None = None) -> LanTrust:
     """Return the agent's identity and trust; missing parts of the identity are made.
 
-    Args:
-        settings: names the trust files.
-        folder: of the agent's key; in the state directory by default.
-        now: seconds since the epoch.
-
-    Raises:
-        StorageError: ``LAN_KEYS``, ``STORAGE``. ValidationError: ``LAN_TRUST``.
-        TrustError: ``LAN_REVOCATIONS`` for an invalid list; ``PLAIN_HTTP_REFUSED`` and others for a refused URL.
+    Raises StorageError (``LAN_KEYS``), ValidationError (``LAN_TRUST``), TrustError for an invalid list or refused URL.
     """
     keys = LanKeys(folder)
     if settings.group_key_file:
@@ -118,13 +111,7 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
 def revoked_part(
     settings: LanSettings, certificate: bytes, *, keys: LanKeys | None = None, now: float | None = None
 ) -> Literal["certificate", "authority"] | None:
-    """Return which part of our certificate is revoked by the stored and configured lists; None if none. Writes nothing.
-
-    ``certificate`` stands for the certificate or its key, ``authority`` for the SkillCenter CA that issued it.
-
-    Raises:
-        NotFoundError: ``CA_FOLDER``. ValidationError: ``LAN_TRUST``. TrustError: ``LAN_REVOCATIONS``.
-    """
+    """Return whether the lists revoke our certificate or key, or the SkillCenter CA that issued it. Writes nothing."""
     if settings.group_key_file:
         return None
     now = time.time() if now is None else now
@@ -154,7 +141,7 @@ def local_authority(settings: LanSettings) -> AuthorityFolder | None:
 
 @contextmanager
 def _naming_setting(settings: LanSettings, name: str) -> Iterator[None]:
-    """Add the place in the settings to an error about a file that cannot be used."""
+    """Add the place in the settings to an error about an unusable file."""
     try:
         yield
     except SkillwireError as error:
@@ -168,7 +155,7 @@ def _naming_setting(settings: LanSettings, name: str) -> Iterator[None]:
 
 
 def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[list[bytes], list[bytes]]:
-    """Return the roots that are trusted and what is known below them, DER."""
+    """Return the trusted roots and the known intermediate certificates, DER."""
     with _naming_setting(settings, "roots"):
         roots = read_certificates(settings.roots)
     with _naming_setting(settings, "intermediates"):
@@ -226,7 +213,7 @@ def _certified(
 
 
 def _load_revocations(revocations: Revocations, files: list[str], keys: LanKeys, now: float) -> Iterator[str]:
-    """Take the lists that were kept, and those in files; yield what is wrong with them."""
+    """Take the stored lists, and those in files; yield their problems."""
     kept = keys.revocations() if revocations.authorities else b""  # without trusted authorities no list applies
     if kept:
         try:

@@ -32,7 +32,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from stat import S_ISDIR
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -51,6 +51,7 @@ from skillwire.model.skill import Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.protocols.skill_sharing.paths import descriptor_path
+from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -58,15 +59,16 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.skill import Skill
 
+    #: Stores the files and the artifact of a skill.
+    SkillWriter = Callable[[PreparedSkill], object]
 
 #: Longer than a tick of any file system's clock that keeps fractions of a second (Linux: 10 ms at most).
 _TICK_NS: Final = 50_000_000
 
 
 class Signature(NamedTuple):
-    """What a folder looked like; ``settled`` when an equal signature later means an unchanged folder."""
+    """A folder's signature; ``settled`` when an equal signature later means an unchanged folder."""
 
     value: str
     settled: bool
@@ -94,7 +96,7 @@ def _collect(folder: str, prefix: str, lines: list[str]) -> int:
                 mode, changed = seen.st_mode, seen.st_ctime_ns
                 line = f"{prefix}{name}\0{mode}\0{seen.st_size}\0{seen.st_mtime_ns}\0{changed}\0{seen.st_ino}"
                 lines.append(line)
-                if changed > newest:  # noqa: PLR1730  # a call for each of 50,000 files is felt
+                if changed > newest:  # noqa: PLR1730  # a call for each of 50,000 files costs too much
                     newest = changed
                 if S_ISDIR(mode):
                     newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
@@ -114,12 +116,7 @@ class FolderRecord(NamedTuple):
 
 
 class BuildRecord:
-    """The record of one destination.
-
-    Args:
-        place: a site's folder or a server's blob folder, absolute.
-        context: further values that the outcome depends on; a record of another context is ignored.
-    """
+    """The record of one destination; a record of another ``context`` is ignored."""
 
     def __init__(self, place: Path, *context: str) -> None:
         name = hashlib.blake2b(str(place).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
@@ -127,7 +124,7 @@ class BuildRecord:
         self._stamp = [_FORMAT, VERSION, zlib.ZLIB_RUNTIME_VERSION, *context]
 
     def read(self) -> dict[str, FolderRecord]:
-        """Return what is recorded, by the folder's absolute path; nothing when that cannot be used."""
+        """Return the records by the folder's absolute path; empty when unusable."""
         try:
             content = self.path.read_bytes()
             stamp, rows = msgspec.msgpack.decode(content, type=tuple[list[Any], dict[str, tuple[str, bytes]]])
@@ -148,30 +145,15 @@ class BuildRecord:
         self.path.unlink(missing_ok=True)
 
 
-class SkillWriter(Protocol):
-    """Keeps the bytes of a skill."""
+def blob_writer(directory: str) -> SkillWriter:
+    """Return the writer that puts a skill's files and artifact into the blob store ``directory``."""
+    blobs = FileBlobs(Path(directory))
 
-    def __call__(self, prepared: PreparedSkill) -> None:
-        """Keep the files and the artifact of ``prepared``."""
-
-
-class DiscardWriter:
-    """Drops the bytes, for callers that only check."""
-
-    def __call__(self, prepared: PreparedSkill) -> None:
-        """Do nothing with ``prepared``."""
-
-
-class BlobWriter:
-    """Keeps them in a blob store."""
-
-    def __init__(self, directory: str) -> None:
-        self._blobs = FileBlobs(Path(directory))
-
-    def __call__(self, prepared: PreparedSkill) -> None:
-        """Keep the files and the artifact of ``prepared``."""
+    def write(prepared: PreparedSkill) -> None:
         for content in (*(file.content for file in prepared.files), prepared.artifact):
-            self._blobs.put(bytes(content))
+            blobs.put(bytes(content))
+
+    return write
 
 
 class SiteWriter:
@@ -205,21 +187,16 @@ class SiteWriter:
                 self.write(path, bodies[answer.digest])
                 written[answer.digest] = path
         if self._base_url:
-            self._describe(skill, bodies)
-
-    def _describe(self, skill: Skill, bodies: Mapping[Digest, bytes | memoryview]) -> None:
-        from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor  # noqa: PLC0415  # not always
-
-        described = Sharing({skill.name: skill}, skill.publisher, self._base_url).describe(skill.name)
-        content = bodies[described] if isinstance(described, Digest) else encode_descriptor(described)
-        self.write(descriptor_path(skill.name), content)
+            described = Sharing({skill.name: skill}, skill.publisher, self._base_url).describe(skill.name)
+            content = bodies[described] if isinstance(described, Digest) else encode_descriptor(described)
+            self.write(descriptor_path(skill.name), content)
 
     def write(self, path: str, content: bytes | memoryview) -> None:
         """Write one file; ``path`` is the path of its URL. Raises StorageError (``STORAGE``)."""
         target = self._directory + path
         try:
             self._make_folder(target[: target.rindex("/")])
-            with open(target, "xb") as file:  # noqa: PTH123  # one Path object for each file is felt
+            with open(target, "xb") as file:  # noqa: PTH123  # one Path object for each file costs too much
                 file.write(content)
         except OSError as error:
             raise storage_error(error, Path(target)) from error
@@ -249,26 +226,26 @@ _ATTEMPTS: Final = 3
 #: The rules of the protocols for a skill, and those for the code in its folder.
 JUDGES: Final = (lint_sharing, lint_executor)
 _LENGTH: Final = struct.Struct("<I")
-_KEEPERS: Final[dict[str, Callable[..., SkillWriter]]] = {
-    "blobs": BlobWriter,
-    "nothing": DiscardWriter,
+#: Where the bytes go → what makes the writer.
+_WRITERS: Final[dict[str, Callable[..., SkillWriter]]] = {
+    "blobs": blob_writer,
+    "nothing": lambda: lambda _: None,
     "stage": SiteWriter,
 }
 
 
 class LoadJob(NamedTuple):
-    """How folders are loaded: for which publisher, and where the bytes go (a key of ``_KEEPERS``, arguments)."""
+    """How folders are loaded: for which publisher, and where the bytes go (a key of ``_WRITERS``, its arguments)."""
 
     publisher: str
-    keeper: str
+    writer: str
     arguments: tuple[str, ...]
 
 
 class LoadResult(NamedTuple):
-    """The result of loading ``folder``.
+    """The result of loading ``folder``; ``packed`` is None when it cannot be published; see ``findings``.
 
-    ``packed`` is None when the skill cannot be published; ``findings`` then give the reasons. ``access`` is as narrow
-    as the folder says, private in doubt. ``signature`` is empty when the folder changed too recently to rely on it.
+    ``access`` is private in doubt; ``signature`` is empty when the folder changed too recently to rely on it.
     """
 
     folder: str
@@ -288,20 +265,17 @@ def published_roots(folders: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
-    """Load each of ``folders``, absolute paths; yields the results in any order.
-
-    Raises StorageError: ``STORAGE`` when bytes cannot be written, ``WORKER_LOST``.
-    """
+    """Load each of ``folders``, absolute paths, in any order. Raises StorageError (``STORAGE``, ``WORKER_LOST``)."""
     workers = min(os.cpu_count() or 1, len(folders) // _WORTH_A_WORKER)
     if workers > 1:
-        yield from _load_aside(job, folders, workers)
+        yield from _load_in_workers(job, folders, workers)
         return
-    keep = _KEEPERS[job.keeper](*job.arguments)
+    write = _WRITERS[job.writer](*job.arguments)
     for folder in folders:
-        yield load_folder(folder, job.publisher, keep)
+        yield load_folder(folder, job.publisher, write)
 
 
-def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
+def load_folder(folder: str, publisher: str, write: SkillWriter) -> LoadResult:
     """Load one skill folder and store its bytes. Raises StorageError (``STORAGE``)."""
     for _ in range(_ATTEMPTS):
         before = sign_folder(folder)
@@ -311,21 +285,16 @@ def load_folder(folder: str, publisher: str, keep: SkillWriter) -> LoadResult:
     else:
         message, fix = "the folder changes while it is read", CODES["FOLDER_UNSTEADY"].fix
         finding = Finding("FOLDER_UNSTEADY", "error", message, SourceLocation(folder), fix)
-        return LoadResult(
-            folder,
-            "",
-            None,
-            (finding,),
-            prepared.access if isinstance(prepared, RefusedFolder) else prepared.skill.access,
-        )
+        access = prepared.access if isinstance(prepared, RefusedFolder) else prepared.skill.access
+        return LoadResult(folder, "", None, (finding,), access)
     signature = before.value if before.settled else ""
     if isinstance(prepared, RefusedFolder):
         return LoadResult(folder, signature, None, prepared.findings, prepared.access)
-    keep(prepared)
+    write(prepared)
     return LoadResult(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
 
 
-def _load_aside(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[LoadResult]:
+def _load_in_workers(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[LoadResult]:
     """Spread ``folders`` over ``workers`` processes, each driven by a thread of this one."""
     batches = deque(folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH))
     results: SimpleQueue[list[LoadResult] | Exception | None] = SimpleQueue()
@@ -356,9 +325,10 @@ def _drive(
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:  # noqa: S603  # ours
             requests, answers = cast("BinaryIO", worker.stdin), cast("BinaryIO", worker.stdout)
             _send(requests, job)
-            for batch in _drain(batches):
-                _send(requests, [os.fsencode(folder) for folder in batch])
-                results.put([_read_loaded(row) for row in _receive(answers)])
+            with suppress(IndexError):  # another thread has taken the last batch
+                while True:
+                    _send(requests, [os.fsencode(folder) for folder in batches.popleft()])
+                    results.put([_read_loaded(row) for row in _receive(answers)])
     except (OSError, EOFError, msgspec.MsgspecError) as error:
         results.put(StorageError("WORKER_LOST", f"a worker ended before its work: {type(error).__name__}"))
     except Exception as error:  # noqa: BLE001  # raised where the results are waited for
@@ -367,21 +337,15 @@ def _drive(
         results.put(None)
 
 
-def _drain(batches: deque[Sequence[str]]) -> Iterator[Sequence[str]]:
-    with suppress(IndexError):  # another thread has taken the last one
-        while True:
-            yield batches.popleft()
-
-
 def _work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Be a worker process until there is nothing more to read."""
+    """Serve as a worker process until the input ends."""
     job = LoadJob(*_receive(requests))
-    keep = _KEEPERS[job.keeper](*job.arguments)
+    write = _WRITERS[job.writer](*job.arguments)
     with suppress(EOFError):
         while True:
             folders = map(os.fsdecode, _receive(requests))
             try:
-                _send(answers, [_row(load_folder(folder, job.publisher, keep)) for folder in folders])
+                _send(answers, [_row(load_folder(folder, job.publisher, write)) for folder in folders])
             except SkillwireError as error:
                 _send(answers, {"code": error.code, "message": error.message, "place": error.place})
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import (
-    BlobWriter,
     BuildRecord,
     FolderRecord,
     LoadJob,
     LoadResult,
+    blob_writer,
     load_folders,
     sign_folder,
 )
@@ -154,7 +154,7 @@ class PublishedFolders:
         """Yield the skills that are in no folder and are not held yet, or whose bytes are lost."""
         for key, one in self._prepared.items():
             if key not in self._states or not self._states[key].signature:
-                BlobWriter(str(self._blobs.directory))(one)
+                blob_writer(str(self._blobs.directory))(one)
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
     def _is_stale(self, folder: str) -> bool:

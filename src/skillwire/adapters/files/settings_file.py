@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.atomic import config_directory, storage_error
+from skillwire.adapters.files.atomic import config_directory, read_bounded
 from skillwire.errors import DecodeError, SourceLocation, StorageError
 from skillwire.limits import SETTINGS_BYTES
 from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environment_layer, merge_settings
@@ -17,43 +17,28 @@ if TYPE_CHECKING:
 
 
 def load_settings(project: Path, environment: Mapping[str, str]) -> Settings:
-    """Return the settings in force for ``project``, without command-line options.
-
-    Raises:
-        UsageError: ``SETTING_FORM``. DecodeError: not TOML, or too large. StorageError: a file cannot be read.
-    """
+    """Return the settings for ``project``, without command-line options. Raises UsageError (``SETTING_FORM``)."""
     return merge_settings(*settings_layers(project, environment))
 
 
 def settings_layers(project: Path, environment: Mapping[str, str]) -> list[SettingsLayer]:
-    """Return the settings of the environment, the project's file and the user's file, where present.
-
-    Raises:
-        DecodeError: not TOML, or too large. StorageError: a file cannot be read.
-    """
+    """Return the settings of environment, project file and user file. Raises DecodeError, StorageError."""
     project_file = find_project_file(project)
-    files = (
-        _read(project_file, is_project=True) if project_file is not None else None,
-        _read(user_file()),
-    )
-    return [environment_layer(environment), *filter(None, files)]
+    layers = [_read(project_file, is_project=True) if project_file else None, _read(user_file())]
+    return [environment_layer(environment), *filter(None, layers)]
 
 
 def read_discovery_file(path: str) -> bytes:
-    """Return the bytes of the file that ``SKILLWIRE_DISCOVERY`` names.
-
-    Raises StorageError, or DecodeError if too large.
-    """
+    """Return the bytes of the file that ``SKILLWIRE_DISCOVERY`` names. Raises StorageError, DecodeError."""
     content = _content(Path(path).expanduser())
     if content is None:
-        raise StorageError(
-            "STORAGE", "there is no such file", place=SourceLocation(path), fix="Correct SKILLWIRE_DISCOVERY."
-        )
+        fix = "Correct SKILLWIRE_DISCOVERY."
+        raise StorageError("STORAGE", "the file does not exist", place=SourceLocation(path), fix=fix)
     return content
 
 
 def user_file() -> Path:
-    """Return where the user's own settings are, or would be."""
+    """Return the path of the user's own settings file, which may not exist."""
     return config_directory() / SETTINGS_FILE
 
 
@@ -70,15 +55,8 @@ def find_project_file(project: Path) -> Path | None:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return the bytes of a file; None when it is not there."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(SETTINGS_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path) from error
-    if len(content) > SETTINGS_BYTES:
+    content = read_bounded(path, SETTINGS_BYTES + 1)
+    if content is not None and len(content) > SETTINGS_BYTES:
         raise DecodeError("LIMIT_SIZE", f"more than {SETTINGS_BYTES} bytes", place=SourceLocation(str(path)))
     return content
 
@@ -87,12 +65,10 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
     content = _content(path)
     if content is None:
         return None
-    from skillwire.trust.guarded_toml import load_toml  # noqa: PLC0415  # most projects have no settings file
+    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # most projects have no such file
 
-    values = load_toml(content, source=str(path))
-    from skillwire.trust.guarded_toml import toml_place  # noqa: PLC0415  # as above
-
-    text, source = content.decode(), str(path)
+    source = str(path)
+    values, text = load_toml(content, source=source), content.decode()
     places = {key: toml_place(text, (key,), source) for key in values}
     below = {path: toml_place(text, ("discovery", *path), source) for path in _paths(values.get("discovery"))}
     return SettingsLayer(source, values, is_project, places, below)

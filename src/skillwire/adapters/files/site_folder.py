@@ -21,7 +21,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from skillwire.adapters.files.atomic import storage_error
+from skillwire.adapters.files.atomic import storage_errors
 from skillwire.errors import ConflictError, SourceLocation, TrustError
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
 from skillwire.protocols.skill_sharing.paths import descriptor_path
@@ -29,13 +29,13 @@ from skillwire.protocols.skill_sharing.paths import descriptor_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from skillwire.model.skill import Skill
 
-
 MANIFEST: Final = ".skillwire-manifest"
 _FIRST_LINE: Final = "skillwire site 1"
+_STAGE: Final = ".skillwire-stage"
+_SHOWN: Final = 3
 
 
 def skill_line(skill: Skill, *, described: bool) -> str:
@@ -87,12 +87,8 @@ def _is_sound(line: str) -> bool:
     return len(rest) == 1 if kind == "file" else kind in {"skill", "described"} and len(rest) > 1 and "." in rest[1]
 
 
-_STAGE: Final = ".skillwire-stage"
-_SHOWN: Final = 3
-
-
 class SiteChanges(NamedTuple):
-    """What a commit did, in files."""
+    """Numbers of files that a commit wrote and removed."""
 
     written: int
     removed: int
@@ -101,11 +97,7 @@ class SiteChanges(NamedTuple):
 class SiteFolder:
     """One build of a site, from staging to :meth:`commit`; a context manager that holds the staging folder.
 
-    Args:
-        path: of the site, absolute; made if it does not exist.
-        force: also build in a folder with other files, and replace them where they are in the way.
-
-    ``made`` are the lines of its manifest.
+    With ``force`` it also builds in a folder with other files, and replaces those in the way. ``made`` is its manifest.
     """
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
@@ -119,12 +111,9 @@ class SiteFolder:
     def __enter__(self) -> Self:
         """Read the manifest and make the staging folder.
 
-        Raises:
-            ConflictError: ``SITE_FOREIGN`` when the folder holds files and no build made it, ``FOLDER_BUSY`` during
-                another build.
-            TrustError: ``SITE_MANIFEST``. StorageError: ``STORAGE``.
+        Raises ConflictError (``SITE_FOREIGN``, ``FOLDER_BUSY``), TrustError (``SITE_MANIFEST``), StorageError.
         """
-        try:
+        with storage_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             made = read_manifest(self.path)
             if made is None and not self._force and any(entry.name != _STAGE for entry in self.path.iterdir()):
@@ -132,26 +121,21 @@ class SiteFolder:
             self.made = made or frozenset()
             self._lock = _take(self.stage.parent)
             self.stage.mkdir()
-        except OSError as error:
-            raise storage_error(error, self.path) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._lock is not None:
-            shutil.rmtree(self.stage.parent, ignore_errors=True)  # what is left of it, the next build removes
+            shutil.rmtree(self.stage.parent, ignore_errors=True)  # the next build removes any rest
             os.close(self._lock)
             self._lock = None
 
     def commit(self, lines: frozenset[str]) -> SiteChanges:
-        """Put the staged files in place and remove files of earlier builds that are not in ``lines``.
+        """Put the staged files in place and remove files of earlier builds that the manifest ``lines`` lacks.
 
-        ``lines`` is the manifest of the new site. Raises as :meth:`__enter__`; after ``SITE_FOREIGN`` nothing has
-        changed.
+        Raises as :meth:`__enter__`; after ``SITE_FOREIGN`` nothing has changed.
         """
         old, new = frozenset(line_paths(self.made - lines)), frozenset(line_paths(lines - self.made))
-        try:
+        with storage_errors(self.path):
             moves = self._plan(old)
             stale = sorted(old - new)
             for path in stale:
@@ -163,17 +147,12 @@ class SiteFolder:
             removed = sum(map(self._remove, stale))
             if old or new:
                 write_manifest(self.path, lines, self.stage)
-        except OSError as error:
-            raise storage_error(error, self.path) from error
         self.made = lines
         changed = sum(path in old or path not in new for path in moves if not (self.path / path).is_dir())
         return SiteChanges(len(new - old) + changed, removed)
 
     def _plan(self, old: frozenset[str]) -> list[str]:
-        """Return the staged files that differ from those in place, in the order to move them.
-
-        ``old`` are the paths of changed skills; with the indexes they usually are all that is in the way.
-        """
+        """Return the staged files that differ from those in place, in the order to move them."""
         moves = []
         in_the_way: list[str] = []
         for path in _units(str(self.stage), str(self.path), ""):
@@ -186,14 +165,11 @@ class SiteFolder:
         in_the_way = [path for path in in_the_way if path not in old and file_line(path) not in self.made]
         if in_the_way and not self._force:
             made = frozenset(line_paths(self.made))
-            self._check_foreign([path for path in in_the_way if path not in made])
+            if foreign := [path for path in in_the_way if path not in made]:
+                more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+                message = f"no build made what is in the way: {', '.join(foreign[:_SHOWN])}{more}"
+                raise _foreign(message, self.path / foreign[0])
         return sorted(moves, key=_rank)
-
-    def _check_foreign(self, foreign: list[str]) -> None:
-        if foreign:
-            more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
-            message = f"no build made what is in the way: {', '.join(foreign[:_SHOWN])}{more}"
-            raise _foreign(message, self.path / foreign[0])
 
     def _put(self, path: str) -> None:
         source, target = f"{self.stage}/{path}", f"{self.path}/{path}"
@@ -226,7 +202,7 @@ class SiteFolder:
 
 
 def _take(stage: Path) -> int:
-    """Make the staging folder, or empty it, and hold it; return the handle that holds it."""
+    """Make the staging folder, or empty it, and lock it; return the handle."""
     while True:
         stage.mkdir(exist_ok=True)
         handle = os.open(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -249,10 +225,10 @@ def _take(stage: Path) -> int:
 
 
 def _units(stage: str, site: str, prefix: str) -> Iterator[str]:
-    """Yield what can be put in place by one rename each: files, and folders that the site has not."""
-    with os.scandir(f"{stage}/{prefix}") as found:
-        entries = list(found)
-    for entry in entries:
+    """Yield what one rename each can put in place: files, and folders that the site lacks."""
+    with os.scandir(f"{stage}/{prefix}") as entries:
+        found = list(entries)
+    for entry in found:
         path = prefix + entry.name
         target = f"{site}/{path}"
         if entry.is_dir() and os.path.isdir(target) and not os.path.islink(target):  # noqa: PTH112, PTH114  # as above
@@ -262,7 +238,7 @@ def _units(stage: str, site: str, prefix: str) -> Iterator[str]:
 
 
 def _files(target: Path, path: str) -> Iterator[str]:
-    """Yield what is at ``target``, which is ``path`` below the site: itself, or all files of a folder."""
+    """Yield the path of the file ``target``, or of all files of that folder; ``path`` is its path below the site."""
     if target.is_dir() and not target.is_symlink():
         for entry in target.iterdir():
             yield from _files(entry, f"{path}/{entry.name}")
@@ -271,7 +247,6 @@ def _files(target: Path, path: str) -> Iterator[str]:
 
 
 def _same(source: Path, target: Path) -> bool:
-    """Whether two files are equal to the last byte."""
     if not source.is_file() or target.is_symlink() or not target.is_file():
         return False
     return source.stat().st_size == target.stat().st_size and source.read_bytes() == target.read_bytes()

@@ -17,26 +17,20 @@ if TYPE_CHECKING:
 
     from skillwire.model.skill import FileContent
 
-#: What became, or would become, of a folder.
+#: The outcome for a folder, also of a dry run.
 FolderOutcome = Literal["new", "replaced", "unchanged"]
 
 
 def write_skill_folder(
     folder: Path, files: Sequence[FileContent], *, overwrite: bool = False, dry_run: bool = False
 ) -> FolderOutcome:
-    """Write checked ``files`` as the skill folder ``folder``; return the outcome.
-
-    Raises:
-        ConflictError: ``DESTINATION_EXISTS`` for other content without ``overwrite``. StorageError: ``STORAGE``.
-    """
+    """Write checked ``files`` as a skill folder; return the outcome. Raises ConflictError (``DESTINATION_EXISTS``)."""
     there = os.path.lexists(folder)
     if there and _holds(folder, files):
         return "unchanged"
     if there and not overwrite:
-        fix = "Give --overwrite to replace it, or move it away."
-        raise ConflictError(
-            "DESTINATION_EXISTS", f"{folder} is there already", place=SourceLocation(str(folder)), fix=fix
-        )
+        message, fix = f"{folder} is there already", "Give --overwrite to replace it, or move it away."
+        raise ConflictError("DESTINATION_EXISTS", message, place=SourceLocation(str(folder)), fix=fix)
     if not dry_run:
         _replace(folder, files)
     return "replaced" if there else "new"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -28,16 +29,8 @@ from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
 from skillwire.model.skill import Identifiers
-from skillwire.protocols.agent_skills.messages import (
-    BYTES,
-    CONTENT_FIELDS,
-    JSON,
-    MARKDOWN,
-    MEDIA_TYPES,
-    OPEN_FIELDS,
-    WELL_KNOWN_OLD,
-)
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN as WELL_KNOWN_PREFIX
+from skillwire.protocols.agent_skills import messages as asd
+from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 
@@ -48,7 +41,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Finding, Skill
 
 
-_FIELDS: Final = {**OPEN_FIELDS, **CONTENT_FIELDS}
+_FIELDS: Final = {**asd.OPEN_FIELDS, **asd.CONTENT_FIELDS}
 _FOREVER: Final = {"Cache-Control": CachePolicy.FOREVER.value}
 #: Below these, ``*`` stands for anything that follows.
 _SITE: Final = ("/.well-known/*", "/@*")
@@ -77,7 +70,7 @@ def _vercel() -> str:
 
 def _firebase() -> str:
     rules = [(path.replace("*", "**"), _FIELDS) for path in _SITE] + [(_BY_DIGEST.replace("*", "**"), _FOREVER)]
-    rules += [("/.well-known/**/*.md", {"Content-Type": MARKDOWN}), *_TYPED.items()]
+    rules += [("/.well-known/**/*.md", {"Content-Type": asd.MARKDOWN}), *_TYPED.items()]
     headers = [{"source": source, "headers": _pairs(fields)} for source, fields in rules]
     # Its usual list would ignore every name that begins with a dot, and so the whole site.
     return _json({"hosting": {"public": ".", "ignore": ["firebase.json", ".skillwire-*"], "headers": headers}})
@@ -100,7 +93,7 @@ def _nginx() -> str:
     types = "".join(f"        {media} {' '.join(endings)};\n" for media, endings in by_type.items())
     fields = "".join(f'    add_header {name} "{value}" always;\n' for name, value in _FIELDS.items())
     common = (
-        f"    types {{\n{types}    }}\n    default_type {BYTES};\n"
+        f"    types {{\n{types}    }}\n    default_type {asd.BYTES};\n"
         f"    charset utf-8;\n    charset_types text/markdown text/plain;\n{fields}"
     )
     return (
@@ -127,7 +120,7 @@ HOSTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "azure": ("staticwebapp.config.json", _azure),
     "cloudflare": ("_headers", _headers),
     "firebase": ("firebase.json", _firebase),
-    "github": (".nojekyll", str),  # else its generator leaves out names that begin with a dot
+    "github": (".nojekyll", str),  # without it the generator skips names that begin with a dot
     "netlify": ("_headers", _headers),
     "nginx": ("skillwire-nginx.conf", _nginx),
     "vercel": ("vercel.json", _vercel),
@@ -139,16 +132,13 @@ class SiteOptions:
     """The options of a build.
 
     Args:
-        roots: folders of skills, or skills; absolute.
-        site: the site's folder; absolute.
-        base_url: see :class:`~skillwire.protocols.agent_skills.server.Site`.
+        roots: absolute folders of skills, or skills.
         publisher: the provider's part of identifiers.
         hosts: keys of :data:`HOSTS`.
         force: see :class:`~skillwire.adapters.files.site_folder.SiteFolder`.
         skip_broken: publish the other skills when some cannot be published.
         allow_empty: write the site even without a public skill.
         use_record: skip folders that have not changed since the last build.
-        dry_run: load everything, write nothing.
         listings: returns the files that list the skills of a catalog, by their paths in the site.
     """
 
@@ -166,10 +156,9 @@ class SiteOptions:
 
 
 class BuildReport(NamedTuple):
-    """The outcome of a build: ``loaded`` folders were read, ``unchanged`` ones taken from the record.
+    """The outcome of a build: numbers of skills and of folders ``loaded`` or taken ``unchanged`` from the record.
 
-    ``changes`` is None when nothing was written: in a dry run, after errors that are not skipped, and without a public
-    skill unless an empty site is allowed.
+    ``changes`` is None when nothing was written: in a dry run, after errors, or without a public skill.
     """
 
     skills: int
@@ -196,12 +185,7 @@ class SiteBuild:
         self._records: dict[str, FolderRecord] = {}
 
     def run(self, advance: Callable[[int], None]) -> BuildReport:
-        """Build; calls ``advance`` with the number of finished folders.
-
-        Raises:
-            ConflictError: ``SITE_FOREIGN``, ``FOLDER_BUSY``. TrustError: ``SITE_MANIFEST``.
-            StorageError: ``STORAGE``, ``WORKER_LOST``.
-        """
+        """Build; calls ``advance`` with the number of finished folders. Raises ConflictError, StorageError."""
         if self._options.dry_run:
             return self._build(None, advance)
         with SiteFolder(self._options.site, force=self._options.force) as site:
@@ -215,7 +199,8 @@ class SiteBuild:
         # Two of one name would be written to one place, so the second is not even loaded.
         doubled = _doubled(self.folders)
         stale = [folder for folder in self.folders if folder not in skills and folder not in doubled]
-        for loaded in load_folders(self._job(site), stale):
+        writer, arguments = ("stage", (str(site.stage), self._options.base_url)) if site else ("nothing", ())
+        for loaded in load_folders(LoadJob(self._options.publisher, writer, arguments), stale):
             findings += loaded.findings
             if loaded.packed is not None:
                 skills[loaded.folder] = unpack_skill(loaded.packed)
@@ -223,12 +208,13 @@ class SiteBuild:
             advance(1)
         collisions = _collisions(skills)
         findings += [*collisions.values(), *doubled.values()]
-        sorted_findings = tuple(sorted(findings, key=_place))
+        findings.sort(key=lambda finding: (finding.place.source, finding.place.line or 0))
         public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
         number = len(skills) - len(collisions)
-        report = BuildReport(number, public, len(stale), unchanged, sorted_findings, None)
-        if site is None or self._is_refused(report):
-            return report
+        report = BuildReport(number, public, len(stale), unchanged, tuple(findings), None)
+        is_refused = report.errors and not self._options.skip_broken
+        if site is None or is_refused or not (report.public or self._options.allow_empty):
+            return report  # the existing site, most often a good one, stays as it is
         for folder in collisions:
             del self._records[folder]
             for path in line_paths([skill_line(skills.pop(folder), described=True)]):
@@ -237,30 +223,19 @@ class SiteBuild:
         self._record.write({folder: record for folder, record in self._records.items() if record.signature})
         return report._replace(changes=changes)
 
-    def _is_refused(self, report: BuildReport) -> bool:
-        """Whether the site that is there, most often a good one, is to stay as it is."""
-        if report.errors and not self._options.skip_broken:
-            return True
-        return not report.public and not self._options.allow_empty
-
     def _unchanged(self) -> dict[str, Skill]:
         """Return the skills of unchanged folders whose files are in the site."""
         known = self._record.read() if self._options.use_record else {}
-        in_site = _Listed(self._options.site, described=bool(self._options.base_url))
+        is_in_site = _look_into(self._options.site, described=bool(self._options.base_url))
         unchanged = {}
         for folder in self.folders:
             record = known.get(folder)
             if record is not None and sign_folder(folder).value == record.signature:
                 skill = unpack_skill(record.packed)
-                if skill in in_site:
+                if is_in_site(skill):
                     unchanged[folder] = skill
                     self._records[folder] = record
         return unchanged
-
-    def _job(self, site: SiteFolder | None) -> LoadJob:
-        if site is None:
-            return LoadJob(self._options.publisher, "nothing", ())
-        return LoadJob(self._options.publisher, "stage", (str(site.stage), self._options.base_url))
 
     def _complete(self, folder: SiteFolder, skills: Iterable[Skill]) -> frozenset[str]:
         """Stage what depends on more than one skill; return the lines of the manifest."""
@@ -274,22 +249,21 @@ class SiteBuild:
         return frozenset(lines)
 
 
-class _Listed:
-    """What a site seems to hold, from a look into a few of its folders: the artifacts, and folders of skills."""
+def _look_into(site: Path, *, described: bool) -> Callable[[Skill], bool]:
+    """Return whether a site seems to hold a skill, by the names in a few of its folders."""
+    artifacts, scopes = _names(f"{site}{asd.WELL_KNOWN}/sha256"), _names(str(site))
+    folders = _names(f"{site}{asd.WELL_KNOWN}") & _names(f"{site}{asd.WELL_KNOWN_OLD}")
+    descriptors = _names(f"{site}{REGISTRY}") if described else None
 
-    def __init__(self, site: Path, *, described: bool) -> None:
-        self._artifacts = _names(f"{site}{WELL_KNOWN_PREFIX}/sha256")
-        self._folders = _names(f"{site}{WELL_KNOWN_PREFIX}") & _names(f"{site}{WELL_KNOWN_OLD}")
-        self._scopes = _names(str(site))
-        self._descriptors = _names(f"{site}{REGISTRY}") if described else None
-
-    def __contains__(self, skill: Skill) -> bool:
+    def holds(skill: Skill) -> bool:
         return skill.access is not Access.PUBLIC or (
-            artifact_name(skill) in self._artifacts
-            and skill.name in self._folders
-            and f"@{skill.name}" in self._scopes
-            and (self._descriptors is None or f"{skill.name}.json" in self._descriptors)
+            artifact_name(skill) in artifacts
+            and skill.name in folders
+            and f"@{skill.name}" in scopes
+            and (descriptors is None or f"{skill.name}.json" in descriptors)
         )
+
+    return holds
 
 
 def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> None:
@@ -301,9 +275,8 @@ def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> No
             raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(site)))
     for folder, real_folder in real_folders.items():
         if _is_within(real, real_folder):
-            raise UsageError(
-                "SITE_OVERLAP", f"the site lies inside the skill {folder}", place=SourceLocation(str(site))
-            )
+            message = f"the site lies inside the skill {folder}"
+            raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(site)))
 
 
 def _real_paths(folders: Iterable[str]) -> dict[str, str]:
@@ -333,17 +306,13 @@ def _names(folder: str) -> frozenset[str]:
 
 
 def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
-    """Return the folders that have the name of one before: a skill has the name of its folder."""
-    by_name: dict[str, list[str]] = {}
-    for folder in folders:
-        by_name.setdefault(folder.rpartition("/")[2], []).append(folder)
-    named = (
-        IdentifiedSkill(Path(folder), name, Identifiers(name, name, name))
-        for name, alike in by_name.items()
-        if len(alike) > 1
-        for folder in alike
+    """Return the folders that have an earlier folder's name: a skill has the name of its folder."""
+    names = [(folder, folder.rpartition("/")[2]) for folder in folders]
+    count = Counter(name for _, name in names)
+    doubled = [(folder, name) for folder, name in names if count[name] > 1]
+    return _by_folder(
+        find_collisions(IdentifiedSkill(Path(folder), name, Identifiers(name, name, name)) for folder, name in doubled)
     )
-    return _by_folder(find_collisions(named))
 
 
 def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
@@ -357,7 +326,3 @@ def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
 
 def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:
     return {str(Path(finding.place.source).parent): finding for finding in collisions}
-
-
-def _place(finding: Finding) -> tuple[str, int]:
-    return finding.place.source, finding.place.line or 0

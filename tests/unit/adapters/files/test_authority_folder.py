@@ -179,7 +179,7 @@ def issue_authority_renewal(folder, *agents, key=None, now=NOW, **options):
 
 def states(folder, now=NOW):
     book = folder.book()
-    return [book.is_good(row, now) for row in book.rows]
+    return [book.is_valid(row, now) for row in book.rows]
 
 
 @pytest.mark.spec("SDP-authority-renewal")

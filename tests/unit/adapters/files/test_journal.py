@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillwire.adapters.files.journal import Replacement, mark_committed, recover, write_journal
+from skillwire.adapters.files.install_folder import Replacement, mark_committed, recover, write_journal
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ def test_key_that_others_may_read_is_refused_with_the_fix(tmp_path):
     path = tmp_path / "server.key"
     read_server_key(path)
     path.chmod(0o640)
-    with pytest.raises(StorageError, match="others may read it") as caught:
+    with pytest.raises(StorageError, match="others may read or change it") as caught:
         read_server_key(path)
-    assert caught.value.fix == f"Take that away: chmod 600 {path}"
+    assert caught.value.fix == f"Make it private: chmod 600 {path}"
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"k" * 33])

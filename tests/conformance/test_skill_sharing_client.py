@@ -7,7 +7,7 @@ import pytest
 from tests.conformance import sharing_examples as example
 
 from skillwire import Client, FetchError, TrustError, ValidationError
-from skillwire.protocols.skill_sharing.client import fetch_descriptor, fetch_index, query_registry
+from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
 from skillwire.protocols.skill_sharing.errors import decode_error
 from skillwire.protocols.skill_sharing.judge import validate_document
 from skillwire.protocols.skill_sharing.validation import parse
@@ -40,10 +40,10 @@ def client(publisher, findings, tmp_path, monkeypatch):
 @pytest.mark.spec("SSP-client-paths")
 def test_the_three_paths_are_asked_as_the_text_writes_them():
     asked: list[Any] = [
-        next(fetch_index("https://a.example")),
-        next(fetch_index("https://a.example", "api")),
-        next(fetch_descriptor("https://a.example/any/descriptor")),
-        next(query_registry("https://a.example/registry", "task")),
+        next(fetch_document(index_url("https://a.example"))),
+        next(fetch_document(index_url("https://a.example", "api"))),
+        next(fetch_document("https://a.example/any/descriptor")),
+        next(fetch_document(registry_url("https://a.example/registry", "task"))),
     ]
     assert [(request.method, request.url) for request in asked] == [
         ("GET", "https://a.example/.well-known/skill-sharing"),
@@ -174,7 +174,7 @@ def test_a_credential_is_sent_with_discovery_and_what_is_missing_is_told(client,
 def test_a_credential_does_not_follow_a_redirect_to_another_origin():
     away = HttpResponse("https://a.example/", 302, {"location": "https://b.example/"}, b"")
     with pytest.raises(TrustError) as caught:
-        follow(fetch_descriptor("https://a.example/", authorization="Bearer hush"), [away])
+        follow(fetch_document("https://a.example/", authorization="Bearer hush"), [away])
     assert caught.value.code == "REDIRECT_REFUSED"
 
 

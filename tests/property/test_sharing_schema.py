@@ -98,5 +98,5 @@ def test_parsing_raises_with_every_violation_or_gives_the_value(document):
     with pytest.raises(ValidationError) as caught:
         parse(document)
     assert caught.value.code == "VALIDATION_ERROR"
-    assert caught.value.details["errors"] == [violation.as_object() for violation in validation.errors]
+    assert caught.value.details["errors"] == [violation._asdict() for violation in validation.errors]
     assert all(violation.path == "" or violation.path.startswith("/") for violation in validation.errors)

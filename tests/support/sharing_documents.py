@@ -5,21 +5,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from skillwire.protocols.skill_sharing.messages import CONDITIONS
-from skillwire.protocols.skill_sharing.schemas import (
-    Anything,
-    Boolean,
-    ListOf,
-    MapOf,
-    Number,
-    OneOf,
-    Record,
-    Reference,
-    Shape,
-    Text,
-    read_shapes,
-)
+from skillwire.protocols.skill_sharing.validation import json_schema
 
-SHAPES = read_shapes()
+DEFINED = json_schema()["$defs"]
 VERSIONS = st.sampled_from(["1.0.0", "0.1.0", "2.3.1", "1.0.0-alpha.1", "1.2.3+build.5", "10.20.30-rc.1+x-y"])
 #: 64 bits, which every reader of JSON takes for a whole number as it stands.
 WHOLE = st.integers(-(2**53), 2**53)
@@ -29,36 +17,35 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
+BY_TYPE = {
+    "string": st.text(max_size=12),
+    "number": WHOLE | st.floats(allow_nan=False, allow_infinity=False),
+    "boolean": st.booleans(),
+}
 WRONG = st.sampled_from([None, True, 3, -1.5, "", "2", "1.0", "v1.0.0", "1.0.0\n", "01.0.0", [], [1], {}, {"a": 1}])
 
 
 def documents(definition: str) -> st.SearchStrategy[Any]:
-    return _made(SHAPES[definition], definition)
+    return _made(DEFINED[definition], definition)
 
 
-def _made(shape: Shape, name: str | None = None) -> st.SearchStrategy[Any]:  # noqa: PLR0911  # one return for each shape
-    match shape:
-        case Text(pattern):
-            return VERSIONS if pattern else st.text(max_size=12)
-        case Number():
-            return WHOLE | st.floats(allow_nan=False, allow_infinity=False)
-        case Boolean():
-            return st.booleans()
-        case Anything():
-            return ANYTHING
-        case OneOf(values):
+def _made(schema: dict[str, Any], name: str | None = None) -> st.SearchStrategy[Any]:
+    match schema:
+        case {"$ref": reference}:
+            other = reference.rpartition("/")[2]
+            return st.deferred(lambda: _made(DEFINED[other], other))
+        case {"enum": values}:
             return st.sampled_from(values)
-        case ListOf(item):
+        case {"items": item}:
             return st.lists(_made(item), max_size=3)
-        case MapOf(value):
+        case {"additionalProperties": value}:
             return st.dictionaries(st.text(max_size=6), _made(value), max_size=3)
-        case Reference(other):
-            return st.deferred(lambda: _made(SHAPES[other], other))
-        case Record(fields):
-            required = {field.name: _made(field.shape) for field in fields if field.required}
-            optional = {field.name: _made(field.shape) for field in fields if not field.required}
-            made = st.fixed_dictionaries(required, optional=optional)
+        case {"properties": fields, "required": required}:
+            needed = {field: _made(fields[field]) for field in required}
+            optional = {field: _made(inner) for field, inner in fields.items() if field not in required}
+            made = st.fixed_dictionaries(needed, optional=optional)
             return made.filter(lambda document: _fits_conditions(document, name))
+    return VERSIONS if "pattern" in schema else BY_TYPE.get(schema.get("type", ""), ANYTHING)
 
 
 def _fits_conditions(document: dict[str, Any], name: str | None) -> bool:

@@ -101,7 +101,7 @@ def _document(source: str, judgement: DocumentReport) -> ValidatedDocument:
         "type": judgement.kind,
         "valid": not judgement.faults,
         "errors": [
-            {"code": fault.code, **fault.violation.as_object(), "place": fault.place._asdict()}
+            {"code": fault.code, **fault.violation._asdict(), "place": fault.place._asdict()}
             for fault in judgement.faults
         ],
     }

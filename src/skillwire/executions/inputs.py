@@ -202,5 +202,5 @@ def _input_error(code: str, why: str, violations: Iterable[Violation]) -> Valida
     errors = list(islice(violations, _MOST_ERRORS))
     told = "; ".join(f"{violation.path} {violation.message}" for violation in errors[:_MOST_SHOWN])
     more = f" (and {len(errors) - _MOST_SHOWN} more)" if len(errors) > _MOST_SHOWN else ""
-    details = {"errors": [violation.as_object() for violation in errors]}
+    details = {"errors": [violation._asdict() for violation in errors]}
     return ValidationError(code, f"{why}: {told}{more}", details=details)

@@ -278,7 +278,7 @@ def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
         "VALIDATION_ERROR",
         f"the output is not what was asked for: {told}",
         fix="Give each field what it takes; skillwire inbox show ID says what that is.",
-        details={"errors": [flaw.as_object() for flaw in flaws]},
+        details={"errors": [flaw._asdict() for flaw in flaws]},
     )
 
 

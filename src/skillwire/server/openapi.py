@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skillwire import limits
-from skillwire.protocols.skill_sharing.schemas import json_schema
+from skillwire.protocols.skill_sharing.validation import json_schema
 from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import API_KEY_HEADER
 from skillwire.server.routing import Answer, Route

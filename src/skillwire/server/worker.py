@@ -70,7 +70,7 @@ async def validate_output(value: Any, offer: CallableSkill | None) -> tuple[byte
     find = offer.output.find_flaw
     flaw = find(value) if len(output) <= _LARGE else await asyncio.to_thread(find, value)
     if flaw is not None:
-        details = {"errors": [flaw.as_object()]}
+        details = {"errors": [flaw._asdict()]}
         return b"", Failure("output", "What the skill gave is not what its descriptor promises", details=details)
     return output, None
 

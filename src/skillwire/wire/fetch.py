@@ -27,17 +27,23 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.url import parse_url, resolve_url
+from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from skillwire.errors import SkillwireError
+    from skillwire.model.install import CachedResponse
     from skillwire.model.url import Url
-    from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
+    from skillwire.wire.exchange import Flow, HttpResponse
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD: Final = frozenset({307, 308})
 _SEE_OTHER: Final = 303
 _NOT_MODIFIED: Final = 304
+_OK: Final = 200
+ABSENT: Final = frozenset({404, 410})
+DENIED: Final = frozenset({401, 403})
 _PARTIAL: Final = 206
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 _HARMLESS_HEADERS: Final = frozenset(
@@ -100,6 +106,38 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
     if target.origin != source.origin:
         _check_crossing(request, target)
     return request._replace(url=str(target))
+
+
+def fetch_document(
+    url: str,
+    cached: CachedResponse | None,
+    authorization: str | None,
+    max_bytes: int,
+    denied: Callable[[HttpResponse], SkillwireError],
+) -> Flow[HttpResponse | None]:
+    """Fetch a JSON document; None when it does not exist. A 304 confirms ``cached``; ``denied`` reads a 401 or 403.
+
+    Raises FetchError (``HTTP_STATUS``, ``CONTENT_TYPE``) and as :func:`fetch`.
+    """
+    headers = {"Accept": "application/json", **conditional_headers(cached.headers if cached else {})}
+    if authorization is not None:
+        headers["Authorization"] = authorization  # it is sent to this origin only
+    response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=max_bytes))
+    if response.status in ABSENT:
+        return None
+    if response.status == _NOT_MODIFIED:
+        return response
+    expect_ok(response, denied)
+    expect_json(response)
+    return response
+
+
+def expect_ok(response: HttpResponse, denied: Callable[[HttpResponse], SkillwireError]) -> None:
+    """Check that the status is 200. Raises ``denied`` for 401 and 403, FetchError (``HTTP_STATUS``) for others."""
+    if response.status in DENIED:
+        raise denied(response)
+    if response.status != _OK:
+        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=SourceLocation(response.url))
 
 
 def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:

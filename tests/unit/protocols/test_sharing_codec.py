@@ -124,7 +124,7 @@ class TestDescriptor:
             "capability_type": "invalid_type",
             "endpoint": {"url": "https://example.com/i", "method": "PATCH"},
         }
-        assert [error.as_object() for error in validate(document).errors] == [
+        assert [error._asdict() for error in validate(document).errors] == [
             {
                 "path": "/capability_type",
                 "message": "must be equal to one of the allowed values",

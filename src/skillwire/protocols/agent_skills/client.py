@@ -14,7 +14,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.wire.download import download
 from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import conditional_headers, expect_archive, expect_json, fetch
+from skillwire.wire.fetch import ABSENT, expect_archive, expect_ok, fetch_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,35 +24,17 @@ if TYPE_CHECKING:
     from skillwire.protocols.agent_skills.messages import IndexEntry
     from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
-_ABSENT: Final = frozenset({404, 410})
-_DENIED: Final = frozenset({401, 403})
-_OK: Final = 200
 _PARTIAL: Final = 206
-_NOT_MODIFIED: Final = 304
 
 
 def fetch_index(
     url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
 ) -> Flow[HttpResponse | None]:
-    """Fetch an index; None when it does not exist.
+    """Fetch an index; None when it does not exist. A 304 confirms ``cached``.
 
-    Args:
-        url: of the index.
-        cached: an earlier response, whose validators make the request conditional; a 304 confirms it.
-        authorization: value of the ``Authorization`` header; sent to this origin only.
-
-    Raises:
-        FetchError, TrustError: from the driver; ``HTTP_STATUS``; ``ACCESS_DENIED``.
+    Raises FetchError (``ACCESS_DENIED``), and as :func:`skillwire.wire.fetch.fetch_document`.
     """
-    headers = {"Accept": "application/json", **conditional_headers(cached.headers if cached else {})}
-    response = yield from fetch(_request(url, headers, authorization, limits.INDEX_BYTES))
-    if response.status in _ABSENT:
-        return None
-    if response.status == _NOT_MODIFIED:
-        return response
-    _expect_ok(response)
-    expect_json(response)
-    return response
+    return fetch_document(url, cached, authorization, limits.INDEX_BYTES, _denied)
 
 
 def fetch_artifact(
@@ -63,9 +45,8 @@ def fetch_artifact(
     ``sink`` takes a large artifact as it arrives and may already hold its first part. If the digest of the whole is
     wrong, that part may be the cause, so the artifact is fetched once from the start.
 
-    Raises:
-        TrustError: ``DIGEST_MISMATCH``. Spec: ASD Verification, "clients MUST NOT use unverified content".
-        NotFoundError: the artifact is not at its URL.
+    Raises TrustError (``DIGEST_MISMATCH``), NotFoundError. Spec: ASD Verification, "clients MUST NOT use unverified
+    content".
     """
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
     if sink is not None and sink.size and sink.digest() == entry.digest:
@@ -82,9 +63,8 @@ def fetch_artifact(
     try:
         if is_archive:
             expect_archive(response)
-        verify_digest(
-            sink.digest() if sink is not None and response.in_sink else response.body, entry.digest, entry.url
-        )
+        content = sink.digest() if sink is not None and response.in_sink else response.body
+        verify_digest(content, entry.digest, entry.url)
     except SkillwireError:
         if sink is not None:
             sink.discard()
@@ -93,14 +73,13 @@ def fetch_artifact(
 
 
 def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = None) -> Flow[list[FileContent]]:
-    """Ask for the files of a skill that has no artifact, one after the other, within the same bounds."""
+    """Fetch the files of a skill that has no artifact, one after the other, within the same bounds."""
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
     contents: list[FileContent] = []
     left = int(limits.ARCHIVE_TOTAL_BYTES)
     for file in files:
-        content = yield from fetch_file(
-            file, max_bytes=min(left, limits.ARCHIVE_FILE_BYTES), authorization=authorization, end=end
-        )
+        most = min(left, limits.ARCHIVE_FILE_BYTES)
+        content = yield from fetch_file(file, max_bytes=most, authorization=authorization, end=end)
         left -= len(content)
         contents.append(FileContent(file.path, content))
     return contents
@@ -119,20 +98,16 @@ def fetch_file(
 
 def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResponse]:
     response = yield from download(request, sink, end=end)
-    if response.status in _ABSENT:
-        raise NotFoundError(
-            "SKILL_NOT_FOUND", "the index names a file that is not there", place=SourceLocation(request.url)
-        )
+    if response.status in ABSENT:
+        message = "the index names a file that does not exist"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(request.url))
     if not (response.status == _PARTIAL and response.in_sink):
-        _expect_ok(response)
+        expect_ok(response, _denied)
     return response
 
 
 def verify_digest(content: bytes | str, digest: Digest | str | None, source: str) -> None:
-    """Check ``content`` (or its computed digest) against ``digest``, if there is one.
-
-    Raises TrustError (``DIGEST_MISMATCH``).
-    """
+    """Check ``content`` (or its digest) against ``digest``, if given. Raises TrustError (``DIGEST_MISMATCH``)."""
     if digest is None:
         return
     actual = Digest(content) if isinstance(content, str) else Digest.of(content)
@@ -148,13 +123,9 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
     return HttpRequest(url, headers=headers, max_bytes=max_bytes)
 
 
-def _expect_ok(response: HttpResponse) -> None:
-    place = SourceLocation(response.url)
-    if response.status in _DENIED:
-        from skillwire.trust.guarded_json import server_message  # noqa: PLC0415  # few origins refuse
+def _denied(response: HttpResponse) -> SkillwireError:
+    from skillwire.trust.guarded_json import server_message  # noqa: PLC0415  # few origins refuse
 
-        reason = server_message(response.body)
-        message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
-        raise FetchError("ACCESS_DENIED", message, place=place)
-    if response.status != _OK:
-        raise FetchError("HTTP_STATUS", f"the origin answered {response.status}", place=place)
+    reason = server_message(response.body)
+    message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
+    return FetchError("ACCESS_DENIED", message, place=SourceLocation(response.url))

@@ -1,12 +1,12 @@
 """Calling a skill: the requests for invocation, status, result and cancellation, and their responses as values.
 
 ``POST`` and ``PUT`` carry an InvocationRequest. The protocol does not define how ``GET`` and ``DELETE`` carry inputs;
-they go into the query, text unchanged and other values as JSON **[ours]**. ``Idempotency-Key`` and ``Prefer: wait`` are
-ours as well; other servers ignore them. A credential is sent in header fields to the URL's origin only, never in a body
-and never through a redirect (:mod:`skillwire.wire.fetch`).
+they go into the query, text unchanged and other values as JSON **[extension]**. Other servers ignore
+``Idempotency-Key`` and ``Prefer: wait``, which are extensions as well. A credential is sent in header fields to the
+URL's origin only, never in a body and never through a redirect (:mod:`skillwire.wire.fetch`).
 
-A response is an InvocationResponse, an error, or, to an invocation, the output itself **[ours]**. Text for people is
-bounded and cleaned of hidden characters; the output is unchanged data. Trust: every response is hostile; only
+A response is an InvocationResponse, an error, or, to an invocation, the output itself **[extension]**. Text for people
+is bounded and cleaned of hidden characters; the output is unchanged data. Trust: every response is hostile; only
 ``DecodeError`` and ``ValidationError`` are raised, and an error response becomes a value.
 Spec: SSP §5.3, §5.4, §5.5, §7.2, §7.4, §8.2; specs §2.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -36,35 +36,40 @@ from skillwire.wire.fetch import content_type, fetch, is_json
 from skillwire.wire.pacing import retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from skillwire.model.execution import Priority
     from skillwire.protocols.skill_sharing.messages import (
         AuthConfig,
-        ErrorBody,
         InvocationEndpoint,
         InvocationResponse,
         SkillDescriptor,
     )
     from skillwire.wire.exchange import Flow, HttpResponse
 
-
 _NO_CONTENT: Final = 204
 _NOT_MODIFIED: Final = 304
 _UNAVAILABLE: Final = 503
-#: After these it is unknown whether the request has arrived.
+#: After these the request may or may not have arrived.
 _UNKNOWN: Final = frozenset({502, _UNAVAILABLE, 504})
 _SUCCESS: Final = range(200, 300)
-#: What tells an InvocationResponse from an output that happens to be an object.
+#: The fields that distinguish an InvocationResponse from an output that is an object.
 _MARKS: Final = ("execution_id", "status", "skill_id")
 _MESSAGE_LENGTH: Final = 1000
 _CODE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}", re.ASCII)
 _MOMENT: Final = re.compile(r"[0-9T:.+\-Zz ]{1,40}", re.ASCII)
 _TEXT: Final = re.compile(r"text/.*|application/(?:xml|yaml|javascript|toml)|.*\+(?:xml|yaml)", re.ASCII)
+_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_BEARER: Final = "Bearer "
+_IN_BODY: Final = frozenset({"POST", "PUT"})
+_KEY: Final = re.compile(r"[!-~](?:[ -~]{0,253}[!-~])?", re.ASCII)
+_REFUSED: Final = 300
+_ACCEPT: Final = "application/json, */*;q=0.5"
+_MARGIN: Final = 20.0  # seconds that an answer may take beyond the time that the server was asked to wait
 
 
 class Output(NamedTuple):
-    """An output that came without an InvocationResponse: any JSON value, a text, or bytes, by its media type."""
+    """An output without an InvocationResponse: any JSON value, a text, or bytes, by its media type."""
 
     value: Any
     content_type: str
@@ -74,12 +79,8 @@ class Answer(NamedTuple):
     """A response. At most one of ``response``, ``output`` and ``error`` is set; none means that nothing has changed.
 
     Args:
-        status: HTTP status.
         error: about the request; the execution's own failure is in ``response``.
         retry_after: seconds to wait, from ``Retry-After`` or the error's advice.
-        most_retries: from the error, if given.
-        etag: of the returned status.
-        location: of the status, from ``Location``.
         waited: whether the server waited as ``Prefer: wait`` asked.
         takes_keys: whether the server supports ``Idempotency-Key``.
         is_put_off: 503 with ``Retry-After``: the server accepts nothing now.
@@ -114,17 +115,9 @@ class Answer(NamedTuple):
 
 
 def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_id: str | None = None) -> Answer:
-    """Return a response as a value.
+    """Return a response as a value; ``may_be_output`` for an invocation or a result, not for a status.
 
-    Args:
-        answer: the HTTP response.
-        may_be_output: whether it may be the output itself: of an invocation or a result, not of a status.
-        execution_id: of the requested execution.
-
-    Raises:
-        DecodeError: invalid JSON with a JSON content type.
-        ValidationError: ``VALIDATION_ERROR`` for a malformed one, ``ID_DIFFERS`` for another execution's.
-        FetchError: ``CONTENT_TYPE`` for anything but a status, where a status was requested.
+    Raises DecodeError, ValidationError (``ID_DIFFERS`` for another execution's), FetchError (``CONTENT_TYPE``).
     """
     headers = answer.headers
     read = Answer(
@@ -139,13 +132,18 @@ def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_
         return read
     if answer.status not in _SUCCESS:
         return _read_error(answer, read)
-    value = _json_of(answer)
+    found = content_type(answer)
+    value: Any = UNSET
+    if answer.body and (found == "application/json" or found.endswith("+json")):
+        value = load_json(answer.body, max_bytes=limits.CALL_ANSWER_BYTES, source=answer.url)
     if value is not UNSET and isinstance(value, dict) and all(mark in value for mark in _MARKS):
         return read._replace(response=_read_response(value, answer.url, execution_id))
     if not may_be_output:
-        what = "an answer that is not the status of an execution"
-        raise FetchError("CONTENT_TYPE", f"{what} came with {answer.status}", place=SourceLocation(answer.url))
-    return read._replace(output=_read_output(answer, value))
+        message = f"the answer with status {answer.status} is not the status of an execution"
+        raise FetchError("CONTENT_TYPE", message, place=SourceLocation(answer.url))
+    if value is UNSET:
+        value = _read_output(answer, found)
+    return read._replace(output=Output(value, found))
 
 
 def _read_error(answer: HttpResponse, read: Answer) -> Answer:
@@ -157,37 +155,34 @@ def _read_error(answer: HttpResponse, read: Answer) -> Answer:
     return read._replace(error=error, retry_after=hint, most_retries=advice["max_attempts"])
 
 
-def _json_of(answer: HttpResponse) -> Any:
-    """Return the JSON value of a response that is or may be JSON; UNSET for others."""
-    found = content_type(answer)
-    if not answer.body or not (found == "application/json" or found.endswith("+json")):
-        return UNSET
-    return load_json(answer.body, max_bytes=limits.CALL_ANSWER_BYTES, source=answer.url)
-
-
-def _read_output(answer: HttpResponse, value: Any) -> Output:
-    found = content_type(answer)
-    if value is not UNSET or not answer.body or answer.status == _NO_CONTENT:
-        return Output(None if value is UNSET else value, found)
-    if _TEXT.fullmatch(found):
-        try:
-            return Output(answer.body.decode(), found)
-        except UnicodeDecodeError:  # of another encoding, which the caller may know
-            pass
-    return Output(answer.body, found)
+def _read_output(answer: HttpResponse, media_type: str) -> str | bytes | None:
+    if not answer.body or answer.status == _NO_CONTENT:
+        return None
+    if _TEXT.fullmatch(media_type):
+        with suppress(UnicodeDecodeError):  # in another encoding, which the caller may know
+            return answer.body.decode()
+    return answer.body
 
 
 def _read_response(value: object, source: str, execution_id: str | None) -> InvocationResponse:
     response: InvocationResponse = convert(value, "InvocationResponse", source=source)
-    _check_id(response.execution_id, source)
+    found = response.execution_id  # it becomes a part of URLs, of a file and of what people type
+    is_dots = found in {".", ".."}  # percent-encoding does not change them, and they lead up
+    if not found or not found.isprintable() or is_dots or len(found.encode()) > limits.EXECUTION_ID_BYTES:
+        message = f"not the id of an execution: {ascii(found)[:80]}"
+        raise ValidationError("FIELD", message, place=SourceLocation(f"{source}#/execution_id"))
     if execution_id is not None and response.execution_id != execution_id:
         message = f"asked for the execution {execution_id}, the provider returned another"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(source))
-    stamps = response.timestamps
+    stamps, error = response.timestamps, response.error
+    if error:
+        code = SPELLINGS.get(error.code, error.code)
+        code = code if _CODE.fullmatch(code) else "EXECUTION_FAILED"
+        error = msgspec.structs.replace(error, code=code, message=neutralise(error.message[:_MESSAGE_LENGTH]))
     return msgspec.structs.replace(
         response,
         skill_id=neutralise(response.skill_id[:_MESSAGE_LENGTH]),
-        error=_harmless(response.error) if response.error else UNSET,
+        error=error,
         timestamps=msgspec.structs.replace(
             stamps,
             created_at=_moment(stamps.created_at),
@@ -197,40 +192,12 @@ def _read_response(value: object, source: str, execution_id: str | None) -> Invo
     )
 
 
-def _check_id(execution_id: str, source: str) -> None:
-    """Check an id that becomes a part of URLs, of a file and of what people type."""
-    is_dots = execution_id in {".", ".."}  # they stay what they are when they are percent-encoded, and climb
-    is_plain = bool(execution_id) and execution_id.isprintable() and not is_dots
-    if not is_plain or len(execution_id.encode()) > limits.EXECUTION_ID_BYTES:
-        message = f"not the id of an execution: {ascii(execution_id)[:80]}"
-        raise ValidationError("FIELD", message, place=SourceLocation(f"{source}#/execution_id"))
-
-
-def _harmless(error: ErrorBody) -> ErrorBody:
-    code = SPELLINGS.get(error.code, error.code)
-    return msgspec.structs.replace(
-        error,
-        code=code if _CODE.fullmatch(code) else "EXECUTION_FAILED",
-        message=neutralise(error.message[:_MESSAGE_LENGTH]),
-    )
-
-
 def _moment(text: str) -> str:
-    """Return a moment as the provider writes it, or nothing where that is no moment."""
     return text if _MOMENT.fullmatch(text) else ""
 
 
-_BEARER: Final = "Bearer "
-_IN_BODY: Final = frozenset({"POST", "PUT"})
-_KEY: Final = re.compile(r"[!-~](?:[ -~]{0,253}[!-~])?", re.ASCII)
-_KEY_FIELD: Final = "idempotency-key"
-_REFUSED: Final = 300
-_ACCEPT: Final = "application/json, */*;q=0.5"
-_MARGIN: Final = 20.0  # seconds that an answer may take beyond what the server was asked to wait
-
-
 class InvocationOptions(NamedTuple):
-    """What accompanies the inputs of a call; ``timeout`` in seconds, None for no limit."""
+    """The other parts of a call than its inputs; ``timeout`` in seconds, None for no limit."""
 
     caller_id: str
     caller_type: str = "user"
@@ -241,11 +208,10 @@ class InvocationOptions(NamedTuple):
 
 def encode_invocation(skill_id: str, inputs: Mapping[str, Any], about: InvocationOptions) -> bytes:
     """Return the InvocationRequest of a call. Spec: SSP §5.3. Raises ValidationError (``VALIDATION_ERROR``)."""
-    milliseconds = UNSET if about.timeout is None else round(about.timeout * 1000)
     context = InvocationContext(
         trace_id=UNSET if about.trace_id is None else about.trace_id,
         priority=UNSET if about.priority is None else about.priority,
-        timeout_ms=milliseconds,
+        timeout_ms=UNSET if about.timeout is None else round(about.timeout * 1000),
     )
     request = InvocationRequest(
         caller=Caller(id=about.caller_id, type=about.caller_type),
@@ -253,7 +219,7 @@ def encode_invocation(skill_id: str, inputs: Mapping[str, Any], about: Invocatio
         inputs={},
         context=UNSET if context == InvocationContext() else context,
     )
-    return _json_bytes({**msgspec.to_builtins(request), "inputs": dict(inputs)})
+    return _encode({**msgspec.to_builtins(request), "inputs": dict(inputs)})
 
 
 def invocation(
@@ -265,20 +231,14 @@ def invocation(
     credential: Mapping[str, str],
     wait: float | None = None,
 ) -> HttpRequest:
-    """Return the request that calls a skill.
+    """Return the request that calls a skill, of a checked descriptor with checked inputs.
 
-    Args:
-        descriptor: of the skill, checked.
-        inputs: checked, with defaults.
-        about: what accompanies the inputs.
-        key: idempotency key: the provider executes the call once.
-        credential: the header fields that carry it; see :func:`credential_fields`.
-        wait: seconds that the provider is asked to wait for the end.
+    The provider executes calls with one idempotency ``key`` once, and is asked to wait ``wait`` seconds for the end.
+    ``credential`` is of :func:`credential_fields`.
 
     Raises:
         ValidationError: ``DESCRIPTOR`` for an endpoint that does not take JSON, ``URL`` for inputs too long for one,
-            ``VALIDATION_ERROR`` for inputs that JSON cannot express.
-        UsageError: ``USAGE`` for an invalid key.
+            ``VALIDATION_ERROR`` for inputs that JSON cannot express. UsageError: ``USAGE`` for an invalid key.
     """
     if not _KEY.fullmatch(key):
         raise UsageError("USAGE", f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters")
@@ -290,14 +250,10 @@ def invocation(
         body = encode_invocation(descriptor.id, inputs, about)
     else:
         url = _with_query(url, inputs)
-    return HttpRequest(
-        url,
-        str(endpoint.method),
-        headers=headers,
-        body=body,
-        max_bytes=limits.CALL_ANSWER_BYTES,
-        timeout=_answer_time(endpoint) + (wait or 0.0),
-    )
+    # A provider may execute the skill before it answers.
+    seconds = max((endpoint.timeout_ms or 0) / 1000 + _MARGIN, float(limits.HTTP_REQUEST_SECONDS))
+    timeout = min(seconds, float(limits.CALL_ANSWER_SECONDS)) + (wait or 0.0)
+    return HttpRequest(url, str(endpoint.method), headers, body, max_bytes=limits.CALL_ANSWER_BYTES, timeout=timeout)
 
 
 def submit(request: HttpRequest) -> Flow[Answer]:
@@ -310,7 +266,8 @@ def status_headers(url: str) -> Flow[Answer]:
     """Ask an endpoint for its options; only ``status`` and ``takes_keys`` of the answer are set."""
     response = yield from fetch(HttpRequest(url, "OPTIONS", max_bytes=limits.CALL_ANSWER_BYTES))
     fields = response.headers.get("access-control-allow-headers", "").lower().split(",")
-    return Answer(response.status, takes_keys=response.status < _REFUSED and _KEY_FIELD in map(str.strip, fields))
+    takes_keys = response.status < _REFUSED and "idempotency-key" in map(str.strip, fields)
+    return Answer(response.status, takes_keys=takes_keys)
 
 
 def fetch_status(
@@ -321,7 +278,7 @@ def fetch_status(
     etag: str | None = None,
     wait: float | None = None,
 ) -> Flow[Answer]:
-    """Ask how far an execution is; for something other than ``etag``, for at most ``wait`` seconds, where given."""
+    """Fetch an execution's status; the provider may wait up to ``wait`` seconds for one other than ``etag``."""
     headers = {**credential, "Accept": "application/json", **_preferring(wait)}
     if etag is not None:
         headers["If-None-Match"] = etag
@@ -331,14 +288,14 @@ def fetch_status(
 
 
 def fetch_result(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
-    """Ask for what an execution gave: an InvocationResponse with it, or, from some providers, the output itself."""
+    """Fetch an execution's result: an InvocationResponse with it, or, from some providers, the output itself."""
     headers = {**credential, "Accept": _ACCEPT}
     response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES))
     return read_answer(response, may_be_output=True, execution_id=execution_id)
 
 
 def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
-    """Cancel an execution by ``DELETE`` of its status **[ours]**; the answer shows how it ended."""
+    """Cancel an execution by ``DELETE`` of its status **[extension]**; the answer shows how it ended."""
     headers = {**credential, "Accept": "application/json"}
     request = HttpRequest(url, "DELETE", headers=headers, max_bytes=limits.CALL_ANSWER_BYTES)
     response = yield from fetch(request)
@@ -346,11 +303,9 @@ def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None 
 
 
 def credential_fields(authorization: str | None, header: str | None = None) -> dict[str, str]:
-    """Return the header fields that carry a credential.
+    """Return the header fields of a credential; ``header`` is the descriptor's for an API key. Spec: SSP §7.2.1.
 
-    Args:
-        authorization: the value of ``Authorization``, or the mark of a stored one, which knows its own field.
-        header: the field that the descriptor names for an API key. Spec: SSP §7.2.1.
+    ``authorization`` is the value of ``Authorization``, or the mark of a stored credential.
     """
     if authorization is None:
         return {}
@@ -374,12 +329,6 @@ def result_url(endpoint: InvocationEndpoint, execution_id: str) -> str | None:
     return execution_url(endpoint.result_url, execution_id) if endpoint.result_url else None
 
 
-def _answer_time(endpoint: InvocationEndpoint) -> float:
-    """Return the seconds for an answer: a provider may execute the skill before it gives one."""
-    seconds = (endpoint.timeout_ms or 0) / 1000 + _MARGIN
-    return min(max(seconds, float(limits.HTTP_REQUEST_SECONDS)), float(limits.CALL_ANSWER_SECONDS))
-
-
 def _preferring(wait: float | None) -> dict[str, str]:
     return {"Prefer": f"wait={int(wait)}"} if wait is not None and wait >= 1 else {}
 
@@ -387,27 +336,20 @@ def _preferring(wait: float | None) -> dict[str, str]:
 def _content_type(endpoint: InvocationEndpoint) -> str:
     wanted = (endpoint.content_type or "application/json").strip()
     if not is_json(wanted) or not wanted.isascii():
-        message = f"the endpoint wants {ascii(wanted)[1:-1][:80]}, and invocations are written as JSON alone"
+        message = f"the endpoint takes {ascii(wanted)[1:-1][:80]}, and invocations are JSON"
         raise ValidationError("DESCRIPTOR", message, place=SourceLocation(f"{endpoint.url}#/endpoint/content_type"))
     return wanted
 
 
 def _with_query(url: str, inputs: Mapping[str, Any]) -> str:
-    encoded = {
-        name: _bytes_of(value, str) if isinstance(value, str) else _json_bytes(value) for name, value in inputs.items()
-    }
-    pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in encoded.items())
-    if not pairs:
-        return url
-    return str(parse_url(f"{url}{'&' if '?' in url else '?'}{pairs}"))
+    pairs = "&".join(f"{quote(name, safe='')}={quote(_encode(value), safe='')}" for name, value in inputs.items())
+    return str(parse_url(f"{url}{'&' if '?' in url else '?'}{pairs}")) if pairs else url
 
 
-def _json_bytes(value: Any) -> bytes:
-    return _bytes_of(value, partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-
-
-def _bytes_of(value: Any, spell: Callable[[Any], str]) -> bytes:
+def _encode(value: Any) -> bytes:
+    """Return a text unchanged, and another value as JSON."""
     try:
-        return spell(value).encode()
+        text = value if isinstance(value, str) else _json.encode(value)
+        return text.encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise ValidationError("VALIDATION_ERROR", f"the inputs are no JSON: {error}") from None

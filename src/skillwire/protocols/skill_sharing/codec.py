@@ -7,8 +7,7 @@ Spec: SSP §3, §4; SSB §5; specs §2. Trust: hostile; only ``DecodeError`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 _RETRY: Final = {"max_attempts": 0, "backoff_ms": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class SharingIndex:
+class SharingIndex(NamedTuple):
     """A decoded index: its publisher, valid entries by id, and findings about the rest."""
 
     provider: IndexProvider | None
@@ -43,19 +41,19 @@ class SharingIndex:
 def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None = None) -> SharingIndex:
     """Return a Skill Index, or a registry's list of entries, with absolute descriptor URLs.
 
-    Args:
-        data: the document.
-        index_url: where it was found.
-        addresses: where descriptors may be; by default the policy with ``index_url`` named.
-
-    Raises:
-        DecodeError: invalid JSON.
-        ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``INDEX_ENTRIES``, ``ID_DUPLICATE``.
+    ``addresses`` allow hosts of descriptors; by default that of ``index_url`` also. Raises DecodeError, ValidationError
+    (``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``INDEX_ENTRIES``, ``ID_DUPLICATE``).
     """
     document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
     base = parse_url(index_url)
-    items: list[Any] = document if isinstance(document, list) else _entries_of(document, index_url)
-    is_registry = items is document
+    is_registry = isinstance(document, list)
+    items: object = document
+    if not is_registry:
+        _check_protocol(document, index_url)
+        convert({**document, "skills": []} if isinstance(document, dict) else document, "SkillIndex", source=index_url)
+        items = document.get("skills") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise invalid("SkillIndex", [Violation("/skills", "must be of type array", "array")], index_url)
     if len(items) > limits.INDEX_ENTRIES:
         message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
         raise ValidationError("INDEX_ENTRIES", message, place=SourceLocation(index_url))
@@ -79,22 +77,18 @@ def decode_index(data: bytes, index_url: str, *, addresses: AddressPolicy | None
 def decode_descriptor(
     data: bytes, url: str, *, addresses: AddressPolicy | None = None, expected_id: str | None = None
 ) -> SkillDescriptor:
-    """Return the descriptor in ``data``, fully checked.
+    """Return the descriptor in ``data``, fully checked; ``expected_id`` is that of the index.
 
-    Args:
-        data: the document.
-        url: where it was found.
-        addresses: where its URLs may lead; by default the policy with ``url`` named.
-        expected_id: the id in the index.
-
-    Raises:
-        DecodeError: invalid JSON.
-        ValidationError: ``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``.
+    ``addresses`` allow hosts of its URLs; by default that of ``url`` also. Raises DecodeError, ValidationError
+    (``VERSION_INCOMPATIBLE``, ``VALIDATION_ERROR``, ``DESCRIPTOR``, ``ID_DIFFERS``).
     """
     document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=url)
     _check_protocol(document, url)
+    match document:
+        case {"endpoint": {"retry": dict(retry), **endpoint}, **rest}:  # the blueprint lets either field be absent
+            document = {**rest, "endpoint": {**endpoint, "retry": {**_RETRY, **retry}}}
     base = parse_url(url)
-    descriptor = _reached(parse(_complete_retry(document), source=url), base)
+    descriptor = _reached(parse(document, source=url), base)
     check_descriptor(descriptor, source=url, addresses=addresses or AddressPolicy().naming(base))
     if expected_id is not None and descriptor.id != expected_id:
         message = f"the index has {expected_id!r}, the descriptor {descriptor.id!r}"
@@ -108,10 +102,9 @@ def _reached(descriptor: SkillDescriptor, base: Url) -> SkillDescriptor:
     """Return a descriptor that leads back to its own host by the interface that ``base`` names, where it names one."""
     if "%" not in base.host:
         return descriptor
-    endpoint = descriptor.endpoint
-    fields = ("url", "status_url", "result_url")
-    texts = {field: text for field in fields if isinstance(text := getattr(endpoint, field), str)}
-    reached = {field: reached_from(base, text) for field, text in texts.items()}
+    endpoint, fields = descriptor.endpoint, ("url", "status_url", "result_url")
+    texts = {field: getattr(endpoint, field) for field in fields}
+    reached = {field: reached_from(base, text) for field, text in texts.items() if isinstance(text, str)}
     return msgspec.structs.replace(descriptor, endpoint=msgspec.structs.replace(endpoint, **reached))
 
 
@@ -121,24 +114,6 @@ def _check_protocol(document: object, source: str) -> None:
     version = protocol.get("version") if isinstance(protocol, dict) else None
     if isinstance(version, str):
         check_version(version, place=SourceLocation(f"{source}#/protocol/version"))
-
-
-def _entries_of(document: object, source: str) -> list[Any]:
-    _check_protocol(document, source)
-    head = {**document, "skills": []} if isinstance(document, dict) else document
-    convert(head, "SkillIndex", source=source)
-    skills = document.get("skills") if isinstance(document, dict) else None
-    if not isinstance(skills, list):
-        raise invalid("SkillIndex", [Violation("/skills", "must be of type array", "array", None)], source)
-    return skills
-
-
-def _complete_retry(document: object) -> object:
-    """Return the document with both fields of ``endpoint.retry``: the blueprint lets either be absent."""
-    match document:
-        case {"endpoint": {"retry": dict(retry), **endpoint}, **rest}:
-            return {**rest, "endpoint": {**endpoint, "retry": {**_RETRY, **retry}}}
-    return document
 
 
 class _EntryReader:
@@ -187,14 +162,11 @@ class _EntryReader:
             return
         labels = identifier.split(".")[:-1]
         claimed = ".".join(reversed(labels))
-        if any(_is_within(host, ".".join(reversed(labels[:count]))) for count in range(2, len(labels) + 1)):
+        domains = (".".join(reversed(labels[:count])) for count in range(2, len(labels) + 1))
+        if any(f".{host}".endswith(f".{domain}") for domain in domains):
             return
         message = f"the id {identifier} belongs to {claimed}, but {host} lists it"
         if not self._is_registry:
             raise ValidationError("FIELD", message)
-        fix = "Ask the domain itself before you trust it."
+        fix = "Look at the domain's own index before you trust it."
         self.findings.append(Finding("UNVERIFIED", "note", message, place, fix))
-
-
-def _is_within(host: str, domain: str) -> bool:
-    return host == domain or host.endswith(f".{domain}")

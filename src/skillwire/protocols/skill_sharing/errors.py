@@ -33,30 +33,29 @@ if TYPE_CHECKING:
 
 
 class ErrorRow(NamedTuple):
-    """One category: its statuses, ours first, and its retry advice."""
+    """One category: its statuses, ours first, the error that a client raises, and the retry advice."""
 
     statuses: tuple[int, ...]
+    raised: type[SkillwireError]
     meaning: str
     retry: RetryAdvice | None = None
 
 
+def _advice(pause: int, attempts: int) -> RetryAdvice:
+    return RetryAdvice(suggested_delay_ms=pause, max_attempts=attempts)
+
+
 #: Code → row. Spec: SSP §8.1; the advice is that of §8.3.
 ERRORS: Final[dict[str, ErrorRow]] = {
-    "VALIDATION_ERROR": ErrorRow((422, 400), "The document does not fit the schema."),
-    "AUTH_REQUIRED": ErrorRow(
-        (401,), "Valid credentials were not provided.", RetryAdvice(suggested_delay_ms=0, max_attempts=1)
-    ),
-    "PERMISSION_DENIED": ErrorRow((403,), "The credentials are valid and do not suffice."),
-    "SKILL_NOT_FOUND": ErrorRow((404, 410), "There is no such skill."),
-    "INVOCATION_TIMEOUT": ErrorRow(
-        (504, 408), "The execution took too long.", RetryAdvice(suggested_delay_ms=1000, max_attempts=3)
-    ),
-    "ENDPOINT_UNREACHABLE": ErrorRow(
-        (503, 502), "The endpoint could not be reached.", RetryAdvice(suggested_delay_ms=2000, max_attempts=3)
-    ),
-    "VERSION_INCOMPATIBLE": ErrorRow((422,), "The protocol's versions do not fit together."),
+    "VALIDATION_ERROR": ErrorRow((422, 400), ValidationError, "The document does not fit the schema."),
+    "AUTH_REQUIRED": ErrorRow((401,), FetchError, "Valid credentials were not provided.", _advice(0, 1)),
+    "PERMISSION_DENIED": ErrorRow((403,), FetchError, "The credentials are valid and do not suffice."),
+    "SKILL_NOT_FOUND": ErrorRow((404, 410), NotFoundError, "There is no such skill."),
+    "INVOCATION_TIMEOUT": ErrorRow((504, 408), FetchError, "The execution took too long.", _advice(1000, 3)),
+    "ENDPOINT_UNREACHABLE": ErrorRow((503, 502), FetchError, "The endpoint could not be reached.", _advice(2000, 3)),
+    "VERSION_INCOMPATIBLE": ErrorRow((422,), ValidationError, "The protocol's versions do not fit together."),
 }
-#: How the blueprint, and others, spell a code. Spec: specs §2.
+#: Other spellings of a code, such as the blueprint's. Spec: specs §2.
 SPELLINGS: Final = {"EXECUTION_TIMEOUT": "INVOCATION_TIMEOUT"}
 
 _BY_CLASS: Final[dict[type[SkillwireError], str]] = {
@@ -69,15 +68,6 @@ _BY_CLASS: Final[dict[type[SkillwireError], str]] = {
     ValidationError: "VALIDATION_ERROR",
     ConflictError: "VALIDATION_ERROR",
     SkillwireError: "ENDPOINT_UNREACHABLE",
-}
-_CLASSES: Final[dict[str, type[SkillwireError]]] = {
-    "VALIDATION_ERROR": ValidationError,
-    "AUTH_REQUIRED": FetchError,
-    "PERMISSION_DENIED": FetchError,
-    "SKILL_NOT_FOUND": NotFoundError,
-    "INVOCATION_TIMEOUT": FetchError,
-    "ENDPOINT_UNREACHABLE": FetchError,
-    "VERSION_INCOMPATIBLE": ValidationError,
 }
 _SHOWN: Final = 500
 
@@ -115,21 +105,20 @@ def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:
         document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
     except DecodeError:  # a proxy's page or no body: the status is used
         document = None
-    told = document.get("error") if isinstance(document, dict) else None
-    told = told if isinstance(told, dict) else {}
-    code = told.get("code")
+    found = document.get("error") if isinstance(document, dict) else None
+    error: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    code = error.get("code")
     code = SPELLINGS.get(code, code) if isinstance(code, str) else None
     if code not in ERRORS:
         code = next((code for code, row in ERRORS.items() if status in row.statuses), "ENDPOINT_UNREACHABLE")
-    message = told.get("message")
+    message = error.get("message")
     text = neutralise(message[:_SHOWN]) if isinstance(message, str) and message else ERRORS[code].meaning
-    details = {"status": status, "details": _details(told), "retry": _retry(told.get("retry"))}
-    return _CLASSES[code](code, text, place=SourceLocation(source), details=details)
+    details = {"status": status, "details": _details(error.get("details")), "retry": _retry(error.get("retry"))}
+    return ERRORS[code].raised(code, text, place=SourceLocation(source), details=details)
 
 
-def _details(told: Mapping[str, Any]) -> object:
+def _details(details: object) -> object:
     """Return the details; the blueprint's list of violations as the specification writes it."""
-    details = told.get("details")
     violations = details.get("violations") if isinstance(details, dict) else None
     if not isinstance(violations, list):
         return details
@@ -137,8 +126,7 @@ def _details(told: Mapping[str, Any]) -> object:
         {
             "path": one.get("field"),
             "message": "is not valid",
-            "expected": one.get("expected"),
-            "actual": one.get("actual"),
+            **{key: one.get(key) for key in ("expected", "actual")},
         }
         for one in violations
         if isinstance(one, dict)
@@ -146,11 +134,9 @@ def _details(told: Mapping[str, Any]) -> object:
 
 
 def _retry(advice: object) -> dict[str, float] | None:
-    """Return the advice to try again; in the blueprint each of its fields may be absent."""
+    """Return the retry advice; in the blueprint each of its fields may be absent."""
     if not isinstance(advice, dict):
         return None
     numbers = {key: advice.get(key, 0) for key in ("suggested_delay_ms", "max_attempts")}
-    fits = all(
-        isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 for value in numbers.values()
-    )
+    fits = all(type(value) in {int, float} and value >= 0 for value in numbers.values())
     return numbers if fits else None

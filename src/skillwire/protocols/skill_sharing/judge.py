@@ -41,10 +41,12 @@ DOCUMENT_KINDS: Final = {
 }
 #: Characters of text that are read again to find places, all errors of a document together.
 _READ_AGAIN: Final = 4 * 1024 * 1024
+_DESCRIPTOR: Final = "descriptor.json"
+_MANIFEST: Final = "skill.toml"
 
 
 class DocumentFault(NamedTuple):
-    """One thing that is wrong: its code, what, and where in the text, as far as that is known."""
+    """One fault: its code, the violation, and its place in the text, as precisely as known."""
 
     code: str
     violation: Violation
@@ -61,39 +63,29 @@ class DocumentReport(NamedTuple):
 def validate_document(
     data: bytes, source: str, kind: str | None = None, check_url: Callable[[Url], None] = lambda _: None
 ) -> DocumentReport:
-    """Return everything wrong with a document.
+    """Return the faults of a document; ``check_url`` raises for a URL that a descriptor must not contain.
 
-    Args:
-        data: the document.
-        source: its file or URL, for places.
-        kind: a key of :data:`DOCUMENT_KINDS`; guessed by default.
-        check_url: raises for a URL that a descriptor must not contain; accepts all by default.
+    ``kind`` is a key of :data:`DOCUMENT_KINDS`; guessed by default.
     """
     try:
         value = load_json(data, max_bytes=limits.INDEX_BYTES, source=source)
     except DecodeError as error:
-        return DocumentReport(
-            kind, (DocumentFault(error.code, Violation("", error.message), error.place or SourceLocation(source)),)
-        )
+        place = error.place or SourceLocation(source)
+        return DocumentReport(kind, (DocumentFault(error.code, Violation("", error.message), place),))
     kind = kind or guess_document_kind(value)
-    found = list(_find(value, kind, check_url))
     text = data.removeprefix(b"\xef\xbb\xbf").decode()
-    known = max(_READ_AGAIN // max(len(text), 1), 1)
-    faults = [
-        DocumentFault(
-            code,
-            violation,
-            guarded_json.member(text, _steps(value, violation.path), source)
-            if number < known
-            else SourceLocation(source),
-        )
-        for number, (code, violation) in enumerate(found)
-    ]
+    most_places = max(_READ_AGAIN // max(len(text), 1), 1)
+    faults: list[DocumentFault] = []
+    for code, violation in _find(value, kind, check_url):
+        place = SourceLocation(source)
+        if len(faults) < most_places:
+            place = guarded_json.member(text, _steps(value, violation.path), source)
+        faults.append(DocumentFault(code, violation, place))
     return DocumentReport(kind, tuple(faults))
 
 
 def guess_document_kind(value: object) -> str:
-    """Return the kind of a document by the fields that one kind alone has; a list is what a registry answers."""
+    """Return the kind of a document by fields that only one kind has; a list is a registry's answer."""
     if isinstance(value, list):
         return "index"
     fields = value.keys() if isinstance(value, dict) else ()
@@ -119,7 +111,7 @@ def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterato
 
 
 def _version_fault(value: object) -> tuple[str, Violation] | None:
-    """Return why the document cannot be judged: its version is newer than what is known here. Spec: SSP §6.4."""
+    """Return the fault of a protocol version that is too new to judge the document. Spec: SSP §6.4."""
     protocol = value.get("protocol") if isinstance(value, dict) else None
     version = protocol.get("version") if isinstance(protocol, dict) else None
     try:
@@ -133,11 +125,11 @@ def _version_fault(value: object) -> tuple[str, Violation] | None:
 
 def _schema_faults(value: object, definition: str, before: str = "") -> Iterator[tuple[str, Violation]]:
     for one in validate(value, definition).errors:
-        yield "VALIDATION_ERROR", Violation(before + one.path, one.message, one.expected, one.actual)
+        yield "VALIDATION_ERROR", one._replace(path=before + one.path)
 
 
 def _index_faults(value: object) -> Iterator[tuple[str, Violation]]:
-    """Yield what an index must not do beyond its schema. Spec: SSP §4.3.3 (a full URL), §4.3.4 (ids are unique)."""
+    """Yield an index's faults beyond its schema. Spec: SSP §4.3.3 (a full URL), §4.3.4 (ids are unique)."""
     entries = value if isinstance(value, list) else value.get("skills") if isinstance(value, dict) else None
     before = "" if isinstance(value, list) else "/skills"
     seen: dict[str, int] = {}
@@ -176,10 +168,6 @@ def _steps(value: object, pointer: str) -> Sequence[str | int]:
     return steps
 
 
-_DESCRIPTOR: Final = "descriptor.json"
-_MANIFEST: Final = "skill.toml"
-
-
 def lint_sharing(content: FolderContent, findings: Findings) -> None:
     """Judge the ``descriptor.json`` of a folder by schema and rules, and the schemas in its ``skill.toml``."""
     for path, schema in _schemas(content):
@@ -189,8 +177,7 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
             findings.add_error(ValidationError("FIELD", message, place=place))
     if content.descriptor is None:
         return
-    text = _text(content, _DESCRIPTOR)
-    place = content.place(_DESCRIPTOR)
+    text, place = _text(content, _DESCRIPTOR), content.place(_DESCRIPTOR)
     violations = validate(content.descriptor).errors
     if not violations:
         descriptor = parse(content.descriptor)

@@ -1,15 +1,15 @@
 """The values of Skill Sharing: descriptors, indexes, invocations and errors.
 
-These classes are the only source of the protocol's schema: :mod:`~skillwire.protocols.skill_sharing.schemas` writes
-JSON Schema, TypeScript and MDX from them. :data:`CONDITIONS` holds the fields that require another field; decoding
-checks them. An absent optional field is ``msgspec.UNSET``, so absence and ``null`` differ and encoding restores the
-input. Unknown fields are ignored, since a minor version may add some. Spec: SSP §3, §4, §5, §9.1.
+These classes are the only source of the protocol's schema in JSON Schema, TypeScript and MDX. :data:`CONDITIONS` holds
+the fields that require another field; decoding checks them. An absent optional field is ``msgspec.UNSET``, so absence
+and ``null`` differ and encoding restores the input. Unknown fields are ignored, since a minor version may add some.
+Spec: SSP §3, §4, §5, §9.1.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -51,7 +51,7 @@ class Method(StrEnum):
 
 
 class _Message(Struct, frozen=True, omit_defaults=True):
-    """What all have in common."""
+    """The options of all messages."""
 
 
 class ProtocolVersion(_Message, frozen=True, kw_only=True):
@@ -61,19 +61,17 @@ class ProtocolVersion(_Message, frozen=True, kw_only=True):
     changelog_url: Annotated[str, Meta(description="URL of the changelog.")] | UnsetType = UNSET
 
 
-class Provider(_Message, frozen=True, kw_only=True):
-    """The provider of a skill. Spec: SSP §3.2."""
-
-    name: Annotated[str, Meta(description="Name of the provider.")]
-    url: Annotated[str, Meta(description="URL of the provider.")] | UnsetType = UNSET
-    contact: Annotated[str, Meta(description="How to reach the provider.")] | UnsetType = UNSET
-
-
 class IndexProvider(_Message, frozen=True, kw_only=True):
     """The publisher of an index. Spec: SSP §4.3.2."""
 
     name: Annotated[str, Meta(description="Name of the provider.")]
     url: Annotated[str, Meta(description="URL of the provider.")] | UnsetType = UNSET
+
+
+class Provider(IndexProvider, frozen=True, kw_only=True):
+    """The provider of a skill. Spec: SSP §3.2."""
+
+    contact: Annotated[str, Meta(description="How to reach the provider.")] | UnsetType = UNSET
 
 
 class Retry(_Message, frozen=True, kw_only=True):
@@ -94,26 +92,20 @@ class ParameterDefinition(_Message, frozen=True, kw_only=True):
     schema: Annotated[dict[str, Any], Meta(description="JSON Schema of a complex parameter.")] | UnsetType = UNSET
 
 
+_RequestType = Annotated[str, Meta(description="Media type of the request; application/json when absent.")]
+_OF_EXECUTION: Final = "{execution_id} is replaced by the execution's id."
+_StatusUrl = Annotated[str, Meta(description=f"URL of an execution's status; {_OF_EXECUTION}")]
+_ResultUrl = Annotated[str, Meta(description=f"URL of an execution's result; {_OF_EXECUTION}")]
+
+
 class InvocationEndpoint(_Message, frozen=True, kw_only=True):
     """Where and how a skill is invoked. Spec: SSP §3.5.3, §5.5."""
 
     url: Annotated[str, Meta(description="URL to which an invocation is sent.")]
     method: Annotated[Method, Meta(description="HTTP method.")]
-    content_type: (
-        Annotated[str, Meta(description="Media type of the request; application/json when absent.")] | UnsetType
-    ) = UNSET
-    status_url: (
-        Annotated[
-            str, Meta(description="URL of an execution's status; {execution_id} is replaced by the execution's id.")
-        ]
-        | UnsetType
-    ) = UNSET
-    result_url: (
-        Annotated[
-            str, Meta(description="URL of an execution's result; {execution_id} is replaced by the execution's id.")
-        ]
-        | UnsetType
-    ) = UNSET
+    content_type: _RequestType | UnsetType = UNSET
+    status_url: _StatusUrl | UnsetType = UNSET
+    result_url: _ResultUrl | UnsetType = UNSET
     timeout_ms: Annotated[Number, Meta(description="Time limit of an invocation, in milliseconds.")] | UnsetType = UNSET
     retry: Annotated[Retry, Meta(description="How a failed call is made again.")] | UnsetType = UNSET
 
@@ -151,7 +143,9 @@ class AuthConfig(_Message, frozen=True, kw_only=True):
     custom: Annotated[CustomAuth, Meta(description="Required when type is custom.")] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        _check_conditions(self)
+        for condition in CONDITIONS["AuthConfig"]:
+            if getattr(self, condition.field) == condition.value and getattr(self, condition.demanded) is UNSET:
+                raise ValueError(f"{condition.demanded} is required when {condition.field} is {condition.value}")
 
 
 class SkillDescriptor(_Message, frozen=True, kw_only=True):
@@ -236,6 +230,9 @@ class ErrorBody(_Message, frozen=True, kw_only=True):
     retry: Annotated[RetryAdvice, Meta(description="Whether it helps to try again.")] | UnsetType = UNSET
 
 
+_Failure = Annotated[ErrorBody, Meta(description="What went wrong, when status is failed or timeout.")]
+
+
 class Timestamps(_Message, frozen=True, kw_only=True):
     """When things happened, as ISO 8601. Spec: SSP §5.4."""
 
@@ -251,9 +248,7 @@ class InvocationResponse(_Message, frozen=True, kw_only=True):
     status: Annotated[ExecutionStatus, Meta(description="How far it is.")]
     skill_id: Annotated[str, Meta(description="Which skill is executed.")]
     output: Annotated[Any, Meta(description="What the skill gave back, when status is completed.")] = UNSET
-    error: Annotated[ErrorBody, Meta(description="What went wrong, when status is failed or timeout.")] | UnsetType = (
-        UNSET
-    )
+    error: _Failure | UnsetType = UNSET
     timestamps: Annotated[Timestamps, Meta(description="When things happened.")]
 
 
@@ -276,21 +271,15 @@ DEFINITIONS: Final[dict[str, type]] = {
 }
 
 
-class Condition(Struct, frozen=True):
-    """Where ``field`` is ``value``, ``demanded`` has to be there."""
+class Condition(NamedTuple):
+    """If ``field`` is ``value``, the field ``demanded`` is required."""
 
     field: str
     value: str
     demanded: str
 
 
-#: Definition → what one of its fields demands of another. Spec: SSP §3.5.5.
+#: Definition → its conditions. Spec: SSP §3.5.5.
 CONDITIONS: Final[dict[str, tuple[Condition, ...]]] = {
     "AuthConfig": (Condition("type", "oauth2", "oauth2"), Condition("type", "custom", "custom")),
 }
-
-
-def _check_conditions(message: Struct) -> None:
-    for condition in CONDITIONS[type(message).__name__]:
-        if getattr(message, condition.field) == condition.value and getattr(message, condition.demanded) is UNSET:
-            raise ValueError(f"{condition.demanded} is required when {condition.field} is {condition.value}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 from msgspec import UNSET
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Rule(NamedTuple):
-    """What holds when the major version of a document is so beside a consumer's."""
+    """Whether a consumer reads a document of a major version in this relation to its own."""
 
     document: str
     compatible: bool
@@ -60,17 +61,10 @@ def check_version(version: str, *, consumer: str = PROTOCOL_VERSION, place: Sour
     theirs, ours = major(version), major(consumer)
     rule = RULES[(theirs > ours) - (theirs < ours)]
     if not rule.compatible:
-        raise ValidationError(
-            "VERSION_INCOMPATIBLE",
-            f"Protocol version {version} is not compatible with consumer version {consumer}",
-            place=place,
-            details={
-                "descriptor_version": version,
-                "consumer_version": consumer,
-                "supported_major": ours,
-                "supported_range": f"<{ours + 1}.0.0",
-            },
-        )
+        message = f"Protocol version {version} is not compatible with consumer version {consumer}"
+        supported = {"supported_major": ours, "supported_range": f"<{ours + 1}.0.0"}
+        details = {"descriptor_version": version, "consumer_version": consumer, **supported}
+        raise ValidationError("VERSION_INCOMPATIBLE", message, place=place, details=details)
 
 
 #: What a template may hold. Spec: SSP §5.5.
@@ -103,7 +97,7 @@ def check_descriptor(descriptor: SkillDescriptor, *, source: str, addresses: Add
             "DESCRIPTOR",
             f"{first.path} {first.message}{more}",
             place=SourceLocation(f"{source}#{first.path}"),
-            details={"errors": [violation.as_object() for violation in violations]},
+            details={"errors": [violation._asdict() for violation in violations]},
         )
 
 
@@ -111,8 +105,8 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
     """Yield every rule that a descriptor breaks; ``check_url`` raises for a URL that leads where it must not."""
     if not is_sharing_id(descriptor.id.lower()):
         yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
-    yield from _endpoint(descriptor.endpoint, check_url)
-    yield from _auth(descriptor.auth, check_url)
+    yield from _check_endpoint(descriptor.endpoint, check_url)
+    yield from _check_auth(descriptor.auth, check_url)
     names: set[str] = set()
     for position, parameter in enumerate(descriptor.inputs):
         path = f"/inputs/{position}"
@@ -126,7 +120,7 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
     yield from find_unsafe_keywords(descriptor.output.schema or {}, "/output/schema")
 
 
-def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+def _check_endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) -> Iterator[Violation]:
     url = _read(endpoint.url, check_url)
     if isinstance(url, str):
         yield Violation("/endpoint/url", url, "a URL that may be called", shown(endpoint.url))
@@ -135,42 +129,34 @@ def _endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], None]) ->
         if template is UNSET:
             continue
         why = _template_flaw(template, check_url)
-        if why is None and not isinstance(url, str) and parse_url(_filled(template)).origin != url.origin:
+        filled = template.replace(PLACEHOLDER, "0")
+        if why is None and not isinstance(url, str) and parse_url(filled).origin != url.origin:
             why = "must have the origin of url: credentials are for that one alone"
         if why is not None:
             yield Violation(f"/endpoint/{field}", why, "a URL with {execution_id} last", shown(template))
-    if endpoint.timeout_ms is not UNSET and not _is_between(endpoint.timeout_ms, 1, LONGEST_TIMEOUT_MS):
-        yield Violation(
-            "/endpoint/timeout_ms", "must be 1 ms to 7 days", f"1 to {LONGEST_TIMEOUT_MS}", endpoint.timeout_ms
-        )
-    if endpoint.retry:
-        attempts, pause = endpoint.retry.max_attempts, endpoint.retry.backoff_ms
-        if not _is_between(attempts, 0, MOST_ATTEMPTS) or attempts != int(attempts):
-            yield Violation(
-                "/endpoint/retry/max_attempts", "must be a small whole number", f"0 to {MOST_ATTEMPTS}", attempts
-            )
-        if not _is_between(pause, 0, LONGEST_PAUSE_MS):
-            yield Violation("/endpoint/retry/backoff_ms", "must be 0 ms to 24 h", f"0 to {LONGEST_PAUSE_MS}", pause)
+    retry = endpoint.retry or None
+    for path, message, number, least, most in (
+        ("timeout_ms", "must be 1 ms to 7 days", endpoint.timeout_ms, 1, LONGEST_TIMEOUT_MS),
+        ("retry/max_attempts", "must be a small whole number", retry and retry.max_attempts, 0, MOST_ATTEMPTS),
+        ("retry/backoff_ms", "must be 0 ms to 24 h", retry and retry.backoff_ms, 0, LONGEST_PAUSE_MS),
+    ):
+        if not isinstance(number, int | float):
+            continue
+        is_fraction = path == "retry/max_attempts" and math.isfinite(number) and number != int(number)
+        if is_fraction or not (math.isfinite(number) and least <= number <= most):
+            yield Violation(f"/endpoint/{path}", message, f"{least} to {most}", number)
 
 
-def _auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violation]:
+def _check_auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violation]:
     if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
-        yield Violation(
-            "/auth/header", "must name a header field that is free", "such as X-API-Key", shown(auth.header)
-        )
-    if auth.oauth2:
-        for field in ("authorization_url", "token_url"):
-            url = _read(getattr(auth.oauth2, field), check_url)
-            if isinstance(url, str):
-                yield Violation(
-                    f"/auth/oauth2/{field}", url, "a URL that may be called", shown(getattr(auth.oauth2, field))
-                )
+        message = "must name a header field that is free"
+        yield Violation("/auth/header", message, "such as X-API-Key", shown(auth.header))
+    for field in ("authorization_url", "token_url") if auth.oauth2 else ():
+        url = _read(text := getattr(auth.oauth2, field), check_url)
+        if isinstance(url, str):
+            yield Violation(f"/auth/oauth2/{field}", url, "a URL that may be called", shown(text))
     for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
         yield from find_unsafe_keywords(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
-
-
-def _is_between(number: float, least: float, most: float) -> bool:
-    return math.isfinite(number) and least <= number <= most
 
 
 def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
@@ -183,10 +169,6 @@ def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
     return url
 
 
-def _filled(template: str) -> str:
-    return template.replace(PLACEHOLDER, "0")
-
-
 def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | None:
     """Return what is wrong with a status or result URL, or None."""
     head, _, tail = template.partition(PLACEHOLDER)
@@ -196,14 +178,12 @@ def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | Non
         return "must not have its placeholder in the host"
     if any(part in {".", ".."} for part in re.split(r"[/\\]|%2f|%5c", (head + tail).lower().replace("%2e", "."))):
         return "must not climb out of its path"
-    url = _read(_filled(template), check_url)
+    url = _read(template.replace(PLACEHOLDER, "0"), check_url)
     return url if isinstance(url, str) else None
 
 
 def execution_url(template: str, execution_id: str) -> str:
     """Return the URL of one execution; without a placeholder the id is put behind. Spec: SSP §5.5; specs §2."""
-    from urllib.parse import quote  # noqa: PLC0415  # only callers of skills come here
-
     name = quote(execution_id, safe="")
     if PLACEHOLDER in template:
         return template.replace(PLACEHOLDER, name)

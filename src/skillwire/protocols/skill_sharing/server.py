@@ -28,7 +28,6 @@ from skillwire.protocols.skill_sharing.messages import (
     CapabilityType,
     IndexProvider,
     InvocationEndpoint,
-    Method,
     OutputDefinition,
     ParameterDefinition,
     ProtocolVersion,
@@ -48,34 +47,28 @@ if TYPE_CHECKING:
 
 _ARTIFACTS: Final = "/.well-known/agent-skills/sha256"
 _PROTOCOL: Final = ProtocolVersion(version=PROTOCOL_VERSION)
-_NOBODY: Final = AuthConfig(type=AuthType.NONE)
+_NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 
 
-#: A descriptor: the message that was made, or the digest of the publisher's own, whose bytes are served.
+#: A descriptor: the generated message, or the digest of the publisher's own, whose bytes are served.
 Described = SkillDescriptor | Digest
 
 
 class Sharing:
     """The descriptors of the skills that a caller may see.
 
-    Args:
-        skills: by name.
-        provider: the publisher.
-        base_url: the address under which the caller reaches us, without a final slash.
-        auth: how callers authenticate for skills that are not public.
+    ``base_url`` is the server's address for the caller, without a final slash; ``auth`` is for skills that are not
+    public.
     """
 
-    def __init__(self, skills: Mapping[str, Skill], provider: str, base_url: str, auth: AuthConfig = _NOBODY) -> None:
+    def __init__(self, skills: Mapping[str, Skill], provider: str, base_url: str, auth: AuthConfig = _NO_AUTH) -> None:
         self._skills = skills
         self._provider = provider
         self.base_url = base_url
         self._auth = auth
 
     def index(self, capability_type: str | None = None) -> bytes:
-        """Return the index, of one capability type or of all. Spec: SSP §4.3, §4.5.
-
-        Raises UsageError (``CAPABILITY_TYPE``).
-        """
+        """Return the index, of one capability type or of all. Raises UsageError. Spec: SSP §4.3, §4.5."""
         provider = IndexProvider(name=self._provider, url=self.base_url or UNSET)
         entries = list(self._entries(check_type(capability_type)))
         return msgspec.json.encode(SkillIndex(protocol=_PROTOCOL, provider=provider, skills=entries))
@@ -109,10 +102,12 @@ class Sharing:
             )
 
     def _describe(self, skill: Skill, facts: SharingFacts) -> SkillDescriptor:
-        auth = _NOBODY if skill.access is Access.PUBLIC else self._auth
+        auth = _NO_AUTH if skill.access is Access.PUBLIC else self._auth
         if facts.auth is not None:
             auth = msgspec.convert(dict(facts.auth), AuthConfig)
-        made = self._action(skill, facts) if skill.kind == "action" else self._instruction(skill, facts)
+        endpoint = dict(facts.endpoint or {})
+        if isinstance(retry := endpoint.get("retry"), dict):
+            endpoint["retry"] = {"max_attempts": 0, "backoff_ms": 0, **retry}
         return SkillDescriptor(
             protocol=_PROTOCOL,
             id=sharing_id(skill),
@@ -121,51 +116,45 @@ class Sharing:
             capability_type=CapabilityType(facts.capability_type),
             description=facts.description,
             provider=Provider(name=self._provider, url=self.base_url or UNSET),
-            endpoint=made,
+            endpoint=msgspec.convert({**self._endpoint(skill), **endpoint}, InvocationEndpoint),
             inputs=[] if skill.kind != "action" else [_parameter(one) for one in facts.inputs],
-            output=self._output(skill, facts),
+            output=_output(skill, facts),
             auth=auth,
             access=skill.access,
             tags=list(facts.tags) or UNSET,
         )
 
-    def _instruction(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
-        artifact = skill.artifact
-        url = f"{self.base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}"
-        return msgspec.convert({"url": url, "method": Method.GET, **_endpoint_table(facts)}, InvocationEndpoint)
-
-    def _action(self, skill: Skill, facts: SharingFacts) -> InvocationEndpoint:
+    def _endpoint(self, skill: Skill) -> dict[str, Any]:
+        if skill.kind != "action":
+            artifact = skill.artifact
+            return {"url": f"{self.base_url}{_ARTIFACTS}/{artifact.digest.hex}{artifact.extension}", "method": "GET"}
         status = f"{self.base_url}{EXECUTIONS}/{PLACEHOLDER}"
-        fields = {
+        return {
             "url": f"{self.base_url}{REGISTRY}/{skill.name}{EXECUTIONS}",
-            "method": Method.POST,
+            "method": "POST",
             "content_type": "application/json",
             "status_url": status,
             "result_url": f"{status}/result",
-            **_endpoint_table(facts),
         }
-        return msgspec.convert(fields, InvocationEndpoint)
 
-    def _output(self, skill: Skill, facts: SharingFacts) -> OutputDefinition:
-        if facts.output is not None:
-            return msgspec.convert({"content_type": "application/json", **facts.output}, OutputDefinition)
-        if skill.kind == "action":
-            return OutputDefinition(content_type="application/json")
-        what = (
-            "The instructions: SKILL.md."
-            if skill.artifact.artifact_type == "skill-md"
-            else "The skill's files, packed."
-        )
-        return OutputDefinition(content_type=skill.artifact.media_type, description=what)
+
+def _output(skill: Skill, facts: SharingFacts) -> OutputDefinition:
+    if facts.output is not None:
+        return msgspec.convert({"content_type": "application/json", **facts.output}, OutputDefinition)
+    if skill.kind == "action":
+        return OutputDefinition(content_type="application/json")
+    is_file = skill.artifact.artifact_type == "skill-md"
+    description = "The instructions: SKILL.md." if is_file else "The skill's files, packed."
+    return OutputDefinition(content_type=skill.artifact.media_type, description=description)
 
 
 def encode_descriptor(message: SkillDescriptor) -> bytes:
-    """Return a descriptor as it is sent: JSON for people to read, too."""
+    """Return a descriptor as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(message), indent=2)
 
 
 def not_found(name: str) -> NotFoundError:
-    """Return the error about a skill that is not there, or that is hidden. Spec: SSP §8.3.4."""
+    """Return the error about an absent or hidden skill. Spec: SSP §8.3.4."""
     return NotFoundError("SKILL_NOT_FOUND", f"Skill '{name}' was not found", details={"skill_id": name})
 
 
@@ -180,14 +169,6 @@ def check_type(capability_type: str | None) -> str | None:
 def sharing_id(skill: Skill) -> str:
     """Return the id of a skill in Skill Sharing."""
     return skill.identifiers.skill_sharing if skill.identifiers else f"{skill.publisher}/{skill.name}"
-
-
-def _endpoint_table(facts: SharingFacts) -> dict[str, Any]:
-    """Return the endpoint fields of ``skill.toml``: time limit and retries."""
-    table = dict(facts.endpoint or {})
-    if isinstance(retry := table.get("retry"), dict):
-        table["retry"] = {"max_attempts": 0, "backoff_ms": 0, **retry}
-    return table
 
 
 def _parameter(one: SharedInput) -> ParameterDefinition:

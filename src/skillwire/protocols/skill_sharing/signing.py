@@ -40,13 +40,8 @@ class Signature(NamedTuple):
 def sign(key_id: str, secret: bytes, method: str, target: str, body: bytes, *, timestamp: int) -> Signature:
     """Return the signature of a request; its text is the value of :data:`HEADER`.
 
-    Args:
-        key_id: of the signing key.
-        secret: of the signing key, in ASCII as shown to the user.
-        method: in capitals.
-        target: path and query as sent.
-        body: as sent, content coding included.
-        timestamp: now, in whole seconds since the epoch.
+    ``secret`` is in ASCII as shown to the user, ``method`` in capitals, ``target`` path and query as sent, ``body`` as
+    sent with its content coding.
     """
     signed = f"{timestamp}\n{method}\n{target}\n".encode("utf-8", "surrogateescape") + body
     return Signature(key_id, timestamp, hmac.digest(secret, signed, hashlib.sha256).hex())
@@ -61,7 +56,7 @@ def read_signature(value: str) -> Signature | None:
 def is_signed_by(signature: Signature, secret: bytes, method: str, target: str, body: bytes) -> bool:
     """Whether the signature is that of this request, compared in constant time. Trust: all but ``secret`` may lie."""
     expected = sign(signature.key_id, secret, method, target, body, timestamp=signature.timestamp)
-    is_one_line = "\n" not in method + target  # no HTTP message has one there; it would shift the parts
+    is_one_line = "\n" not in method + target  # no HTTP message has a line feed there; it would shift the parts
     return hmac.compare_digest(signature.digest, expected.digest) and is_one_line
 
 

@@ -1,8 +1,9 @@
-"""Documents against the schema: every violation, or the value; and the schemas nested in descriptors.
+"""The protocol's JSON Schema; documents against it: every violation, or the value; schemas nested in descriptors.
 
-The schema checks types; :mod:`~skillwire.protocols.skill_sharing.rules` checks the rest. The schema is ours, nothing is
-fetched for it, and its patterns run in an engine with linear time. Schemas nested in a descriptor are compiled and
-applied to values, here and by every reader, so they are judged first.
+The schema follows from the message classes (``./dev docs`` writes its other forms), and is JSON Schema 2020-12 with
+every definition below ``$defs``. It checks types; :mod:`~skillwire.protocols.skill_sharing.rules` checks the rest.
+Nothing is fetched for it, and its patterns run in an engine with linear time. Schemas nested in a descriptor are
+compiled and applied to values, here and by every reader, so they are judged first.
 
 Our engine does not backtrack, but readers of what we publish may use one that does, and a pattern such as ``(a+)+$``
 stops it for hours. :func:`may_backtrack` finds a group that repeats without bound and
@@ -11,22 +12,22 @@ stops it for hours. :func:`may_backtrack` finds a group that repeats without bou
   in ``(-[a-z]+)*``; or
 - has branches that may begin with the same character, as ``(a|ab)*``.
 
-Some patterns that it reports are harmless. Spec: SSP §9.3, §8.3.1. Trust: documents are hostile.
+Some patterns that it reports are harmless. Spec: SSP §8.3.1, §9.1, §9.3. Trust: documents are hostile.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
+from msgspec import inspect
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
-from skillwire.protocols.skill_sharing.messages import DEFINITIONS, SkillDescriptor
-from skillwire.protocols.skill_sharing.schemas import json_schema
+from skillwire.protocols.skill_sharing.messages import CONDITIONS, DEFINITIONS, SkillDescriptor
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
@@ -36,6 +37,59 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError as SchemaError
 
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_NAMES: Final = {definition: name for name, definition in DEFINITIONS.items()}
+
+
+@cache
+def json_schema(root: str = "SkillDescriptor") -> dict[str, Any]:
+    """Return the schema of ``root``, one of the definitions, with all the others below ``$defs``."""
+    definitions = {}
+    for name, definition in DEFINITIONS.items():
+        definitions[name] = {"description": _summary(name), **_schema(inspect.type_info(definition), top=True)}
+        if name in CONDITIONS:
+            definitions[name]["allOf"] = [
+                {
+                    "if": {"properties": {condition.field: {"const": condition.value}}, "required": [condition.field]},
+                    "then": {"required": [condition.demanded]},
+                }
+                for condition in CONDITIONS[name]
+            ]
+    head = {"$schema": _DIALECT, "title": root, "description": _summary(root), "$ref": f"#/$defs/{root}"}
+    return {**head, "$defs": definitions}
+
+
+def _summary(name: str) -> str:
+    return (DEFINITIONS[name].__doc__ or "").split(" Spec:", 1)[0]
+
+
+def _schema(kind: Any, *, top: bool = False) -> dict[str, Any]:  # noqa: PLR0911  # one return for each kind
+    definition = getattr(kind, "cls", None)
+    if not top and definition in _NAMES:
+        return {"$ref": f"#/$defs/{_NAMES[definition]}"}
+    match kind:
+        case inspect.Metadata():
+            return _schema(kind.type) | {"description": (kind.extra_json_schema or {})["description"]}
+        case inspect.StructType():
+            return {
+                "type": "object",
+                "properties": {field.encode_name: _schema(field.type) for field in kind.fields},
+                "required": [field.encode_name for field in kind.fields if field.required],
+            }
+        case inspect.EnumType():
+            return {"type": "string", "enum": [str(member.value) for member in kind.cls]}
+        case inspect.StrType():  # the end of a text is \Z in Python and $ in the dialect of JSON Schema
+            return {"type": "string"} | ({"pattern": kind.pattern.replace(r"\Z", "$")} if kind.pattern else {})
+        case inspect.ListType():
+            return {"type": "array", "items": _schema(kind.item_type)}
+        case inspect.DictType():
+            return {"type": "object", "additionalProperties": _schema(kind.value_type)}
+        case inspect.UnionType():  # of the two kinds of number; a field that may be absent has no union here
+            return {"type": "number"}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+    return {}
 
 
 _DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdecimal() else 0 for byte in range(256))
@@ -47,8 +101,7 @@ _SHOWN: Final = 200
 _MOST_ERRORS: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """One violation: a JSON Pointer, a message, the expected and the actual value. Spec: SSP §8.3.1."""
 
     path: str
@@ -56,63 +109,45 @@ class Violation:
     expected: Any = None
     actual: Any = None
 
-    def as_object(self) -> dict[str, Any]:
-        """Return it as the protocol writes it."""
-        return {"path": self.path, "message": self.message, "expected": self.expected, "actual": self.actual}
 
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """What validating gave. Spec: SSP §9.3."""
+class Validation(NamedTuple):
+    """The result of :func:`validate`. Spec: SSP §9.3."""
 
     valid: bool
     errors: tuple[Violation, ...] = ()
 
 
 def validate(document: object, definition: str = "SkillDescriptor") -> Validation:
-    """Return every violation in ``document``, in its order. Raises DecodeError for bytes that are not JSON.
+    """Return the violations in a JSON value or its bytes, in order; ``definition`` is a key of ``DEFINITIONS``.
 
-    Args:
-        document: a decoded JSON value, or the bytes of one.
-        definition: a key of :data:`~skillwire.protocols.skill_sharing.messages.DEFINITIONS`.
+    Raises DecodeError for bytes that are not JSON.
     """
     value = load_json(document, max_bytes=limits.DESCRIPTOR_BYTES) if isinstance(document, bytes) else document
-    errors: list[Violation] = []
-    for error in _validator(definition).iter_errors(value):
-        errors.append(_violation(error))
-        if len(errors) == _MOST_ERRORS:
-            break
-    return Validation(not errors, tuple(errors))
+    errors = tuple(map(_violation, islice(_validator(definition).iter_errors(value), _MOST_ERRORS)))
+    return Validation(not errors, errors)
 
 
 def parse(document: object, *, source: str = "descriptor") -> SkillDescriptor:
-    """Return the descriptor in a decoded JSON value or its bytes.
-
-    Raises:
-        DecodeError: invalid JSON. ValidationError: ``VALIDATION_ERROR`` with every violation in ``details``.
-    """
+    """Return the descriptor in a decoded JSON value or its bytes. Raises as :func:`parse_as`."""
     if isinstance(document, bytes):
-        return cast(
-            "SkillDescriptor",
-            parse_as(document, "SkillDescriptor", max_bytes=limits.DESCRIPTOR_BYTES, source=source),
-        )
-    return cast("SkillDescriptor", convert(document, "SkillDescriptor", source=source))
+        found = parse_as(document, "SkillDescriptor", max_bytes=limits.DESCRIPTOR_BYTES, source=source)
+    else:
+        found = convert(document, "SkillDescriptor", source=source)
+    return cast("SkillDescriptor", found)
 
 
 def parse_as(data: bytes, definition: str, *, max_bytes: int, source: str) -> Any:
     """Return the message of a definition in ``data``.
 
-    Raises:
-        DecodeError: invalid JSON, or more than ``max_bytes``.
-        ValidationError: ``VALIDATION_ERROR`` with every violation in ``details``.
+    Raises DecodeError, ValidationError (``VALIDATION_ERROR``) with every violation in ``details``.
     """
-    quick = parse_plain(data, definition, max_bytes)
+    quick = _parse_plain(data, definition, max_bytes)
     if quick is not None:
         return quick
     return convert(load_json(data, max_bytes=max_bytes, source=source), definition, source=source)
 
 
-def parse_plain(data: bytes, definition: str, max_bytes: int) -> Any | None:
+def _parse_plain(data: bytes, definition: str, max_bytes: int) -> Any | None:
     """Return the message in ``data`` if it is small, plain and valid; None means that :func:`parse_as` must judge it.
 
     The typed decoder is five times as fast as the guarded reader, but accepts duplicate keys and any depth. Without
@@ -143,8 +178,7 @@ def serialize(descriptor: SkillDescriptor) -> str:
 def convert(value: object, definition: str, *, source: str) -> Any:
     """Return the message in a decoded JSON value. Raises ValidationError (``VALIDATION_ERROR``) with every violation.
 
-    Conversion accepts exactly what the schema accepts (``tests/property`` checks it), so the slower validator only
-    explains failures.
+    Conversion accepts exactly what the schema accepts (tests check it), so the slower validator only explains failures.
     """
     try:
         return msgspec.convert(value, DEFINITIONS[definition])
@@ -161,22 +195,20 @@ def invalid(definition: str, violations: Sequence[Violation], source: str) -> Va
         "VALIDATION_ERROR",
         f"Invalid {definition} document: {first.path or '/'} {first.message}{more}",
         place=SourceLocation(f"{source}#{first.path}" if first.path else source),
-        details={"errors": [violation.as_object() for violation in violations]},
+        details={"errors": [violation._asdict() for violation in violations]},
     )
 
 
 @cache
 def _validator(definition: str) -> Draft202012Validator:
-    from jsonschema_rs import Draft202012Validator, RegexOptions  # noqa: PLC0415  # heavy, and the client may do without
-
-    return Draft202012Validator(json_schema(definition), offline=True, pattern_options=RegexOptions())
+    return compiled(json_schema(definition))
 
 
 def _violation(error: SchemaError) -> Violation:
     kind, path = error.kind, pointer(error.instance_path)
     if kind.name == "required":
         field = str(cast("Any", kind).property)
-        return Violation(f"{path}/{_escape(field)}", "is required", expected="a value", actual=None)
+        return Violation(path + pointer([field]), "is required", "a value")
     expected = kind.value
     if kind.name == "type":
         return Violation(path, f"must be of type {' or '.join(expected)}", " or ".join(expected), shown(error.instance))
@@ -189,15 +221,11 @@ def _violation(error: SchemaError) -> Violation:
 
 def pointer(path: Iterable[str | int]) -> str:
     """Return a path as a JSON Pointer. Spec: RFC 6901."""
-    return "".join(f"/{_escape(str(part))}" for part in path)
-
-
-def _escape(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def shown(value: object) -> object:
-    """Return ``value`` if it is short, else how it begins: an error is no place for a megabyte."""
+    """Return ``value`` if it is short, else its beginning."""
     if isinstance(value, bool | int | float) or value is None:
         return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
@@ -222,17 +250,14 @@ def may_backtrack(pattern: str) -> bool:
         elif part == ")" and opened:
             inner = parts[opened.pop() + 1 : position]
             after = parts[position + 1] if position + 1 < len(parts) else ""
-            if _UNBOUNDED.fullmatch(after) and _is_ambiguous(inner):
+            if not _UNBOUNDED.fullmatch(after):
+                continue
+            branches = _branches(inner)
+            if len(branches) > 1 and _may_begin_alike(branches):
+                return True
+            if any(map(_UNBOUNDED.fullmatch, inner)) and not all(map(_is_separated, branches)):
                 return True
     return False
-
-
-def _is_ambiguous(inner: list[str]) -> bool:
-    branches = _branches(inner)
-    if len(branches) > 1 and _may_begin_alike(branches):
-        return True
-    repeats = any(_UNBOUNDED.fullmatch(part) for part in inner)
-    return repeats and not all(_is_separated(branch) for branch in branches)
 
 
 def _branches(parts: list[str]) -> list[list[str]]:
@@ -266,7 +291,7 @@ def _matches(part: str, character: str) -> bool:
         return False
     try:
         return re.fullmatch(part, character) is not None
-    except re.error:  # of another dialect: what it matches is not known
+    except re.error:  # of another dialect: its matches are unknown
         return True
 
 
@@ -276,26 +301,21 @@ _NAMING: Final = frozenset({"properties", "patternProperties", "$defs", "definit
 _VALUES: Final = frozenset({"enum", "const", "default", "examples", "required", "dependentRequired"})
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _PATTERN_LENGTH: Final = 512
-_DIALECTS: Final = ("https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema")
+_DIALECTS: Final = (_DIALECT, "http://json-schema.org/draft-07/schema")
 
 
 def find_unsafe_keywords(schema: Mapping[str, Any], path: str) -> Iterator[Violation]:
     """Yield the violations that make the schema at ``path`` unsafe."""
-    if not schema:
-        return
-    found = False
-    for violation in _walk(schema, path):
-        found = True
-        yield violation
-    if not found and (why := compile_error(schema)):
-        yield Violation(path, why, "a JSON Schema", None)
+    violations = list(_walk(schema, path))
+    yield from violations
+    if schema and not violations and (why := compile_error(schema)):
+        yield Violation(path, why, "a JSON Schema")
 
 
 def judge_default(parameter: ParameterDefinition, path: str) -> Iterator[Violation]:
     """Yield a violation when the default of an input does not fit it."""
-    for error in compiled(input_schema(parameter)).iter_errors(parameter.default):
+    for error in islice(compiled(input_schema(parameter)).iter_errors(parameter.default), 1):
         yield Violation(f"{path}/default{pointer(error.instance_path)}", error.message, None, shown(error.instance))
-        return
 
 
 def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
@@ -310,13 +330,13 @@ def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
     """Return a validator of ``schema`` that fetches nothing and matches patterns in linear time."""
-    from jsonschema_rs import Draft202012Validator, RegexOptions  # noqa: PLC0415  # heavy, and few descriptors need it
+    from jsonschema_rs import Draft202012Validator, RegexOptions  # noqa: PLC0415  # 26 ms; most documents need none
 
     return Draft202012Validator(dict(schema), offline=True, pattern_options=RegexOptions())
 
 
 def compile_error(schema: Mapping[str, Any]) -> str | None:
-    """Return why ``schema`` is none, or None."""
+    """Return why ``schema`` is no JSON Schema, or None."""
     from jsonschema_rs import ReferencingError, ValidationError  # noqa: PLC0415  # as above
 
     try:
@@ -332,7 +352,7 @@ def _walk(schema: object, path: str) -> Iterator[Violation]:
             yield from _walk(item, f"{path}/{position}")
     for key, value in schema.items() if isinstance(schema, dict) else ():
         here = path + pointer([key])
-        yield from _judge_keyword(key, value, here)
+        yield from _check_keyword(key, value, here)
         if key in _NAMING and isinstance(value, dict):
             for name, inner in value.items():
                 yield from _walk(inner, here + pointer([name]))
@@ -340,22 +360,18 @@ def _walk(schema: object, path: str) -> Iterator[Violation]:
             yield from _walk(value, here)
 
 
-def _judge_keyword(key: str, value: object, path: str) -> Iterator[Violation]:
+def _check_keyword(key: str, value: object, path: str) -> Iterator[Violation]:
     if key in _REFERENCES and not (isinstance(value, str) and value.startswith("#")):
         yield Violation(path, "must refer to the schema itself", "#/...", shown(value))
     elif key in {"$id", "id"} and isinstance(value, str):
         yield Violation(path, "must not give the schema an address", "no $id", shown(value))
     elif key == "$schema" and str(value).rstrip("#") not in _DIALECTS:
         yield Violation(path, "must be a dialect that is known", _DIALECTS[0], shown(value))
-    elif key == "pattern":
-        yield from _judge_pattern(value, path)
-    elif key == "patternProperties" and isinstance(value, dict):
-        for pattern in value:
-            yield from _judge_pattern(pattern, path)
-
-
-def _judge_pattern(pattern: object, path: str) -> Iterator[Violation]:
-    if not isinstance(pattern, str) or len(pattern) > _PATTERN_LENGTH:
-        yield Violation(path, "must be a short pattern", f"at most {_PATTERN_LENGTH} characters", shown(pattern))
-    elif may_backtrack(pattern):
-        yield Violation(path, "repeats what repeats, which can take exponential time", "a plain pattern", pattern)
+    elif key == "pattern" or (key == "patternProperties" and isinstance(value, dict)):
+        for pattern in [value] if key == "pattern" else cast("dict[str, Any]", value):
+            if not isinstance(pattern, str) or len(pattern) > _PATTERN_LENGTH:
+                most = f"at most {_PATTERN_LENGTH} characters"
+                yield Violation(path, "must be a short pattern", most, shown(pattern))
+            elif may_backtrack(pattern):
+                message = "nests repetitions, which can take exponential time"
+                yield Violation(path, message, "a plain pattern", pattern)

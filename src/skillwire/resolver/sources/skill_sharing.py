@@ -19,14 +19,7 @@ from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, Usag
 from skillwire.model.ref import SharedFacts, SkillRef
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_sharing.client import (
-    fetch_descriptor,
-    fetch_document,
-    fetch_index,
-    index_url,
-    query_registry,
-    registry_url,
-)
+from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.resolver.context import Attempt, read_document
 from skillwire.resolver.sources import SKILL_SHARING
@@ -108,7 +101,9 @@ def read_descriptor(url: str, identifier: str, context: ResolveContext) -> Flow[
         NotFoundError: ``SKILL_NOT_FOUND``.
         FetchError, DecodeError, ValidationError: as the network and the codec say.
     """
-    document, _ = yield from read_document(url, context, partial(fetch_descriptor, url))
+    document, _ = yield from read_document(
+        url, context, partial(fetch_document, url, max_bytes=limits.DESCRIPTOR_BYTES)
+    )
     if document is None:
         message = "the index names a descriptor that is not there"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(url))
@@ -139,12 +134,12 @@ def _request(text: str, capability_type: str | None) -> tuple[str, DocumentReque
     wanted = capability_type or (query.removeprefix(_QUERY) if query.startswith(_QUERY) else None)
     base = f"{url.origin}{path}"
     if path.endswith(WELL_KNOWN):
-        base = base.removesuffix(WELL_KNOWN)
-        return index_url(base, wanted), partial(fetch_index, base, wanted), wanted
-    if path.endswith(REGISTRY):
-        base = base.removesuffix(REGISTRY)
-        return registry_url(base, wanted), partial(query_registry, base, wanted), wanted
-    return str(url), partial(fetch_document, str(url)), capability_type
+        found = index_url(base.removesuffix(WELL_KNOWN), wanted)
+    elif path.endswith(REGISTRY):
+        found = registry_url(base.removesuffix(REGISTRY), wanted)
+    else:
+        found, wanted = str(url), capability_type
+    return found, partial(fetch_document, found), wanted
 
 
 def _read(document: CachedResponse, url: str, capability_type: str | None, context: ResolveContext) -> list[SkillRef]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def has_failed(work: asyncio.Future[Any]) -> bool:
-    """Whether it has ended and gave nothing: the next request begins it again."""
+    """Whether work has ended without a result: the next request starts it again."""
     return work.done() and (work.cancelled() or work.exception() is not None)
 
 
@@ -54,11 +54,7 @@ class Encodable(Protocol):
 
 
 class IndexCache:
-    """The indexes of one revision that were asked for so far.
-
-    Trust: a scope can hold every skill, and encoding those takes a good part of a second; so large ones are made
-    off the event loop, one at a time, and once for all who wait for it.
-    """
+    """The indexes of one revision that were requested so far. Large ones are made off the event loop, one at a time."""
 
     def __init__(self) -> None:
         self._kept: ByteCache[str, CachedResponse] = ByteCache(limits.SERVER_LISTING_CACHE_BYTES)
@@ -98,11 +94,7 @@ def prepare(listing: Encodable) -> CachedResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
-    """What a principal may know of, what it may use, and the site of that.
-
-    ``forbidden`` is the site of what it may know of and not use. ``is_public`` when it says nothing that anyone may
-    not hear: such answers may be kept in shared caches.
-    """
+    """What a principal may know of and may use; ``forbidden`` is the site of skills that it may know of and not use."""
 
     visible: Catalog
     usable: Catalog
@@ -117,6 +109,6 @@ class AccessView:
         return CachePolicy.BRIEF if self.is_public else CachePolicy.PRIVATE
 
     def lookup(self, path: str) -> Representation | None:
-        """Return what it is answered at ``path`` of the site of Agent Skills, or None."""
+        """Return the response at ``path`` of the Agent Skills site, or None."""
         answer = self.site.lookup(path)
         return answer if answer is None or self.is_public else replace(answer, cache=CachePolicy.PRIVATE)

@@ -41,12 +41,7 @@ _FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_
 
 
 class BlobSender:
-    """Sends what the blob store holds.
-
-    Args:
-        blobs: the store.
-        on_missing: called when bytes that a catalog promises are not there, so that they are made again.
-    """
+    """Sends blobs; ``on_missing`` is called when bytes that a catalog promises are gone, to have them made again."""
 
     def __init__(self, blobs: BlobStore, on_missing: Callable[[], None]) -> None:
         self._blobs = blobs
@@ -135,7 +130,7 @@ _NEW_ADDRESSES: Final = RateLimit(30, 30)
 
 @dataclass(frozen=True, slots=True)
 class SiteUrlBody:
-    """An answer that is made of ``skills`` when it is wanted, and kept as the indexes of sites are."""
+    """A document of ``skills`` that is encoded on request, and kept as the indexes of sites are."""
 
     skills: Collection[str]
     encode: Callable[[], bytes]
@@ -151,11 +146,7 @@ class SiteUrlCache:
         self._new_addresses = RateLimiter(_NEW_ADDRESSES)
 
     async def respond(self, context: RequestContext, path: str, made: SiteUrlBody) -> CachedResponse:
-        """Return the response with a document; ``path`` tells it from others of the same address.
-
-        Raises:
-            ProblemError: too many addresses are asked for (429).
-        """
+        """Return the document at ``path`` for the site's address. Raises ProblemError (429) for too many addresses."""
         key, view = f"{path} {context.site}", context.view
         if not self._base_url and len(made.skills) >= _MANY_SKILLS and not view.indexes.has(key):
             allowance = self._new_addresses.take("", context.clock())

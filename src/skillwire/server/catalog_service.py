@@ -58,26 +58,20 @@ _LARGE: Final = 128 * 1024  # with which the library begins
 
 
 def trim_memory() -> None:
-    """Give back what is free; takes 30 ms at 10,000 skills. Only glibc can be told; others have ways of their own."""
+    """Return free memory to the system; takes 30 ms at 10,000 skills. Only glibc has a call that does it."""
     gc.collect()  # it lets go of the free tuples
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_what_is_loaded() -> None:
-    """Look for cycles only in what comes from now on: what was loaded first stays, and is most of what there is.
-
-    A call of a skill takes a tenth less processor time by this.
-    """
+    """Exclude everything loaded so far from the search for cycles; an execution then takes a tenth less CPU time."""
     gc.collect()
     gc.freeze()
 
 
 def use_one_heap() -> None:
-    """Have all threads of this process share one heap, and give back at once whatever is large.
-
-    They take turns anyway, as Python's threads do.
-    """
+    """Make all threads share one heap, and return large blocks at once; Python's threads take turns anyway."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
@@ -104,14 +98,7 @@ class Watch(NamedTuple):
 def watch_folders(
     folders: Sequence[str], *, stop: threading.Event, again: threading.Event, poll: float | None = None
 ) -> Iterator[Collection[str] | None]:
-    """Yield what was touched, as absolute paths; None when that is unknown and everything has to be looked at.
-
-    Args:
-        folders: absolute paths.
-        stop: ends the iteration when it is set, within a second.
-        again: asks for a None; cleared when that is given.
-        poll: seconds between two looks, instead of notifications.
-    """
+    """Yield touched absolute paths, or None to look at everything: first, after ``again``, and every ``poll`` seconds."""
     while not stop.is_set():
         if poll is not None:
             yield from _polled(poll, stop, again)
@@ -179,18 +166,7 @@ _LONGEST_PAUSE: Final = 30.0
 
 
 class CatalogService:
-    """Keeps a revision of ``folders`` current.
-
-    Args:
-        folders: what is published.
-        blobs: where its bytes are kept.
-        make_index: makes the search index.
-        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
-        poll: seconds between two looks at the folders, instead of notifications of changes.
-        needed: returns the digests of bytes that are needed beside those that are served. Called in a thread.
-        warn: called with the skills that are new, or others than before, when they are published. In a thread.
-        logs_all: whether the log counts and names every skill, rather than those that are open to everyone.
-    """
+    """Keeps a revision of ``folders`` current; see the module for the thread that does it."""
 
     def __init__(
         self,
@@ -289,7 +265,7 @@ class CatalogService:
         self.folders.save()
 
     def _wait(self) -> None:
-        """Say that changes are not followed, and wait before that is tried again."""
+        """Report the watch as down, and wait before the next attempt."""
         self.watch = Watch(alive=False, interruptions=self.watch.interruptions + 1)
         self._stop.wait(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)

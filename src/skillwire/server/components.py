@@ -68,11 +68,7 @@ class Components:
 
 @dataclass(slots=True, kw_only=True)
 class Services(Components):
-    """The parts of an HTTP server, which its routes are made with.
-
-    ``lan`` is None off the local network, ``authority`` without certificates to renew. ``close_streams`` are called
-    when the server stops, ``close`` after its last response.
-    """
+    """The parts of an HTTP server. ``close_streams`` run when it stops, ``close`` after its last response."""
 
     stats: ExecutionStats
     pages: SkillPages

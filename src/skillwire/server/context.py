@@ -39,11 +39,7 @@ _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 
 
 class ResponseRecorder:
-    """Sends a response and records its status and size.
-
-    Once ``caller`` is known, the response says how many requests are left, and shared caches may not keep what is for
-    a principal.
-    """
+    """Sends a response and records status and size; adds rate limits, and privacy for a principal's response."""
 
     __slots__ = ("_send", "caller", "sent", "status")
 
@@ -85,16 +81,7 @@ class RequestServices(Protocol):
 
 
 class RequestContext:
-    """A request, its caller, what that caller may see and use, and the revision that answers it.
-
-    ``view`` and ``revision`` are there once :meth:`load` has returned; ``parameters`` are those of the path.
-
-    Args:
-        scope: of ASGI, as is ``receive``.
-        receive: gives the body.
-        send: sends the response.
-        services: authenticate the caller and hold the catalog.
-    """
+    """A request and its caller; ``view`` and ``revision`` exist after :meth:`load`. ``parameters`` are of the path."""
 
     __slots__ = ("_services", "label", "parameters", "path", "receive", "revision", "scope", "send", "view")
     view: AccessView
@@ -121,7 +108,7 @@ class RequestContext:
 
     @property
     def principal(self) -> Principal | None:
-        """Who the caller is; None for an anonymous client."""
+        """The authenticated caller; None for an anonymous client."""
         return self.send.caller.principal
 
     @property
@@ -149,15 +136,11 @@ class RequestContext:
         return read_fields(self.scope["headers"], *names)
 
     def prefers_html(self) -> bool:
-        """Whether a browser asks."""
+        """Whether the client is a browser."""
         return "text/html" in self.fields(b"accept").get(b"accept", "")
 
     async def body(self, max_bytes: int, too_large: Problem) -> bytes:
-        """Return the body.
-
-        Raises:
-            ProblemError: ``too_large``, it has more than ``max_bytes``.
-        """
+        """Return the body. Raises ProblemError (``too_large``) beyond ``max_bytes``."""
         body = bytearray()
         while True:
             message = await self.receive()
@@ -168,24 +151,12 @@ class RequestContext:
                 return bytes(body)
 
     async def authenticate(self, body: bytes = b"", *, scope: Scope | None = None) -> AuthResult:
-        """Recognise the caller and count the request; call it once.
-
-        Args:
-            body: that a signature may cover.
-            scope: the request's own, unless credentials in the body were added to its header fields.
-
-        Raises:
-            ProblemError: the credentials are not good, or requests come too often (401, 429, 503).
-        """
+        """Authenticate the caller and count the request; call it once. Raises ProblemError (401, 429, 503)."""
         self.send.caller = await self._services.authentication.authenticate(scope or self.scope, body)
         return self.send.caller
 
     async def load(self) -> AccessView:
-        """Wait for the first revision, and find what the caller may see and use in the current one.
-
-        Raises:
-            ProblemError: the skills are still being loaded (503).
-        """
+        """Wait for the first revision, and return the caller's view of the current one. Raises ProblemError (503)."""
         revision = await self.find_revision(limits.SERVER_LOADING_SECONDS)
         if revision is None:
             raise ProblemError(NOT_READY)
@@ -205,7 +176,7 @@ class RequestContext:
         return self.revision
 
     def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:
-        """Return the answer to a caller that may see ``skill`` and not use it (401, 403)."""
+        """Return the problem for a caller that may see ``skill`` and not use it (401, 403)."""
         return self._services.authentication.forbidden(self.principal, skill, self.scope, wish=wish)
 
 

@@ -90,11 +90,7 @@ _FULL: Final = {"Content-Length": "0", "Cache-Control": "no-store", "Retry-After
 
 
 class PageStreams(OpenStreams):
-    """The live pages that are open.
-
-    Args:
-        changed: waits for a change, see :meth:`skillwire.server.execution_service.ExecutionService.changed`.
-    """
+    """The open live pages; ``changed`` waits for a change, as ``ExecutionService.changed`` does."""
 
     def __init__(self, changed: Callable[[int, float], Awaitable[int]]) -> None:
         super().__init__()

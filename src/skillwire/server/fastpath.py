@@ -1,10 +1,10 @@
 """Responses that are sent without the application: prepared indexes and searches, by the head of their request.
 
-Two thirds of the time of such a response would go into a task, a scope and messages for the application. Whatever is
-unusual about the request or the connection goes the ordinary way, on which the application gives the same response. A
-request that was answered so is kept with its response, byte for byte, and the next one like it is not even parsed. That
-is right only where the parser stands between two requests, so where it stands is an explicit state, which the parser's
-own events move. This is the only module that knows the protocol class of uvicorn.
+Two thirds of the time of such a response would go into a task, a scope and messages for the application. An unusual
+request or connection takes the ordinary way, on which the application gives the same response. The head of a request is
+kept with its response, and the next request with the same bytes is not even parsed. That is right only between two
+requests, so the parser's position is an explicit state, which its own events move. This is the only module that knows
+the protocol class of uvicorn.
 
 The library reads a head however long it is and however slowly it comes. Here a head has at most
 :data:`~skillwire.limits.SERVER_HEAD_BYTES`, and a request has to arrive whole within
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.http import Fields
+    from skillwire.server.metrics import RouteLabel
     from skillwire.server.middleware import RequestLog
     from skillwire.server.problems import Problem
     from skillwire.server.responses import WireResponse
@@ -54,44 +55,22 @@ _UNUSUAL: Final = frozenset(
 
 
 class _Known(NamedTuple):
-    """The response that a request got, and what the log says of the request: its method and its path."""
+    """The response to a head, and the method and path for the log."""
 
     response: WireResponse
     method: str
     path: str
 
 
-class FastPathCache:
-    """Head → its response in one revision."""
-
-    def __init__(self) -> None:
-        self._number = 0
-        self._known: dict[bytes, _Known] = {}
-
-    def find(self, head: bytes, revision: int) -> _Known | None:
-        """Return what is known of ``head`` in the revision of this number, or None."""
-        return self._known.get(head) if revision == self._number else None
-
-    def keep(self, head: bytes, revision: int, known: _Known) -> None:
-        """Keep ``known``, unless the head is long."""
-        if len(head) > limits.SERVER_REMEMBERED_HEAD_BYTES:
-            return
-        if revision != self._number:
-            self._number = revision
-            self._known.clear()
-        if len(self._known) >= limits.SERVER_REMEMBERED_HEADS:
-            del self._known[next(iter(self._known))]
-        self._known[head] = known
-
-
 class FastPath:
-    """Finds responses that are prepared, and records their requests as the application does."""
+    """Finds prepared responses, by the parsed request or by its head, and records them as the application does."""
 
     def __init__(self, catalog: CatalogService, authentication: Authentication, log: RequestLog) -> None:
         self._catalog = catalog
         self._authentication = authentication
         self._log = log
-        self._cache = FastPathCache()
+        self._number = 0  # of the revision that the heads belong to
+        self._heads: dict[bytes, _Known] = {}
 
     def respond(
         self, url: bytes, method: bytes, fields: Fields, client: Client, head: bytes | None = None
@@ -99,17 +78,17 @@ class FastPath:
         """Return the response to a request, if it is prepared or quickly found.
 
         Args:
-            url: as the request line has it.
-            method: in the same way.
+            url: as the request line has it, like ``method``.
+            method: of HTTP.
             fields: the header fields; their names in lower case.
             client: address and port.
-            head: the request as it came, if nothing else came with it; its response is kept.
+            head: the request's bytes, if nothing else came with them; the response is kept for them.
         """
         revision = self._catalog.current
         if revision is None or self._authentication.limits_anonymous:
             return None
         started = time.perf_counter()
-        path = url.decode("latin-1")  # of those that are prepared, none needs to be unquoted
+        path = url.decode("latin-1")  # prepared paths have no escapes
         prepared = revision.prepared.get(path)
         if url.startswith(_SEARCH):
             response = revision.answers.ready_at_once(url, method, fields)
@@ -117,27 +96,33 @@ class FastPath:
             response = prepared.ready(method, fields) if prepared else None
         if response is None:
             return None
-        if head and prepared:
-            self._cache.keep(head, revision.number, _Known(response, method.decode("ascii"), path))
-        outcome = Outcome(
-            "index" if prepared else "service", response.status, len(response.body), time.perf_counter() - started
-        )
-        self._log.record(method.decode("ascii"), path.partition("?")[0], outcome, client)
+        known = _Known(response, method.decode("ascii"), path.partition("?")[0])
+        if prepared and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
+            if revision.number != self._number:
+                self._number = revision.number
+                self._heads.clear()
+            if len(self._heads) >= limits.SERVER_REMEMBERED_HEADS:
+                del self._heads[next(iter(self._heads))]
+            self._heads[head] = known
+        self._record(known, "index" if prepared else "service", started, client)
         return response
 
     def respond_again(self, head: bytes, client: Client) -> WireResponse | None:
         """Return the response to a request that :meth:`respond` answered before, byte for byte."""
         revision = self._catalog.current
-        if revision is None:
+        if revision is None or revision.number != self._number:
             return None
         started = time.perf_counter()
-        known = self._cache.find(head, revision.number)
+        known = self._heads.get(head)
         if known is None:
             return None
+        self._record(known, "index", started, client)
+        return known.response
+
+    def _record(self, known: _Known, label: RouteLabel, started: float, client: Client) -> None:
         response = known.response
-        outcome = Outcome("index", response.status, len(response.body), time.perf_counter() - started)
+        outcome = Outcome(label, response.status, len(response.body), time.perf_counter() - started)
         self._log.record(known.method, known.path, outcome, client)
-        return response
 
 
 class _State(Enum):
@@ -149,10 +134,7 @@ class _State(Enum):
 
 
 class Connection(HttpToolsProtocol):
-    """The library's connection to an :class:`~skillwire.server.app.Application`, bounded.
-
-    Trust: the bytes are untrusted.
-    """
+    """The library's connection to an :class:`~skillwire.server.app.Application`, bounded. Trust: untrusted bytes."""
 
     _timer: asyncio.TimerHandle | None = None
     #: When the request that is arriving began; None while none is.
@@ -178,7 +160,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", transport))
         self._fast_path = _fast_path(cast("Application", self.config.app))
         self._expect()
-        self._look_later()
+        self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -187,12 +169,9 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer at once, or read on."""
-        if self._state is not _State.BETWEEN or not self._answer_again(data):
-            self._read(data)
-
-    def _read(self, data: bytes) -> None:
-        """Read on, unless the head has become too long."""
+        """Answer at once, or read on, unless the head has become too long."""
+        if self._state is _State.BETWEEN and self._answer_again(data):
+            return
         self._chunk = data if self._state is _State.BETWEEN else None
         requests = self._requests
         self._arrived += len(data)
@@ -206,7 +185,7 @@ class Connection(HttpToolsProtocol):
                 self._refuse(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """A request begins. What the application would be told of it is gathered if it takes that way."""
+        """A request begins; its scope is made later, if the application has to answer it."""
         self._state = _State.HEAD
         self._requests += 1
         self.url = b""
@@ -239,24 +218,19 @@ class Connection(HttpToolsProtocol):
     def _is_free(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _is_crowded(self) -> bool:
-        """Whether the library is going to refuse the request."""
-        limit = self.limit_concurrency
-        return limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
+    def _may_answer(self) -> bool:
+        limit = self.limit_concurrency  # beyond it the library refuses the request
+        is_crowded = limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
+        return self._is_free() and not self.flow.write_paused and not is_crowded
 
-    def _is_usual(self) -> bool:
-        return (
+    def _answer(self) -> bool:
+        """Answer at once, if the response is known and nothing is unusual; return whether that was done."""
+        is_usual = (
             self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
             and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
         )
-
-    def _may_answer(self) -> bool:
-        return self._is_free() and not self.flow.write_paused and not self._is_crowded()
-
-    def _answer(self) -> bool:
-        """Answer at once, if the answer is known and nothing is unusual; return whether that was done."""
-        if not self._may_answer() or not self._is_usual():
+        if not is_usual or not self._may_answer():
             return False
         head = self._chunk if self._chunk is not None and _is_one_head(self._chunk) else None
         ready = self._fast_path.respond(self.url, self.parser.get_method(), self.headers, self.client, head)
@@ -266,10 +240,8 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _answer_again(self, data: bytes) -> bool:
-        """Answer what was answered before; return whether that was done."""
-        if not self._may_answer():
-            return False
-        ready = self._fast_path.respond_again(data, self.client)
+        """Answer a request that was answered before; return whether that was done."""
+        ready = self._fast_path.respond_again(data, self.client) if self._may_answer() else None
         if ready is None:
             return False
         self._unset_keepalive_if_required()
@@ -279,24 +251,17 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _write(self, ready: WireResponse) -> None:
-        head = b"%s%s\r\n" % (ready.head, self._lines())
-        self.transport.writelines((head, ready.body) if ready.body else (head,))
-        self.server_state.total_requests += 1
-
-    def _lines(self) -> bytes:
-        """Return the fields of every answer, such as the date, as lines; the library makes them anew each second."""
-        fields = self.server_state.default_headers
+        fields = self.server_state.default_headers  # such as the date; the library makes them anew each second
         if self._default_lines[0] is not fields:
             self._default_lines = (fields, join_fields(fields))
-        return self._default_lines[1]
+        head = b"%s%s\r\n" % (ready.head, self._default_lines[1])
+        self.transport.writelines((head, ready.body) if ready.body else (head,))
+        self.server_state.total_requests += 1
 
     def _expect(self) -> None:
         if self._began is None:
             self._began = self.loop.time()
             self._arrived = 0
-
-    def _look_later(self) -> None:
-        self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _look(self) -> None:
         """Refuse a request that is overdue; close a connection that is idle."""
@@ -307,10 +272,10 @@ class Connection(HttpToolsProtocol):
         elif self._idle_since is not None and now - self._idle_since >= limits.SERVER_IDLE_SECONDS:
             self.transport.close()
         elif not self.transport.is_closing():
-            self._look_later()
+            self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _refuse(self, problem: Problem) -> None:
-        """Say what is wrong, unless an answer is under way, and close."""
+        """Send the problem, unless a response is being sent, and close."""
         if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)
@@ -323,13 +288,9 @@ class Connection(HttpToolsProtocol):
 
 
 def _is_one_head(data: bytes) -> bool:
-    """Whether ``data`` is one whole head and nothing behind it; a request with a body does not come here."""
+    """Whether ``data`` is one whole head and nothing else; requests with a body are not checked here."""
     is_plain = data.count(b"\n") == data.count(b"\r\n")
     return is_plain and data.count(_END_OF_HEAD) == 1 and data.endswith(_END_OF_HEAD)
-
-
-_POST: Final = b"POST "
-_LIST: Final = "list_skills"
 
 
 def _fast_path(application: Application) -> FastPath:

@@ -52,15 +52,7 @@ def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[b
 
 
 def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:
-    """Return the parameters of a query with their values, in order; empty values are kept.
-
-    Args:
-        query: as it came. Trust: untrusted.
-        most: so many parameters are read.
-
-    Raises:
-        UsageError: ``QUERY`` when there are more.
-    """
+    """Return the parameters of an untrusted query, in order. Raises UsageError (``QUERY``) for more than ``most``."""
     try:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=most)
     except ValueError as error:
@@ -68,12 +60,7 @@ def read_pairs(query: bytes, most: int) -> list[tuple[str, str]]:
 
 
 def site_of(scope: Scope, base_url: str) -> str:
-    """Return the absolute URL of the site's root, without a final slash, as the client reaches it.
-
-    Args:
-        scope: of the request. Trust: untrusted; its ``Host`` is read as strictly as any URL.
-        base_url: what the publisher set; empty when nothing.
-    """
+    """Return the absolute URL of the site's root, from ``base_url``, else from the untrusted ``Host``."""
     host = read_fields(scope["headers"], b"host").get(b"host", "")
     return site_address(base_url, scope["scheme"], host, scope.get("root_path", ""), scope.get("server"))
 
@@ -97,10 +84,7 @@ class Part(NamedTuple):
 
 
 def choose_coding(accept_encoding: str) -> Coding:
-    """Return the coding that a client likes best. Spec: RFC 9110 §12.5.3.
-
-    Identity, when everything is refused: an answer that can be read beats a 406.
-    """
+    """Return the best coding for an ``Accept-Encoding``, identity if all are refused. Spec: RFC 9110 §12.5.3."""
     weights: dict[str, float] = {}
     for item in accept_encoding.split(","):
         read = _WEIGHTED.fullmatch(item)
@@ -116,10 +100,7 @@ def choose_coding(accept_encoding: str) -> Coding:
 
 
 def matching_tag(if_none_match: str, tags: tuple[str, ...]) -> str | None:
-    """Return which of ``tags`` (strong, quoted) the client holds; with ``*`` the first. Spec: RFC 9110 §13.1.2.
-
-    Comparison is weak, as the RFC demands: ``W/"x"`` means ``"x"``, such as a proxy that compresses makes of it.
-    """
+    """Return which of ``tags`` the client holds, compared weakly; with ``*`` the first. Spec: RFC 9110 §13.1.2."""
     if if_none_match.strip(" \t") == "*":
         return tags[0]
     position = 0
@@ -134,11 +115,7 @@ def matching_tag(if_none_match: str, tags: tuple[str, ...]) -> str | None:
 
 
 def requested_part(range_header: str, size: int) -> Part | None:
-    """Return the one part that is asked for, cut to ``size``; an empty one when none of it exists.
-
-    None stands for the whole: for what is malformed, of another unit, or asks for several parts.
-    Spec: RFC 9110 §14.2.
-    """
+    """Return the requested part, empty outside ``size``; None for an invalid range. Spec: RFC 9110 §14.2."""
     found = _RANGE.fullmatch(range_header)
     if found is None or not (found[1] or found[2]):
         return None

@@ -35,10 +35,7 @@ _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
-    """Log to standard error, as ``human`` lines or as ``json``; the HTTP library's own messages too.
-
-    ``tell`` is called with the fields of each event, its name as ``event``, in the thread that logs it.
-    """
+    """Log to standard error as ``human`` lines or ``json``; ``on_event`` gets the fields of each event."""
 
     def shorten(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         for name, value in event.items():
@@ -72,7 +69,7 @@ def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = l
 
 
 def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: SkillChanges) -> None:
-    """Say what a new revision publishes."""
+    """Log what a new revision publishes."""
     told = {
         kind: ", ".join(names) if len(names) <= _NAMED else len(names)
         for kind, names in changes._asdict().items()
@@ -82,20 +79,20 @@ def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: 
 
 
 def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
-    """Say which skills are published with words of a template in them."""
+    """Log the skills that are published with text of a template."""
     if names:
         told = ", ".join(names) if len(names) <= _NAMED else len(names)
         log.warning("template text is published", skills=told, code="PLACEHOLDER", fix=RULES["PLACEHOLDER"].fix)
 
 
 def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
-    """Say which skills are published that are not granted: their calls are refused."""
+    """Log the published skills without a grant: their calls are refused."""
     if names:
         log.warning("not granted, so that calls are refused", skills=_few(names), fix=GRANT)
 
 
 def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequence[str]) -> None:
-    """Say which secrets are missing that skills name which may run."""
+    """Log the missing secrets of skills that may run."""
     if secrets:
         told = {"secrets": ", ".join(secrets), "skills": _few(skills)}
         log.warning("secrets are not set, so that calls may fail", **told, fix=UNSET_FIX)
@@ -107,7 +104,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def log_broken(log: FilteringBoundLogger, broken: Iterable[InvalidFolder]) -> None:
-    """Say which folders cannot be published, and why; as an error where that closes a skill that was open."""
+    """Log the folders that cannot be published, as errors where a skill is closed by that."""
     for one in broken:
         serving = "its last good version" if one.serving else "nothing of it"
         for finding in one.findings:

@@ -41,13 +41,7 @@ class Histogram:
 
 
 class LanCount(NamedTuple):
-    """What is counted on the local network.
-
-    Args:
-        statuses: how many skills are listed, ours among them, by status.
-        received: datagrams that came.
-        dropped: those of them that were not acted on, and what else went wrong, by reason.
-    """
+    """Metrics of the network: skills by status, datagrams received, and those dropped and other failures by reason."""
 
     statuses: Mapping[str, int]
     received: int

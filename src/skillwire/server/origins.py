@@ -32,18 +32,13 @@ _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
 class Origins:
-    """The origins that are let in.
-
-    Args:
-        known: as the operator wrote them.
-        base_url: of the site; empty when nothing.
-    """
+    """The origins whose pages may act: those that the operator lists, and ``base_url``."""
 
     def __init__(self, known: Iterable[str], base_url: str) -> None:
         self._known = frozenset(parse_url(one).origin for one in (*known, *([base_url] if base_url else ())))
 
     def let_in(self, scope: Scope) -> bool:
-        """Whether a request is let in, by what its head says of the page behind it."""
+        """Whether a request may act, by the page that its head names."""
         asked = read_fields(scope["headers"], b"origin", b"host", b"sec-fetch-site")
         origin, host = asked.get(b"origin", ""), asked.get(b"host", "")
         if origin:

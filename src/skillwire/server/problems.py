@@ -93,7 +93,7 @@ def method_not_allowed(method: str, allowed: str) -> Problem:
 
 
 def too_many(message: str, allowance: Allowance) -> Problem:
-    """Return the answer to a caller who asks too often. Spec: RFC 6585 §4."""
+    """Return the problem of a caller with too many requests. Spec: RFC 6585 §4."""
     return Problem(429, "TOO_MANY_REQUESTS", message, fields=allowance.headers())
 
 
@@ -110,10 +110,7 @@ _FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type, Range, If-Range, If-None-
 
 
 async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
-    """Answer a preflight, and whoever else asks what may be done: the methods ``allowed``.
-
-    ``fields`` are named in the answer beside those that may be sent anywhere.
-    """
+    """Send the ``allowed`` methods, and the fields that other sites' pages may send: the usual, and ``fields``."""
     own = {
         "Allow": allowed,
         "Access-Control-Allow-Methods": allowed,
@@ -126,7 +123,7 @@ async def answer_preflight(allowed: str, send: Send, *fields: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The response to OPTIONS: the methods of a resource, and what pages of other sites may send."""
+    """The response to OPTIONS: the methods of a resource, and the fields that pages of other sites may send."""
 
     allowed: Sequence[str]
 
@@ -136,11 +133,7 @@ class Preflight:
 
 
 def other_method(method: str, allowed: Sequence[str]) -> Preflight:
-    """Return the response to OPTIONS.
-
-    Raises:
-        HTTPException: it is another method, which the resource does not have (405).
-    """
+    """Return the response to OPTIONS. Raises HTTPException (405) for another method."""
     allowed = (*allowed, "OPTIONS")
     if method == "OPTIONS":
         return Preflight(allowed)
@@ -155,15 +148,10 @@ def problem_for(error: SkillwireError) -> Problem:
 
 
 def refused(message: str, reason: str) -> TrustError:
-    """Return the refusal of credentials.
-
-    Args:
-        message: for people; nothing of the credentials in it.
-        reason: for machines, such as ``expired``.
-    """
+    """Return the refusal of credentials; ``message`` holds none of them, ``reason`` is for machines (``expired``)."""
     return TrustError("AUTH_REQUIRED", message, details={"reason": reason})
 
 
 def unavailable(message: str, url: str) -> FetchError:
-    """Return the error that says that the authorization server at ``url`` fails us."""
+    """Return the error for a failure of the authorization server at ``url``."""
     return FetchError("ISSUER_UNAVAILABLE", message, place=SourceLocation(url))

@@ -120,12 +120,7 @@ class Publisher:
         return register if function is None else register(function)
 
     def app(self, folders: Iterable[str | os.PathLike[str]] = (), **options: Any) -> Application:
-        """Return the ASGI application that publishes what is registered now, and the skills in ``folders``.
-
-        Args:
-            folders: folders of skills, or skills.
-            **options: as for :func:`skillwire.server.create_app`, without ``publisher``.
-        """
+        """Return the ASGI application of the registered functions and ``folders``; options as for ``create_app``."""
         from skillwire.server.app import create_app  # noqa: PLC0415  # registering does without
 
         return create_app(folders, publisher=self.name, functions=self.functions, **options)

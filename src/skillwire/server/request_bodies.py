@@ -31,10 +31,7 @@ CROWDED: Final = Problem(
 
 
 class Bounds(NamedTuple):
-    """What bodies of one kind may take: bytes of the ``largest``, of all that are ``held``, of those ``of_address``.
-
-    ``too_large`` is the answer to one that is larger.
-    """
+    """Bytes of the ``largest`` body, of all held together, and of one address; ``too_large`` refuses a larger one."""
 
     largest: int
     held: int
@@ -62,11 +59,7 @@ class Body:
         self.data = b""
 
     def count(self, size: int) -> None:
-        """Say that so many bytes of it are held.
-
-        Raises:
-            Refusal: that is too much (503).
-        """
+        """Count ``size`` bytes of it as held. Raises ProblemError (503) when that is too much."""
         counted = size if size > limits.EXECUTION_SMALL_BODY_BYTES else 0
         if not self._bodies.change(self._address, counted - self._counted):
             raise ProblemError(CROWDED)
@@ -80,11 +73,7 @@ class Body:
 
 
 class Bodies:
-    """The bodies that are held now.
-
-    Args:
-        bounds: what they may take.
-    """
+    """The bodies that are held now, within ``bounds``."""
 
     def __init__(self, bounds: Bounds = INVOCATIONS) -> None:
         self._bounds = bounds
@@ -103,11 +92,7 @@ class Bodies:
 
     @asynccontextmanager
     async def reading(self, scope: Scope, receive: Receive) -> AsyncIterator[Body]:
-        """Give the body of a request; empty for a method that has none.
-
-        Raises:
-            Refusal: it is too large (413), or too much is held already (503).
-        """
+        """Yield the body of a request; empty for a method without one. Raises ProblemError (413, 503)."""
         body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
         try:
             if scope["method"] in WITH_BODY:

@@ -1,9 +1,9 @@
 """Responses as ASGI applications: prepared ones, bytes, pages, redirects, and large bodies in pieces.
 
-Every client of every skill asks for an index, so an index is encoded, compressed and hashed once a revision, and then
-costs a lookup in a table and one comparison or two. Each coding of it is a representation with a strong tag of its own;
-a client that holds any of them gets a 304 with the tag that it sent. A large index is kept compressed alone, which is
-a quarter of it, and inflated for the rare client that takes no coding.
+Every client of every skill requests an index, so an index is encoded, compressed and hashed once a revision, and then
+costs a lookup and one or two comparisons. Each coding has a strong tag of its own; a client that holds any of them gets
+a 304 with the tag that it sent. Of a large index only the codings are kept, a quarter of its size; it is inflated for
+the rare client that accepts none.
 
 Large bodies are sent in pieces and at a minimum rate, so a slow client costs the memory of a piece; a client that does
 not read loses its connection. Pages are compressed for each response, with the header fields that bound what a browser
@@ -51,10 +51,7 @@ V = TypeVar("V")
 
 
 class ByteCache(Generic[K, V]):
-    """Keeps values by key, at most ``bound`` bytes of them; used by one thread.
-
-    A value of more than a quarter of the bound is not kept: it would push out everything else.
-    """
+    """Keeps values by key, at most ``bound`` bytes of them, and none of more than a quarter; used by one thread."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -98,10 +95,7 @@ _codings: dict[bytes, Coding] = {}
 
 
 class EncodedBody(NamedTuple):
-    """One coding of an answer: header fields of a 200 and of a 304, and the body, None when it is to be inflated.
-
-    ``heads`` holds the same fields, with their status line, as they go over the wire.
-    """
+    """One coding of a response: fields and wire heads by status (200, 304), and the body, None when it is inflated."""
 
     fields: dict[int, Fields]
     heads: dict[int, bytes]
@@ -110,7 +104,7 @@ class EncodedBody(NamedTuple):
 
 
 class WireResponse(NamedTuple):
-    """An answer as it goes over the wire; who writes it ends the head, with the ``Date`` and an empty line."""
+    """A response as it is sent; its writer ends the head, with the ``Date`` and an empty line."""
 
     status: int
     head: bytes
@@ -118,13 +112,7 @@ class WireResponse(NamedTuple):
 
 
 class CachedResponse:
-    """An answer with all of its codings.
-
-    Args:
-        content: the bytes of the identity coding.
-        media_type: its ``Content-Type``.
-        cache: its ``Cache-Control``.
-    """
+    """A response with all codings of ``content``."""
 
     __slots__ = ("_by_coding", "_by_tag", "_tags", "size")
 
@@ -164,7 +152,7 @@ class CachedResponse:
             await send({"type": "http.response.body", "body": variant.body})
 
     def ready(self, method: bytes, fields: Fields) -> WireResponse | None:
-        """Return the answer to a request with this method and these header fields, if it is there as a whole."""
+        """Return the response to a request with this method and these header fields, if its body is in memory."""
         if method not in WIRE_READ:
             return None
         status, variant = self.choose(fields)
@@ -181,7 +169,7 @@ class CachedResponse:
                 condition = value if condition is None else condition + b"," + value
         if condition is not None and (held := self._held(condition)) is not None:
             return 304, held
-        return 200, self.variant(accepted)
+        return 200, self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
 
     async def _send_inflated(self, send: Send) -> None:
         packed = self._by_coding["gzip"].body or b""
@@ -191,10 +179,6 @@ class CachedResponse:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)  # others have their turn
         await send({"type": "http.response.body", "body": b""})
-
-    def variant(self, accept_encoding: bytes | None) -> EncodedBody:
-        """Return the coding for a client with this ``Accept-Encoding``."""
-        return self._by_coding.get(_coding(accept_encoding)) or self._by_coding["identity"]
 
     def _held(self, condition: bytes) -> EncodedBody | None:
         if (variant := self._by_tag.get(condition)) is not None:
@@ -247,29 +231,23 @@ def json_response(body: bytes, status: int = 200, media_type: str = "application
 
 
 async def no_content(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer a request that has no answer."""
+    """Send an empty response (204)."""
     fields = encode_fields({"Cache-Control": "no-store"}, OPEN_FIELDS)
     await send({"type": "http.response.start", "status": 204, "headers": fields})
     await send({"type": "http.response.body", "body": b""})
 
 
 async def in_pieces(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield bytes in pieces of which none is large."""
+    """Yield bytes in small pieces."""
     for part in parts:
         for start in range(0, len(part), limits.SERVER_PIECE_BYTES):
             yield part[start : start + limits.SERVER_PIECE_BYTES]
 
 
 async def send_pieces(pieces: AsyncIterator[bytes], size: int, send: Send, *, is_last: bool = True) -> bool:
-    """Send a body, or a part of one, whose head was sent; return whether it was taken in.
+    """Send a body, or a part of one, of ``size`` bytes, whose head was sent; return whether the client read it.
 
-    When it was not, nothing more is to be sent: the server cuts a connection whose answer is not whole.
-
-    Args:
-        pieces: of the body.
-        size: of all of them.
-        send: where they go.
-        is_last: whether nothing follows them.
+    When it did not, send nothing more: the server cuts a connection whose response is not whole.
     """
     clock, seconds = asyncio.get_running_loop().time, limits.SERVER_REQUEST_SECONDS
     end = clock() + seconds + size / limits.SERVER_REQUEST_RATE
@@ -299,10 +277,7 @@ _FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as an ASGI application: its status, its HTML, and fields that only it has.
-
-    One that is not ``is_private`` may be kept by caches, and a client that has it already gets a 304.
-    """
+    """A page as an ASGI application. Caches may keep it unless it ``is_private``, and get a 304 for its tag."""
 
     status: int
     html: str
@@ -338,7 +313,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Leads to ``path`` from the root of the site, wherever that is mounted; an encoded query may follow the path."""
+    """A redirect to ``path`` below the root of the site, with its encoded query if it has one."""
 
     path: str
     status: HTTPStatus

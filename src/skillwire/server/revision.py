@@ -31,12 +31,7 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision: its number, the answers that are ready, the public audience, and what cannot be published.
-
-    ``number`` rises with every change; the one of ``catalog``, with changes of what everyone may know of alone, so
-    that it may be told to everyone.
-    ``guarded`` is what is left of ``everything`` beside what everyone may use.
-    """
+    """A revision: its prepared responses and its public view; ``guarded`` is everything that is not public."""
 
     number: int
     skills: int
@@ -78,15 +73,7 @@ def make_revision(
     superseded: Iterable[Artifact] = (),
     broken: Iterable[InvalidFolder] = (),
 ) -> Revision:
-    """Return the revision that serves ``catalogs``. Takes 0.5 s at 10,000 skills.
-
-    Args:
-        catalogs: what is published.
-        answers: to searches of the public skills.
-        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
-        superseded: see there.
-        broken: the folders that cannot be published.
-    """
+    """Return the revision that serves ``catalogs``; takes 0.5 s at 10,000 skills."""
     catalog = catalogs.public
     site = Site(catalog, base_url, superseded)
     forbidden = Site(catalogs.known.without(catalog))
@@ -113,11 +100,7 @@ _KEPT_VIEWS: Final = 32
 
 
 class AccessViews:
-    """The audiences of principals; used by one event loop.
-
-    Args:
-        base_url: see :class:`skillwire.protocols.agent_skills.server.Site`.
-    """
+    """The views of principals in the current revision; used by one event loop."""
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
@@ -148,10 +131,7 @@ class AccessViews:
 
 
 def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:
-    """Return what ``principal`` may know of and may use in ``revision``.
-
-    What everyone may is known; only the guarded skills are judged, so ten thousand public ones cost no time.
-    """
+    """Return what ``principal`` may know of and use; only guarded skills are judged, so public ones cost no time."""
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
     usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})

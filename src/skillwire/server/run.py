@@ -26,16 +26,7 @@ _BACKLOG: Final = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Args:
-        host: a name or an address; names are looked up.
-        port: 0 takes a free one.
-
-    Raises:
-        UsageError: ``HOST_UNUSABLE`` when this machine cannot listen there.
-        ConflictError: ``PORT_IN_USE``.
-    """
+    """Return a listening socket; port 0 takes a free one. Raises UsageError (``HOST_UNUSABLE``), ConflictError."""
     place = SourceLocation(f"{host}:{port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -57,14 +48,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def listen_everywhere(port: int) -> list[socket.socket]:
-    """Return sockets that listen at every address of this machine: one of IPv4, and one of IPv6 where there is that.
-
-    Args:
-        port: of both; 0 takes one that is free.
-
-    Raises:
-        UsageError, ConflictError: as :func:`listen`, of IPv4.
-    """
+    """Return sockets that listen on every IPv4 address, and on every IPv6 address if there are any."""
     first = listen("0.0.0.0", port)  # noqa: S104  # what is asked for
     try:
         second = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
@@ -94,14 +78,7 @@ def run(
     *further: socket.socket,
     on_ready: Callable[[Revision], None],
 ) -> None:
-    """Serve until SIGINT or SIGTERM; answers under way are then finished, within a bound.
-
-    Args:
-        application: what is served.
-        listener: from :func:`listen`; closed at the end.
-        further: more of them, as from :func:`listen_everywhere`.
-        on_ready: called once, when the first catalog is loaded.
-    """
+    """Serve until SIGINT or SIGTERM, and finish open requests; ``on_ready`` gets the first revision."""
     listeners = [listener, *further]
     if application.lan is not None:
         application.lan.reached_at(*(one.getsockname()[:2] for one in listeners))

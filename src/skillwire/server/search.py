@@ -84,7 +84,7 @@ _OVERHEAD: Final = 1 * limits.KIB
 
 
 class SearchAnswer:
-    """The answer to one search, in its one coding: compressing each would cost more than finding it."""
+    """The response to one search, uncompressed: compressing would cost more than finding it."""
 
     __slots__ = ("_lines", "_tag", "body")
 
@@ -110,13 +110,7 @@ class SearchAnswer:
 
 
 class SearchAnswers:
-    """The answers to searches of one revision.
-
-    Args:
-        search: over ``skills``.
-        skills: what everyone may see.
-        base_url: the address of this site, when one was given.
-    """
+    """The responses to searches of ``skills``, the public skills of one revision."""
 
     def __init__(self, search: SkillSearch, skills: PackedSkills, base_url: str = "") -> None:
         self.search = search
@@ -125,15 +119,7 @@ class SearchAnswers:
         self._kept: ByteCache[tuple[bytes, str], SearchAnswer] = ByteCache(limits.SEARCH_CACHE_BYTES)
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> WireResponse | None:
-        """Return the answer to a request, if a brief search gives it.
-
-        As :meth:`skillwire.server.fastpath.FastPath.respond` does.
-
-        Args:
-            url: as the request line says it, over plain HTTP and without a proxy.
-            method: in the same way.
-            fields: the header fields; their names in lower case.
-        """
+        """Return the response to a plain HTTP request without a proxy, if a brief search gives it."""
         hosts = [value for name, value in fields if name == b"host"]
         if method not in WIRE_READ or len(url) > limits.URL_LENGTH or len(hosts) != 1:
             return None
@@ -149,15 +135,7 @@ class SearchAnswers:
         return None if answer is None else answer.ready(method, fields)
 
     def answer_briefly(self, query: bytes, site: str) -> SearchAnswer | None:
-        """Return the answer, if that takes no more than a millisecond or two.
-
-        Args:
-            query: of the URL, as it came.
-            site: the address of this site as the client reached it, with a final slash.
-
-        Raises:
-            UsageError: ``QUERY``, ``CURSOR``.
-        """
+        """Return the answer if it takes at most a millisecond or two; ``site`` ends with a slash. Raises UsageError."""
         kept = self._kept.get((query, site))
         if kept is not None:
             return kept
@@ -183,11 +161,7 @@ class SearchAnswers:
 
 
 def read_parameters(query: bytes) -> SearchQuery:
-    """Return the search that a URL's query asks for; parameters that mean nothing here are passed over.
-
-    Raises:
-        UsageError: ``QUERY``.
-    """
+    """Return the search in a URL's query; unknown parameters are ignored. Raises UsageError (``QUERY``)."""
     single: dict[str, str] = {}
     chosen: dict[str, set[str]] = {}
     for name, value in read_pairs(query, _PARAMETERS):

@@ -30,15 +30,7 @@ _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
 
 def site_address(base_url: str, scheme: str, host: str, root_path: str, server: tuple[str, int | None] | None) -> str:
-    """Return the absolute URL of the site's root, without a final slash.
-
-    Args:
-        base_url: what the publisher set; empty when nothing.
-        scheme: ``http`` or ``https``, as the server sees it.
-        host: the ``Host`` field. Trust: untrusted.
-        root_path: below which the application is mounted, such as ``/skills``.
-        server: host and port of the socket.
-    """
+    """Return the absolute URL of the site's root: ``base_url``, else by the untrusted ``host``, else by the socket."""
     if base_url:
         return base_url
     return host_address(scheme, host, root_path) or host_address(scheme, _authority(server), root_path) or _NOWHERE
@@ -46,10 +38,7 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
 
 @lru_cache(maxsize=256)  # clients know a site by few names; bounded, because they may write any
 def host_address(scheme: str, host: str, root_path: str = "") -> str:
-    """Return the same of a site that is reached at ``host``; nothing when that is no host and port.
-
-    Trust: ``host`` is untrusted.
-    """
+    """Return the URL of a site at an untrusted ``host``; empty when that is no host and port."""
     if not host.isascii() or _MORE_THAN_HOST.search(host):
         return ""
     try:
@@ -64,12 +53,7 @@ def short_address(address: str) -> str:
 
 
 def way_up(raw_path: bytes, root_path: str) -> str:
-    """Return the relative URL of the site's root as seen from ``raw_path``: ``./``, ``../``, ``../../``.
-
-    Args:
-        raw_path: the path as the request line says it, ``root_path`` included.
-        root_path: below which the application is mounted.
-    """
+    """Return the relative URL of the site's root from ``raw_path``, which begins with ``root_path``: ``../``."""
     return "../" * (raw_path.count(b"/") - root_path.count("/") - 1) or "./"
 
 
@@ -85,10 +69,7 @@ _FIELDS: Final = 64
 
 
 def read_query(query_string: bytes) -> SearchQuery:
-    """Return the search that the query of a URL asks for; fields that nobody knows are passed over.
-
-    Trust: it is untrusted. Too many fields are as good as none.
-    """
+    """Return the search in an untrusted query; unknown fields are ignored, and too many fields count as none."""
     try:
         pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
     except ValueError:  # too many fields: no filter has so many

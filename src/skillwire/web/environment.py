@@ -29,10 +29,7 @@ _THOUSAND: Final = 1024
 
 
 class SignedInPerson(NamedTuple):
-    """Who is signed in to the console: their name, what each form of theirs carries, and what they may see.
-
-    ``sees_all`` executions, and not only their own; ``may_work`` the inbox; ``sees_lan``, where one is served.
-    """
+    """The user of the console, the token of their forms, and their rights: all executions, the inbox, the LAN."""
 
     name: str
     form_token: str
@@ -94,19 +91,12 @@ Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "un
 
 
 def notice_page(notice: Notice, frame: Frame) -> str:
-    """Return the page as HTML. An unknown skill and one that is not public get the same page."""
+    """Return the page. An unknown skill and one that is not public get the same."""
     values: dict[str, Any] = {"notice": notice}
     return render("notice.html", frame, values)
 
 
 def login_page(frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False) -> str:
-    """Return the page as HTML; for a person who is signed in it says so, and signs them out.
-
-    Args:
-        frame: see there.
-        following: where to go afterwards: a path of the console from the root of the site, and its query.
-        problem: why they were not signed in.
-        is_local: whether the browser runs on the server's machine, so that the page may say how to make a key.
-    """
+    """Return the page; ``following`` is the path to go to afterwards, ``is_local`` a browser on this machine."""
     values: dict[str, Any] = {"following": following, "problem": problem, "is_local": is_local}
     return render("login.html", frame, values)

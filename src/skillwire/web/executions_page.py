@@ -95,11 +95,7 @@ def read_filters(query_string: bytes) -> Filters:
 
 
 class ListedExecutions(NamedTuple):
-    """What the list shows: a page of executions, how many there are of each status, and who their callers are.
-
-    ``counts`` is None where they were not counted, ``names`` holds a name for each ``caller``, ``problem`` says why
-    nothing could be listed.
-    """
+    """A page of executions, their number by status, and the callers' names; ``problem`` when listing failed."""
 
     page: FoundExecutions
     counts: Mapping[ExecutionStatus, int]
@@ -198,10 +194,7 @@ _SPANS: Final[Mapping[str, str]] = {
 
 
 class ShownExecution(NamedTuple):
-    """What the page shows: the execution, its output as JSON if there is one, the caller's name, and what time it is.
-
-    ``told`` is a word for what was just done, ``has_skill`` whether the skill has a page.
-    """
+    """An execution, its output as JSON, its caller's name, and the time; ``told`` is the key of a notice."""
 
     execution: Execution
     output: bytes | None
@@ -213,11 +206,7 @@ class ShownExecution(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A line of the timeline: what happened when, and the bar of the time that began with it.
-
-    ``since`` is the time from acceptance, ``kind`` that of the bar (``run``, ``wait``, nothing), its ``start`` and
-    ``width`` are hundredths of the whole, and ``lasts`` says how long it is; ``is_open`` while it goes on.
-    """
+    """A line of the timeline and its bar: ``kind`` ``run``, ``wait`` or none; ``start``, ``width`` in percent."""
 
     at: Instant
     since: str

@@ -66,16 +66,7 @@ class Page(NamedTuple):
 def lan_page(
     snapshot: LanSnapshot, now: float, filters: LanFilters, frame: Frame, *, part: bool = False, trouble: str = ""
 ) -> str:
-    """Return the page as HTML; with ``part`` only what changes while the page is open.
-
-    Args:
-        snapshot: the network as this server knows it.
-        now: seconds since the epoch.
-        filters: what is looked for.
-        frame: what every page knows.
-        part: whether only the live part is wanted.
-        trouble: why the network is not there; empty when it is.
-    """
+    """Return the page; with ``part`` only the live part. ``trouble`` is the reason why there is no network."""
     found = filters.matching(snapshot.skills)
     skills = [skill for skill in found if not filters.status or skill.status == filters.status]
     scenes = sorted(snapshot.scenes, key=lambda scene: scene.name)

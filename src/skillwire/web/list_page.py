@@ -60,15 +60,7 @@ class Hit(NamedTuple):
 def list_page(
     skills: Mapping[str, Skill], search: SkillSearch, query: SearchQuery, frame: Frame, *, part: bool = False
 ) -> tuple[str, bool]:
-    """Return the list as HTML, and whether the query could be understood.
-
-    Args:
-        skills: those that everyone may see, by name.
-        search: over the same skills.
-        query: what is looked for.
-        frame: see there.
-        part: only what depends on the query, for the script.
-    """
+    """Return the list, with ``part`` only what depends on the query, and whether the query is valid."""
     problem = ""
     try:
         page = search.search(query)

@@ -54,13 +54,7 @@ class Target(NamedTuple):
 
 
 class SkillLinks:
-    """The links of one skill's text, as seen from its page at ``skills/NAME``.
-
-    Args:
-        name: of the skill.
-        paths: of its files.
-        anchor: put before the anchors of its text.
-    """
+    """The links of one skill's text, as seen from its page at ``skills/NAME``; ``anchor`` precedes its anchors."""
 
     def __init__(self, name: str, paths: Collection[str], anchor: str) -> None:
         self._name = name

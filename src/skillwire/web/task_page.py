@@ -36,10 +36,7 @@ _TEXT: Final = 200
 
 
 class TaskList(NamedTuple):
-    """What the inbox shows: the tasks of one tray, and how many there are in those that have not ended.
-
-    ``after`` is the cursor of the next page, ``names`` holds a name for each ``caller``.
-    """
+    """The tasks of one tray, the number in each open tray, the callers' names; ``after`` is the next page's cursor."""
 
     tray: Tray
     tasks: Sequence[Execution]
@@ -131,12 +128,7 @@ _YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
 class ShownTask(NamedTuple):
-    """What the page shows.
-
-    ``worker`` is under which name the person who looks claims tasks; ``typed`` what they typed, by the names of the
-    fields, and ``errors`` what is wrong with it: objects with ``path`` and ``message``. ``reject_problem`` says what
-    is wrong with their reason. ``told`` is a word for what was just done.
-    """
+    """A task, what its person typed by field, ``errors`` with ``path`` and ``message``; ``told`` is a notice's key."""
 
     execution: Execution
     output: bytes | None
@@ -151,10 +143,7 @@ class ShownTask(NamedTuple):
 
 
 class Input(NamedTuple):
-    """A field as it is shown: its widget, its choices with what each is called, what is in it, what is wrong.
-
-    An ``error`` is ``told`` at the field, and behind the field's label ``told_above`` the form.
-    """
+    """A field with its widget, choices and value; its ``error`` is ``told`` there and ``told_above`` the form."""
 
     field: Field
     key: str
@@ -203,10 +192,7 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
 
 
 def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[Field], dict[str, str]]:
-    """Return the fields of a task and what a form that was sent holds for each: several values are several lines.
-
-    Trust: the form is untrusted; what is no field of the task is passed over.
-    """
+    """Return the fields of a task, and the untrusted form's value of each; several values are several lines."""
     fields = form_of(read_task(execution).output)
     sent: dict[str, list[str]] = {}
     for name, value in pairs:

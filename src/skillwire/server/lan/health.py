@@ -316,10 +316,7 @@ class RunBlockers:
         self._lock = threading.Lock()
 
     def find(self, skills: Iterable[Skill]) -> Mapping[str, str]:
-        """Return why skills cannot run, by name; called in a thread.
-
-        A process that runs nothing (``concurrency = 0``) checks only grants: the rest depends on the workers.
-        """
+        """Return why skills cannot run, by name, in a thread. With ``concurrency = 0`` only grants are checked."""
         acting = [(skill, skill.action) for skill in skills if skill.action is not None]
         try:
             ungranted = [] if self._settings.grant_all else asyncio.run(self._ungranted([skill for skill, _ in acting]))

@@ -64,10 +64,7 @@ class AgentSkills(Protocol):
     name = "Agent Skills Discovery"
 
     def routes(self, services: Services) -> Sequence[Route]:
-        """Return the rows of both versions, with and without a scope.
-
-        The last two rows answer clients that take the URL of an index for that of a site, and append to it.
-        """
+        """Return the rows of both versions, with and without a scope, and for clients that append to an index URL."""
         blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
 
         async def answer(context: RequestContext) -> ASGIApp | None:

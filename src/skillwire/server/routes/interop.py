@@ -50,7 +50,7 @@ _SECONDS: Final = 10.0
 
 
 class Runnable(NamedTuple):
-    """The names of what may be executed; ``version`` is another for others."""
+    """The names of executable skills; ``version`` changes with them."""
 
     names: tuple[str, ...]
     version: str
@@ -62,12 +62,7 @@ class _Lookup(NamedTuple):
 
 
 class CallableHere:
-    """Knows what may be executed here; used by one event loop.
-
-    Args:
-        grant_all: whether all that is published may run, ungranted.
-        ungranted: returns the names of skills that need a grant and have none.
-    """
+    """Finds the skills that can be executed here; used by one event loop."""
 
     def __init__(self, *, grant_all: bool, ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]]) -> None:
         self._grant_all = grant_all
@@ -76,11 +71,7 @@ class CallableHere:
         self._looks: WeakKeyDictionary[IndexCache, _Lookup] = WeakKeyDictionary()
 
     async def of(self, view: AccessView) -> Runnable:
-        """Return what may be executed of what ``view`` may use.
-
-        Raises:
-            StorageError: ``DATABASE``.
-        """
+        """Return the skills of ``view`` that can be executed. Raises StorageError (``DATABASE``)."""
         now = asyncio.get_running_loop().time()
         look = self._looks.get(view.indexes)
         if look is None or (look.task.done() and (look.until <= now or has_failed(look.task))):

@@ -140,11 +140,7 @@ def _varying(response: ASGIApp) -> ASGIApp:
 
 
 def _type_of(query: bytes) -> str | None:
-    """Return the parameter ``type``; other parameters mean nothing here.
-
-    Raises:
-        UsageError: ``QUERY`` when it is given twice, or there are too many.
-    """
+    """Return the parameter ``type``. Raises UsageError (``QUERY``) when it is given twice, or for too many."""
     types = [value for key, value in read_pairs(query, _PARAMETERS) if key == "type"]
     if len(types) > 1:
         raise UsageError("QUERY", "type is given twice")

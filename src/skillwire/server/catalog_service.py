@@ -98,7 +98,7 @@ class Watch(NamedTuple):
 def watch_folders(
     folders: Sequence[str], *, stop: threading.Event, again: threading.Event, poll: float | None = None
 ) -> Iterator[Collection[str] | None]:
-    """Yield touched absolute paths, or None to look at everything: first, after ``again``, and every ``poll`` seconds."""
+    """Yield touched absolute paths, or None to look at everything: first, after ``again``, and every ``poll`` s."""
     while not stop.is_set():
         if poll is not None:
             yield from _polled(poll, stop, again)

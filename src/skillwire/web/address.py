@@ -1,10 +1,8 @@
-"""Under which address a page was asked for, so far as an untrusted request can be believed.
+"""The address of the site as the client reached it, and the query of a list: ``?q=words&kind=scripts&after=CURSOR``.
 
-Links within the pages are relative and need none. The canonical address and the commands to copy do. They come
-from ``--base-url`` where that is set; else from the request's ``Host`` field, which anyone may write anything
-into, so it is read as strictly as any other URL; else from the address of the socket.
-
-A list's address and the search that it stands for: ``?q=words&kind=scripts&tag=data&after=CURSOR``.
+Links within the pages are relative. The canonical address and the commands to copy are absolute: they come from
+``--base-url``, else from the request's ``Host``, which is untrusted and read as strictly as any other URL, else from
+the address of the socket.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from skillwire import limits
 from skillwire.errors import ValidationError
+from skillwire.model.lan import host_and_port
 from skillwire.model.search import SearchQuery
 from skillwire.model.url import parse_url
 from skillwire.registry.search import FACETS
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_NOWHERE: Final = "http://localhost"
-_SECURE: Final = "https://"
 _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
 
@@ -33,7 +30,8 @@ def site_address(base_url: str, scheme: str, host: str, root_path: str, server: 
     """Return the absolute URL of the site's root: ``base_url``, else by the untrusted ``host``, else by the socket."""
     if base_url:
         return base_url
-    return host_address(scheme, host, root_path) or host_address(scheme, _authority(server), root_path) or _NOWHERE
+    socket = "" if server is None or server[1] is None else host_and_port(server[0], server[1])
+    return host_address(scheme, host, root_path) or host_address(scheme, socket, root_path) or "http://localhost"
 
 
 @lru_cache(maxsize=256)  # clients know a site by few names; bounded, because they may write any
@@ -48,8 +46,8 @@ def host_address(scheme: str, host: str, root_path: str = "") -> str:
 
 
 def short_address(address: str) -> str:
-    """Return ``address`` as people type it: without ``https://``, which is what commands assume."""
-    return address.removeprefix(_SECURE)
+    """Return ``address`` without ``https://``, which commands assume."""
+    return address.removeprefix("https://")
 
 
 def way_up(raw_path: bytes, root_path: str) -> str:
@@ -57,14 +55,6 @@ def way_up(raw_path: bytes, root_path: str) -> str:
     return "../" * (raw_path.count(b"/") - root_path.count("/") - 1) or "./"
 
 
-def _authority(server: tuple[str, int | None] | None) -> str:
-    if server is None or server[1] is None:
-        return ""
-    return f"[{server[0]}]:{server[1]}" if ":" in server[0] else f"{server[0]}:{server[1]}"
-
-
-_TEXT: Final = "q"
-_AFTER: Final = "after"
 _FIELDS: Final = 64
 
 
@@ -82,17 +72,17 @@ def read_query(query_string: bytes) -> SearchQuery:
         else:
             single[field] = value
     return SearchQuery(
-        text=single.get(_TEXT, "").strip(),
+        text=single.get("q", "").strip(),
         facets={facet: frozenset(values) for facet, values in facets.items()},
         limit=limits.PAGE_SKILLS,
-        after=single.get(_AFTER) or None,
+        after=single.get("after") or None,
     )
 
 
 def query_url(text: str, facets: Mapping[str, frozenset[str]], after: str | None = None) -> str:
     """Return the query of a list's URL, with its question mark; the list of everything is ``./``."""
-    pairs = [(_TEXT, text)] if text else []
+    pairs = [("q", text)] if text else []
     pairs += [(facet, value) for facet in FACETS for value in sorted(facets.get(facet, ()))]
     if after:
-        pairs.append((_AFTER, after))
+        pairs.append(("after", after))
     return f"?{urlencode(pairs)}" if pairs else "./"

@@ -1,11 +1,8 @@
-"""What a browser may do with a page of ours, as header fields.
+"""The stylesheets, scripts and the icon of pages, and the header fields that bound what a browser does with a page.
 
-Nothing inline, nothing from elsewhere, nobody's frame. Pages stand on the origin that serves skills' files, too;
-those come with a sandbox and types that no browser executes, and ``nosniff`` makes that hold for the one script.
-
-The stylesheet, the script and the icon: each at an address that holds its digest, so it never changes there.
-
-They are read and compressed once, when the first page is asked for.
+A page allows nothing inline, nothing from elsewhere, and no frame. Pages share their origin with the files of skills;
+those are sent with a sandbox and with types that no browser executes. Each asset has an address with its digest, so it
+never changes there; all are read and compressed once, for the first page.
 """
 
 from __future__ import annotations

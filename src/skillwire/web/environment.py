@@ -1,10 +1,6 @@
-"""The templates, prepared once: what is printed is escaped, and hidden characters in it are shown.
+"""The templates, prepared once, and the pages for notices and for signing in.
 
-Both happen to every expression of every template, so a template cannot forget them.
-
-Pages that say one thing: nothing is here, not yet, it failed, or it was not allowed.
-
-Signing in to the console with an API key, and signing out.
+Every printed expression is escaped and its hidden characters are shown, so no template can forget either.
 """
 
 from __future__ import annotations
@@ -92,11 +88,9 @@ Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "un
 
 def notice_page(notice: Notice, frame: Frame) -> str:
     """Return the page. An unknown skill and one that is not public get the same."""
-    values: dict[str, Any] = {"notice": notice}
-    return render("notice.html", frame, values)
+    return render("notice.html", frame, {"notice": notice})
 
 
 def login_page(frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False) -> str:
     """Return the page; ``following`` is the path to go to afterwards, ``is_local`` a browser on this machine."""
-    values: dict[str, Any] = {"following": following, "problem": problem, "is_local": is_local}
-    return render("login.html", frame, values)
+    return render("login.html", frame, {"following": following, "problem": problem, "is_local": is_local})

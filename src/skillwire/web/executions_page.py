@@ -1,8 +1,7 @@
-"""The address of a list of executions, and what it asks for: ``?status=failed&skill=csv-profile&after=CURSOR``.
+"""The list of executions for operators (``?status=failed&skill=csv-profile&after=CURSOR``), and the page of one.
 
-The list of executions for operators, and the part of it that is live.
-
-One execution: how far it is, its timeline, what was asked, and what came of it.
+A page shows the status of an execution, its timeline, its inputs and its output. The list and the page each have a part
+that is live.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from skillwire.web.labels import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.model.execution import Event, Execution, FoundExecutions
+    from skillwire.model.execution import Execution, FoundExecutions
     from skillwire.web.environment import Frame
 
 
@@ -104,31 +103,6 @@ class ListedExecutions(NamedTuple):
     problem: str = ""
 
 
-class ExecutionRow(NamedTuple):
-    """A line of the list."""
-
-    execution: Execution
-    mark: str
-    status: str
-    look: str
-    caller: str
-    executor: str
-    accepted: Instant
-    took: str
-    began: Instant | None
-    problem: str
-
-
-class Choice(NamedTuple):
-    """A status to filter by: its name, its class, how many there are, where choosing it leads."""
-
-    label: str
-    look: str
-    executions: int
-    url: str
-    is_chosen: bool
-
-
 def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *, part: bool = False) -> str:
     """Return the list as HTML; with ``part`` only what changes while the page is open."""
     values: dict[str, Any] = {
@@ -151,33 +125,36 @@ def took(execution: Execution, now: float) -> str:
     return duration_text((execution.completed or now) - execution.created)
 
 
-def _choices(listed: ListedExecutions, filters: Filters) -> list[Choice]:
-    every = Choice("All", "", sum(listed.counts.values()), filters.url(status=None), filters.status is None)
+def _choices(listed: ListedExecutions, filters: Filters) -> list[dict[str, Any]]:
+    """Return the statuses to filter by."""
+    rows: list[tuple[ExecutionStatus | None, str, str, int]] = [(None, "All", "", sum(listed.counts.values()))]
+    rows += [(status, label, status.value, listed.counts.get(status, 0)) for status, label in STATUSES.items()]
     return [
-        every,
-        *(
-            Choice(
-                label, status.value, listed.counts.get(status, 0), filters.url(status=status), status is filters.status
-            )
-            for status, label in STATUSES.items()
-        ),
+        {
+            "label": label,
+            "look": look,
+            "executions": number,
+            "url": filters.url(status=status),
+            "is_chosen": status is filters.status,
+        }
+        for status, label, look, number in rows
     ]
 
 
-def _row(execution: Execution, listed: ListedExecutions) -> ExecutionRow:
-    failure = execution.failure
-    return ExecutionRow(
-        execution,
-        f"{execution.status} {execution.attempt} {execution.worker} {execution.updated}",
-        status_label(execution),
-        status_look(execution),
-        listed.names.get(execution.caller, execution.caller),
-        EXECUTORS[execution.executor],
-        past(execution.created, listed.now),
-        took(execution, listed.now),
-        None if execution.status.is_final else past(execution.created, listed.now),
-        "" if failure is None else " ".join(failure.message.split())[:200] or REASONS[failure.reason],
-    )
+def _row(execution: Execution, listed: ListedExecutions) -> dict[str, Any]:
+    failure, accepted = execution.failure, past(execution.created, listed.now)
+    return {
+        "execution": execution,
+        "mark": f"{execution.status} {execution.attempt} {execution.worker} {execution.updated}",
+        "status": status_label(execution),
+        "look": status_look(execution),
+        "caller": listed.names.get(execution.caller, execution.caller),
+        "executor": EXECUTORS[execution.executor],
+        "accepted": accepted,
+        "took": took(execution, listed.now),
+        "began": None if execution.status.is_final else accepted,
+        "problem": "" if failure is None else " ".join(failure.message.split())[:200] or REASONS[failure.reason],
+    }
 
 
 #: A bar that is shorter, in hundredths of the whole, would not be seen.
@@ -259,45 +236,35 @@ def steps(execution: Execution, now: float) -> list[Step]:
     attempt, found = 0, []
     for index, event in enumerate(events):
         attempt += event.what == "claim"
-        until = events[index + 1].at if index + 1 < len(events) else end
-        is_open = index + 1 == len(events) and not execution.status.is_final
-        found.append(_step(event, _Scale(begin, end), until, now, attempt, is_open=is_open))
+        is_last = index + 1 == len(events)
+        until = end if is_last else events[index + 1].at
+        kind = _SPANS.get(event.what, "")
+        start = min(_percent(event.at, begin, end), _WHOLE - _SHORTEST)
+        width = max(_percent(until, begin, end) - start, _SHORTEST)
+        found.append(
+            Step(
+                past(event.at, now),
+                f"+{duration_text(event.at - begin)}",
+                event_label(event.what),
+                person_name(event.by),
+                event.note,
+                kind,
+                f"{start:.2f}%",
+                f"{width:.2f}%",
+                duration_text(until - event.at) if kind else "",
+                is_last and not execution.status.is_final,
+                attempt if event.what == "claim" else 0,
+            )
+        )
     return found
 
 
-class _Scale(NamedTuple):
-    """The whole time of an execution, on which bars are drawn."""
-
-    begin: float
-    end: float
-
-    def place(self, at: float) -> float:
-        """Return where a time is, in hundredths."""
-        whole = self.end - self.begin
-        return 0.0 if whole <= 0 else min(max((at - self.begin) / whole, 0.0), 1.0) * _WHOLE
-
-
-def _step(event: Event, scale: _Scale, until: float, now: float, attempt: int, *, is_open: bool) -> Step:
-    kind = _SPANS.get(event.what, "")
-    start = min(scale.place(event.at), _WHOLE - _SHORTEST)
-    width = max(scale.place(until) - start, _SHORTEST)
-    return Step(
-        past(event.at, now),
-        f"+{duration_text(event.at - scale.begin)}",
-        event_label(event.what),
-        person_name(event.by),
-        event.note,
-        kind,
-        f"{start:.2f}%",
-        f"{width:.2f}%",
-        duration_text(until - event.at) if kind else "",
-        is_open,
-        attempt if event.what == "claim" else 0,
-    )
+def _percent(at: float, begin: float, end: float) -> float:
+    return 0.0 if end <= begin else min(max((at - begin) / (end - begin), 0.0), 1.0) * _WHOLE
 
 
 def _details(execution: Execution) -> Sequence[tuple[str, str]]:
-    """Return the facts of a failure, those that the page does not show anyway left out."""
+    """Return the facts of a failure that the page does not show elsewhere."""
     if execution.failure is None:
         return ()
     known = {"reason", "execution_id"}

@@ -1,20 +1,16 @@
-"""What the console calls things: statuses, executors, events, reasons. One word for each, on every page.
+"""Words of the console: statuses, executors, events and reasons, times and durations, and JSON values.
 
-Times and durations as an operator reads them: how long ago, how long it took, how much is left.
+A time is shown twice: relative for a glance, and absolute, in UTC as logs hold it. The script of the console updates
+relative times with the same words.
 
-A time is shown twice, relative for a glance and absolute for a comparison with logs. Absolute times are UTC, which is
-what logs hold. The script of the console writes the relative ones anew while they grow, in the same words.
-
-A JSON value as a person reads it: indented, within a bound, its hidden characters shown where it is printed.
-
-Trust: the value is untrusted. One that is too large, too deep or has a number too long to be read is shown as it
-came, cut where the bound is.
+Trust: JSON values are untrusted. A value that is too large, too deep or unreadable is shown as it came, up to the
+bound.
 """
 
 from __future__ import annotations
 
 import json
-import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -69,7 +65,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 
 def status_label(execution: Execution) -> str:
-    """Return how far an execution is, and where it failed in a way that has a name, that."""
+    """Return the status of an execution, or how it failed where that has a name."""
     if execution.status is ExecutionStatus.RUNNING and execution.worker is None:
         return "Waiting again"
     if execution.failure is not None and execution.failure.reason in {"cancelled", "rejected"}:
@@ -87,7 +83,7 @@ def status_look(execution: Execution) -> str:
 
 
 def event_label(what: str) -> str:
-    """Return what an event is called; one that is not known says its own name."""
+    """Return the name of an event; an unknown one keeps its own."""
     return EVENTS.get(what, what.replace("_", " ").capitalize())
 
 
@@ -105,15 +101,20 @@ class Instant(NamedTuple):
 
 
 def past(at: float, now: float) -> Instant:
-    """Return a time that has been, as of ``now``; both in seconds since the epoch."""
-    return Instant(_iso(at), _clock(at), f"{_rough(now - at)} ago" if now - at >= _SECOND else "now")
+    """Return a past time, as of ``now``; both in seconds since the epoch."""
+    return _instant(at, f"{_rough(now - at)} ago" if now - at >= _SECOND else "now")
 
 
 def ahead(at: float, now: float) -> Instant:
-    """Return a time that something ends at: how much is left, or since when it is over."""
+    """Return the time at which something ends: how much is left."""
     left = at - now
-    relative = f"{_rough(left)} left" if left >= _SECOND else "over" if left <= 0 else "1 s left"
-    return Instant(_iso(at), _clock(at), relative)
+    return _instant(at, f"{_rough(left)} left" if left >= _SECOND else "over" if left <= 0 else "1 s left")
+
+
+def _instant(at: float, relative: str) -> Instant:
+    moment = datetime.fromtimestamp(at, UTC)
+    iso = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Instant(iso, f"{moment:%Y-%m-%d %H:%M:%S} UTC", relative)
 
 
 def duration_text(seconds: float) -> str:
@@ -123,33 +124,21 @@ def duration_text(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < _FEW_SECONDS:
         return f"{seconds:.1f} s"
-    return _exact(round(seconds))
-
-
-def _exact(seconds: int) -> str:
-    """Return the two largest units of a duration."""
-    parts: list[str] = []
+    parts: list[str] = []  # of which the two largest units are shown
+    left = round(seconds)
     for unit, size in (*_UNITS, ("s", 1)):
-        number, seconds = divmod(seconds, size)
+        number, left = divmod(left, size)
         if number or parts:
             parts.append(f"{number} {unit}" if number else "")
-    return " ".join(part for part in parts[:2] if part) or "0 s"
+    return " ".join(part for part in parts[:2] if part)
 
 
 def _rough(seconds: float) -> str:
-    """Return the largest unit of a duration, rounded down: nothing is said to be further away than it is."""
+    """Return the largest unit of a duration, rounded down."""
     for unit, size in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{int(max(0.0, seconds))} s"
-
-
-def _iso(at: float) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1000):03}Z"
-
-
-def _clock(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
 
 
 #: What is longer is shown folded.

@@ -1,15 +1,8 @@
-"""The address of the page of the local network, and what it asks for: ``?status=unhealthy&q=weather&page=2``.
-
-The map of a local network: which skills, agents and scenes are drawn, and what a drawing is made of.
-
-Where everything stands is decided in :mod:`skillwire.web.lan_map`.
-
-The map of a local network as geometry: agents with their skills beside them, and scenes that link those.
+"""The map of a local network: which skills, agents and scenes are drawn (``?status=unhealthy&q=weather``), and where.
 
 An agent is a round node from which its skills fan out. Scenes are in the middle, between the agents of the left and
-those of the right, so that no link crosses a word. A screen that is too narrow for that gets a form of its own: one
-agent below the other, the scenes at the right edge. All figures are units of the drawing, of which a screen that is as
-wide as the form shows each as one pixel.
+those of the right, so that no link crosses a word. A narrow screen gets a form of its own: one agent below the other,
+the scenes at the right edge. All figures are units of the drawing; a screen as wide as the form shows each as a pixel.
 """
 
 from __future__ import annotations
@@ -179,8 +172,13 @@ class Chosen(NamedTuple):
 
 def choose(skills: Sequence[LanSkill], scenes: Sequence[LanScene], own: str = "") -> Chosen:
     """Return what a map shows of ``skills``, sorted by agent: of many agents those in trouble, then those in scenes."""
+
+    def weight(skills: Sequence[LanSkill]) -> tuple[bool, bool, str]:
+        is_fine = all(skill.status == "HEALTHY" for skill in skills)
+        return is_fine, not any(skill.scenes for skill in skills), skills[0].agent_id
+
     agents = [tuple(of_one) for _, of_one in groupby(skills, key=lambda skill: skill.agent_id)]
-    kept = sorted(agents, key=_weight)[: limits.CONSOLE_LAN_AGENTS]
+    kept = sorted(agents, key=weight)[: limits.CONSOLE_LAN_AGENTS]
     kept.sort(key=lambda of_one: of_one[0].agent_id)
     names = {name for of_one in kept for skill in of_one for name in skill.scenes}
     keys = {(skill.agent_id, skill.skill_id) for of_one in kept for skill in of_one}
@@ -206,16 +204,6 @@ def look_of(skill: LanSkill) -> str:
     return f"{skill.status.lower()}{trust}{' stale' if skill.is_stale else ''}"
 
 
-def agents_of(skills: Iterable[LanSkill]) -> int:
-    """Return how many agents offer these skills."""
-    return len({skill.agent_id for skill in skills})
-
-
-def _weight(skills: Sequence[LanSkill]) -> tuple[bool, bool, str]:
-    is_fine = all(skill.status == "HEALTHY" for skill in skills)
-    return is_fine, not any(skill.scenes for skill in skills), skills[0].agent_id
-
-
 _COLOURS: Final = 6
 _CARD: Final = 38
 _STEP: Final = 46
@@ -230,8 +218,7 @@ _SPREAD: Final = 7.0  # between links at one side of a scene
 
 def draw(chosen: Chosen, *, is_wide: bool) -> Drawing:
     """Return the map in the form for wide screens, or the one for narrow ones."""
-    form = _Wide(chosen) if is_wide else _Narrow(chosen)
-    return form.draw()
+    return _Wide(chosen).draw() if is_wide else _Narrow(chosen).draw()
 
 
 class _Node(NamedTuple):
@@ -274,17 +261,13 @@ class _Form:
         told = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
         return Card(x, y, width, skill, name, says, told, look_of(skill), skill.status)
 
-    def roles(self) -> Mapping[tuple[str, str, str], str]:
-        """Return scene, agent and skill → the role in the scene's group."""
-        return {
+    def ties(self) -> dict[str, list[_Tie]]:
+        """Return scene → the cards that take part in it, by height."""
+        roles = {
             (scene.name, member.agent_id, member.skill_id): member.role
             for scene in self.chosen.scenes
             for member in scene.members
         }
-
-    def ties(self) -> dict[str, list[_Tie]]:
-        """Return scene → the cards that take part in it, by height."""
-        roles = self.roles()
         found: dict[str, list[_Tie]] = {scene.name: [] for scene in self.chosen.scenes}
         for card, is_left in sorted(self.cards, key=lambda placed: placed[0].y):
             skill = card.skill
@@ -294,7 +277,36 @@ class _Form:
                     tied.append(_Tie(card, is_left, role))
         return found
 
-    def stops(self, ties: Mapping[str, Sequence[_Tie]], step: float) -> dict[str, float]:
+    def drawing(self, form: str, size: tuple[float, float], x: float, letters: tuple[int, int]) -> Drawing:
+        """Return the drawing, once its agents are placed: scenes at ``x``, with links to their skills.
+
+        Args:
+            form: its classes.
+            size: the width of the drawing, and of a scene.
+            x: where scenes begin.
+            letters: room for the name of a scene, and for its provider below it; 0 leaves that out.
+        """
+        ties = self.ties()
+        height = 44 if letters[1] else 28
+        middles = self.middles(ties, height + (14 if letters[1] else 10))
+        stops = {
+            scene.name: Stop(
+                x,
+                middles[scene.name] - height / 2,
+                size[1],
+                height,
+                _short(scene.name, letters[0]),
+                scene.name,
+                _short(_provider(scene), letters[1]) if letters[1] else "",
+                self.colours[scene.name],
+            )
+            for scene in self.chosen.scenes
+        }
+        lowest = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
+        cards, links = tuple(card for card, _ in self.cards), tuple(self.links(ties, stops))
+        return Drawing(form, size[0], lowest, tuple(self.hubs), cards, tuple(stops.values()), links)
+
+    def middles(self, ties: Mapping[str, Sequence[_Tie]], step: float) -> dict[str, float]:
         """Return scene → the height of its middle: near its skills, and no two within ``step``, in that order."""
         wished = {name: sum(tie.card.y for tie in tied) / max(1, len(tied)) + _CARD / 2 for name, tied in ties.items()}
         placed: dict[str, float] = {}
@@ -347,28 +359,8 @@ class _Wide(_Form):
         for skills in self.chosen.agents:
             side = 0 if is_alone or depths[0] <= depths[1] else 1
             depths[side] = self._place(skills, depths[side], width, is_left=side == 0) + 24
-        ties = self.ties()
-        heights = self.stops(ties, 58)
-        x = beside + self.GAP
-        stops = {
-            scene.name: Stop(
-                x,
-                heights[scene.name] - 22,
-                self.SCENE,
-                44,
-                _short(scene.name, 20),
-                scene.name,
-                _short(_provider(scene), 25),
-                self.colours[scene.name],
-            )
-            for scene in self.chosen.scenes
-        }
-        height = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
         form = "wide alone" if is_alone else "wide" if self.chosen.scenes else "wide bare"
-        cards = tuple(card for card, _ in self.cards)
-        return Drawing(
-            form, width, height, tuple(self.hubs), cards, tuple(stops.values()), tuple(self.links(ties, stops))
-        )
+        return self.drawing(form, (width, self.SCENE), beside + self.GAP, (20, 25))
 
     def _place(self, skills: Sequence[LanSkill], top: float, width: float, *, is_left: bool) -> float:
         shown = self.shown(skills)
@@ -399,26 +391,7 @@ class _Narrow(_Form):
         depth = float(_MARGIN)
         for skills in self.chosen.agents:
             depth = self._place(skills, depth) + 20
-        ties = self.ties()
-        heights = self.stops(ties, 38)
-        x = self.ALL - self.SCENE - 2
-        stops = {
-            scene.name: Stop(
-                x,
-                heights[scene.name] - 14,
-                self.SCENE,
-                28,
-                _short(scene.name, 9),
-                scene.name,
-                "",
-                self.colours[scene.name],
-            )
-            for scene in self.chosen.scenes
-        }
-        height = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
-        cards = tuple(card for card, _ in self.cards)
-        links = tuple(self.links(ties, stops))
-        return Drawing("narrow", self.ALL, height, tuple(self.hubs), cards, tuple(stops.values()), links)
+        return self.drawing("narrow", (self.ALL, self.SCENE), self.ALL - self.SCENE - 2, (9, 0))
 
     def _place(self, skills: Sequence[LanSkill], top: float) -> float:
         shown = self.shown(skills)
@@ -469,7 +442,7 @@ def _hub(
 def _provider(scene: LanScene) -> str:
     first = next((member for member in scene.members if member.role == "PRIMARY"), None)
     if first is None:
-        return "nobody provides it"
+        return "no provider"
     others = len(scene.members) - 1
     return f"by {first.skill_id}" + (f" + {others}" if others else "")
 

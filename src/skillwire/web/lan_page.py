@@ -3,64 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.web.environment import render
-from skillwire.web.labels import Instant, past
-from skillwire.web.lan_map import SIGNS, STATUSES, agents_of, choose, draw, look_of
+from skillwire.web.labels import past
+from skillwire.web.lan_map import SIGNS, STATUSES, choose, draw, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.lan import LanMember, LanScene, LanSkill, LanSnapshot
+    from skillwire.model.lan import LanSkill, LanSnapshot
     from skillwire.web.environment import Frame
     from skillwire.web.lan_map import LanFilters
 
 _VIA: Final = {"multicast": "multicast", "mdns": "mDNS", "cache": "cache"}
-
-
-class LanRow(NamedTuple):
-    """A line of the table."""
-
-    skill: LanSkill
-    key: str
-    mark: str
-    status: str
-    look: str
-    sign: str
-    heard: Instant | None
-    via: str
-
-
-class Choice(NamedTuple):
-    """A status to filter by: its name, its class, its sign, how many there are, where choosing it leads."""
-
-    label: str
-    look: str
-    sign: str
-    skills: int
-    url: str
-    is_chosen: bool
-
-
-class SceneRow(NamedTuple):
-    """A scene of the list: who is its PRIMARY, and who would take over."""
-
-    name: str
-    primary: LanMember | None
-    backups: tuple[LanMember, ...]
-
-
-class Page(NamedTuple):
-    """Which part of the table is shown; links are None where there is nothing."""
-
-    rows: tuple[LanRow, ...]
-    first: int
-    last: int
-    total: int
-    before: str | None
-    after: str | None
 
 
 def lan_page(
@@ -77,14 +34,21 @@ def lan_page(
     values: dict[str, Any] = {
         "filters": filters,
         "choices": _choices(found, filters),
-        "numbers": (len(snapshot.skills), agents_of(snapshot.skills), len(snapshot.scenes)),
+        "numbers": (len(snapshot.skills), len({skill.agent_id for skill in snapshot.skills}), len(snapshot.scenes)),
         "is_suspected": snapshot.is_suspected,
         "trouble": trouble,
         "drawings": [draw(chosen, is_wide=True), draw(chosen, is_wide=False)] if skills else [],
         "chosen": chosen,
         "signs": SIGNS,
         "legend": [(STATUSES[name], name.lower(), sign) for name, sign in SIGNS.items()],
-        "scenes": [_scene(scene) for scene in scenes[: limits.CONSOLE_LAN_LISTED_SCENES]],
+        "scenes": [
+            {
+                "name": scene.name,
+                "primary": next((member for member in scene.members if member.role == "PRIMARY"), None),
+                "backups": [member for member in scene.members if member.role != "PRIMARY"],
+            }
+            for scene in scenes[: limits.CONSOLE_LAN_LISTED_SCENES]
+        ],
         "more_scenes": max(0, len(scenes) - limits.CONSOLE_LAN_LISTED_SCENES),
         "page": _page(skills, filters, now),
         "live": filters.url(page=filters.page),
@@ -93,52 +57,52 @@ def lan_page(
     return render("lan_live.html" if part else "lan.html", frame, values)
 
 
-def _choices(found: Sequence[LanSkill], filters: LanFilters) -> list[Choice]:
+def _choices(found: Sequence[LanSkill], filters: LanFilters) -> list[dict[str, Any]]:
+    """Return the statuses to filter by."""
     counts = Counter(skill.status for skill in found)
-    found_as = [status for status in STATUSES if counts[status] or status == filters.status]
+    rows = [("", "All", len(found))]
+    rows += [(one, STATUSES[one], counts[one]) for one in STATUSES if counts[one] or one == filters.status]
     return [
-        Choice("All", "", "", len(found), filters.url(status=""), not filters.status),
-        *(
-            Choice(STATUSES[one], one.lower(), SIGNS[one], counts[one], filters.url(status=one), one == filters.status)
-            for one in found_as
-        ),
+        {
+            "label": label,
+            "look": status.lower(),
+            "sign": SIGNS.get(status, ""),
+            "skills": skills,
+            "url": filters.url(status=status),
+            "is_chosen": status == filters.status,
+        }
+        for status, label, skills in rows
     ]
 
 
-def _page(skills: Sequence[LanSkill], filters: LanFilters, now: float) -> Page:
+def _page(skills: Sequence[LanSkill], filters: LanFilters, now: float) -> dict[str, Any]:
+    """Return the shown part of the table; links are None where there is nothing."""
     size = limits.CONSOLE_LAN_ROWS
     number = min(filters.page, max(1, -(-len(skills) // size)))
     first = (number - 1) * size
-    rows = tuple(_row(skill, now) for skill in skills[first : first + size])
-    last = first + len(rows)
-    return Page(
-        rows,
-        first + 1,
-        last,
-        len(skills),
-        filters.url(page=number - 1) if first else None,
-        filters.url(page=number + 1) if last < len(skills) else None,
-    )
-
-
-def _row(skill: LanSkill, now: float) -> LanRow:
-    return LanRow(
-        skill,
-        f"{skill.agent_id}/{skill.skill_id}",
-        mark_of(skill),
-        STATUSES.get(skill.status, skill.status.capitalize()),
-        look_of(skill),
-        SIGNS.get(skill.status, SIGNS["UNKNOWN"]),
-        past(skill.heard, now) if skill.heard else None,
-        _VIA[skill.found_via.value],
-    )
+    last = min(first + size, len(skills))
+    return {
+        "rows": [
+            {
+                "skill": skill,
+                "key": f"{skill.agent_id}/{skill.skill_id}",
+                "mark": mark_of(skill),
+                "status": STATUSES.get(skill.status, skill.status.capitalize()),
+                "look": look_of(skill),
+                "sign": SIGNS.get(skill.status, SIGNS["UNKNOWN"]),
+                "heard": past(skill.heard, now) if skill.heard else None,
+                "via": _VIA[skill.found_via.value],
+            }
+            for skill in skills[first:last]
+        ],
+        "first": first + 1,
+        "last": last,
+        "total": len(skills),
+        "before": filters.url(page=number - 1) if first else None,
+        "after": filters.url(page=number + 1) if last < len(skills) else None,
+    }
 
 
 def mark_of(skill: LanSkill) -> str:
-    """Return what differs when something of a skill has changed that is to be shown."""
+    """Return a text that differs when the page has to show a change of a skill."""
     return " ".join((skill.status, skill.version, skill.endpoint, skill.trust, str(skill.is_stale)))
-
-
-def _scene(scene: LanScene) -> SceneRow:
-    primary = next((member for member in scene.members if member.role == "PRIMARY"), None)
-    return SceneRow(scene.name, primary, tuple(member for member in scene.members if member is not primary))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchPage, SearchQuery
@@ -28,33 +28,6 @@ _KINDS: Final = {
     "scripts": "With scripts",
     "instructions": "Instructions",
 }
-
-
-class Choice(NamedTuple):
-    """A value of a facet: what it is called, how many hits have it, where choosing it or letting it go leads."""
-
-    label: str
-    skills: int
-    url: str
-    is_chosen: bool
-
-
-class Facet(NamedTuple):
-    """A facet and its values; none when no hit has any."""
-
-    name: str
-    label: str
-    choices: tuple[Choice, ...]
-
-
-class Hit(NamedTuple):
-    """A line of the list."""
-
-    name: str
-    version: str
-    description: str
-    kind: str
-    license: str | None
 
 
 def list_page(
@@ -88,39 +61,47 @@ def kind_label(skill: Skill) -> str:
     return _KINDS[profile_of(skill).kind[0]]
 
 
-def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterator[Facet]:
-    """Yield each facet in which the skills differ, be there hits or not: so the list stays where it is."""
+def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterator[dict[str, Any]]:
+    """Yield each facet in which the skills differ, whether there are hits or not: so the list keeps its place."""
     everything = search.search(SearchQuery(limit=1)).facets
     for name in FACETS:
         chosen = query.facets.get(name, frozenset())
-        if len(everything.get(name, ())) > 1 or chosen:
-            found = dict(page.facets.get(name, ()))
-            choosable = _without(search, query, name) if chosen else page
-            counts = dict(choosable.facets.get(name, ())[:_VALUES])
-            rare = {value: found.get(value, 0) for value in sorted(chosen) if value not in counts}
-            choices = (_choice(name, value, skills, query) for value, skills in (rare | counts).items())
-            yield Facet(name, _LABELS.get(name, name), tuple(choices))
-
-
-def _without(search: SkillSearch, query: SearchQuery, facet: str) -> SearchPage:
-    """Return what would be found if nothing of ``facet`` was chosen: what there is to choose instead."""
-    facets = {name: values for name, values in query.facets.items() if name != facet}
-    return search.search(replace(query, facets=facets, limit=1, after=None))
-
-
-def _choice(facet: str, value: str, skills: int, query: SearchQuery) -> Choice:
-    """Return a choice that leads to the skills with ``value`` and no other; one that is chosen is let go."""
-    chosen = query.facets.get(facet, frozenset())
-    left = chosen - {value} if value in chosen else frozenset({value})
-    return Choice(_label(facet, value), skills, query_url(query.text, {**query.facets, facet: left}), value in chosen)
+        if len(everything.get(name, ())) <= 1 and not chosen:
+            continue
+        choosable = page
+        if chosen:  # what would be found without a choice in this facet can be chosen instead
+            others = {facet: values for facet, values in query.facets.items() if facet != name}
+            choosable = search.search(replace(query, facets=others, limit=1, after=None))
+        found = dict(page.facets.get(name, ()))
+        counts = dict(choosable.facets.get(name, ())[:_VALUES])
+        rare = {value: found.get(value, 0) for value in sorted(chosen) if value not in counts}
+        choices = [
+            {
+                "label": _label(name, value),
+                "skills": skills,
+                "url": query_url(
+                    query.text,
+                    {**query.facets, name: chosen - {value} if value in chosen else frozenset({value})},
+                ),
+                "is_chosen": value in chosen,
+            }
+            for value, skills in (rare | counts).items()
+        ]
+        yield {"name": name, "label": _LABELS.get(name, name), "choices": choices}
 
 
 def _label(facet: str, value: str) -> str:
     return _KINDS.get(value, value) if facet == "kind" else value
 
 
-def _hit(skill: Skill) -> Hit:
+def _hit(skill: Skill) -> dict[str, Any]:
     text = " ".join(skill.description.split())
     if len(text) > _DESCRIPTION:
         text = text[:_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-    return Hit(skill.name, skill.version, text, kind_label(skill), skill.license)
+    return {
+        "name": skill.name,
+        "version": skill.version,
+        "description": text,
+        "kind": kind_label(skill),
+        "license": skill.license,
+    }

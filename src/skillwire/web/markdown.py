@@ -1,24 +1,18 @@
-"""Where the links and pictures of a skill's text lead on its page.
+"""Untrusted Markdown as HTML that is safe to show within a page of ours, and the targets of its links and pictures.
 
-A skill's text names its own files by their relative paths. Those become links to the pages of these files;
-anchors become anchors of the text; addresses on the web stay as they are and are marked. Everything else leads
-nowhere: another path of this server is not the skill's to link, and other schemes do something.
+Three things make it safe, and each would do alone for scripts: the parser knows no raw HTML (it is shown as text),
+every link and picture is rewritten or dropped, and the result passes a sanitiser with a short list of tags.
 
-Trust: each address is untrusted.
+Relative paths of the skill's own files become links to their pages; anchors become anchors of the text; addresses on
+the web stay, and are marked. All other links are dropped: another path of this server does not belong to the skill, and
+other schemes act.
 
-Untrusted Markdown as HTML that is safe to show within a page of ours.
+Headings continue the levels of the page without a gap, and their anchors have a prefix of their own, so that no text
+can replace an element of the page.
 
-Three things make it so, and each would do alone for scripts: the parser knows no raw HTML (it is shown as the
-text that it is), every link and image is taken apart and written anew or dropped, and what comes out passes a
-sanitiser with a short list of tags.
-
-Its headings go below those of the page, without a gap: a text that begins at ``##`` and goes on with ``####`` is
-shown as two neighbouring levels. Their anchors have a prefix of their own, so no text can take the place of an
-element of the page.
-
-Trust: the text is hostile. Nesting is bounded by the parser. A few constructions cost quadratic time within one
-paragraph, so a longer one than :data:`~skillwire.limits.PAGE_PARAGRAPH` is shown as plain text, and so is a whole
-text of more than :data:`~skillwire.limits.PAGE_MARKDOWN`. Callers run it off the event loop all the same.
+Trust: the text and each address are hostile. The parser bounds nesting. A few constructions cost quadratic time within
+a paragraph, so a paragraph longer than :data:`~skillwire.limits.PAGE_PARAGRAPH`, and a text longer than
+:data:`~skillwire.limits.PAGE_MARKDOWN`, are shown as plain text. Callers run it off the event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +41,7 @@ _ON_THE_WEB: Final = ("https://", "http://", "mailto:")
 
 
 class Target(NamedTuple):
-    """Where a link leads: a URL, relative to the skill's page unless ``is_external``."""
+    """The URL of a link, relative to the skill's page unless ``is_external``."""
 
     url: str
     is_external: bool = False
@@ -63,7 +57,7 @@ class SkillLinks:
         self._anchor = anchor
 
     def target(self, href: str) -> Target | None:
-        """Return where a link to ``href`` leads; None when nowhere."""
+        """Return the target of a link to ``href``; None to drop the link."""
         if href.startswith("#"):
             return Target(f"#{self._anchor}{quote(unquote(href[1:]).lower())}") if len(href) > 1 else None
         if href.lower().startswith(_ON_THE_WEB):
@@ -78,10 +72,10 @@ class SkillLinks:
         path = self._own(source)
         if path not in self._paths or not media_type(path).startswith("image/"):
             return None
-        return f"../{WELL_KNOWN[1:]}/{self._name}/{quote_path(path)}"
+        return f"../{WELL_KNOWN[1:]}/{self._name}/{quote(path)}"
 
     def _own(self, href: str) -> str | None:
-        """Return the path within the skill that ``href`` means, when it is one."""
+        """Return the path within the skill that ``href`` names; None for another."""
         path = unquote(href.partition("#")[0].partition("?")[0]).rstrip("/")
         parts = [part for part in path.split("/") if part not in {"", "."}]
         if href.startswith("/") or ".." in parts:
@@ -91,12 +85,7 @@ class SkillLinks:
 
 def file_url(name: str, path: str) -> str:
     """Return the URL of a file's page, relative to the page of its skill."""
-    return f"{name}/files/{quote_path(path)}"
-
-
-def quote_path(path: str) -> str:
-    """Return a file's path as it is in a URL."""
-    return quote(path)
+    return f"{name}/files/{quote(path)}"
 
 
 #: Before each anchor of a skill's text.
@@ -146,7 +135,7 @@ class Rendered(NamedTuple):
 
 
 def render_markdown(text: str, links: SkillLinks) -> Rendered:
-    """Return ``text`` as HTML; its relative links and images lead where ``links`` says, or nowhere."""
+    """Return ``text`` as HTML, with its links and pictures rewritten by ``links``."""
     text = neutralise(text)
     if len(text) > limits.PAGE_MARKDOWN:
         return Rendered(f'<pre tabindex="0">{escape(text)}</pre>', is_plain=True)
@@ -159,7 +148,16 @@ def render_markdown(text: str, links: SkillLinks) -> Rendered:
         style = token.attrs.pop("style", None)
         if style in _ALIGNED:
             token.attrs["class"] = _ALIGNED[style]
-    return Rendered(_clean(parser.renderer.render(tokens, parser.options, {})), headings)
+    html = nh3.clean(
+        parser.renderer.render(tokens, parser.options, {}),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        allowed_classes=_CLASSES,
+        set_tag_attribute_values=_SET,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener nofollow",
+    )
+    return Rendered(html, headings)
 
 
 @cache
@@ -172,7 +170,7 @@ def _parser() -> MarkdownIt:
 
 
 def _read_paragraphs(state: StateCore) -> None:
-    """Read what stands within each block; what is longer than the bound is text and nothing else."""
+    """Parse the content of each block; content beyond the bound becomes plain text."""
     for token in state.tokens:
         if token.type != "inline":
             continue
@@ -181,18 +179,6 @@ def _read_paragraphs(state: StateCore) -> None:
             token.children.append(Token("text", "", 0, content=token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
-
-
-def _clean(html: str) -> str:
-    return nh3.clean(
-        html,
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
-        allowed_classes=_CLASSES,
-        set_tag_attribute_values=_SET,
-        url_schemes={"http", "https", "mailto"},
-        link_rel="noopener nofollow",
-    )
 
 
 def _number_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
@@ -209,30 +195,17 @@ def _number_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
             above.pop()
         above.append(written)
         token.tag = f"h{min(_FIRST_LEVEL + len(above) - 1, _LAST_LEVEL)}"
-        text = _plain(tokens[index + 1].children or [])
-        anchor = _anchor(text, seen)
+        text = "".join(
+            " " if inner.type in {"softbreak", "hardbreak"} else inner.content
+            for inner in tokens[index + 1].children or ()
+            if inner.type in {"text", "code_inline", "softbreak", "hardbreak", "image"}
+        )
+        slug = ANCHOR + (_NOT_SLUG.sub("", text.lower().replace(" ", "-"))[:80] or "section")
+        number = seen[slug] = seen.get(slug, 0) + 1
+        anchor = slug if number == 1 else f"{slug}-{number}"
         token.attrs["id"] = anchor
         if len(above) <= 2:  # noqa: PLR2004  # the first two
             yield Heading(anchor, text)
-
-
-def _anchor(text: str, seen: dict[str, int]) -> str:
-    slug = anchor_of(text)
-    number = seen[slug] = seen.get(slug, 0) + 1
-    return slug if number == 1 else f"{slug}-{number}"
-
-
-def anchor_of(text: str) -> str:
-    """Return the anchor of a heading, as most renderers of Markdown name it, behind our prefix."""
-    return ANCHOR + (_NOT_SLUG.sub("", text.lower().replace(" ", "-"))[:80] or "section")
-
-
-def _plain(tokens: Sequence[Token]) -> str:
-    return "".join(
-        " " if token.type in {"softbreak", "hardbreak"} else token.content
-        for token in tokens
-        if token.type in {"text", "code_inline", "softbreak", "hardbreak", "image"}
-    )
 
 
 def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
@@ -264,7 +237,6 @@ def _image(token: Token, links: SkillLinks) -> Token:
     """Return the picture when it is a file of the skill, else its description as text."""
     source = links.picture(str(token.attrs.get("src", "")))
     if source is None:
-        described = token.content or "picture"
-        return Token("text", "", 0, content=f"[{described}]")
+        return Token("text", "", 0, content=f"[{token.content or 'picture'}]")
     token.attrs["src"] = source
     return token

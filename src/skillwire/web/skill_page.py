@@ -1,13 +1,11 @@
-"""A skill's page: what it is, how to call it or to add it, what it asks for, what it says, which files it has.
-
-A file's page: its text with numbered lines, or, for what is no text or too large, where to download it.
-"""
+"""The page of a skill, and the page of each of its files: the text with numbered lines, or a link to download it."""
 
 from __future__ import annotations
 
 import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -21,7 +19,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
 from skillwire.web.list_page import kind_label
-from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, quote_path, render_markdown
+from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
 
 if TYPE_CHECKING:
     from skillwire.model.skill import Finding, Skill, SkillFile
@@ -48,42 +46,25 @@ class SkillText(NamedTuple):
         return len(self.body.html) + sum(len(part) for heading in self.body.headings for part in heading)
 
 
-class FileRow(NamedTuple):
-    """A file in the table: where its page is, and the file."""
-
-    url: str
-    file: SkillFile
-
-
-class FoundFindings(NamedTuple):
-    """A finding, and its place within the skill."""
-
-    finding: Finding
-    place: str
-
-
-class Findings(NamedTuple):
-    """Findings of one code and level: those that are shown, and those that are folded because they are too many."""
-
-    shown: tuple[FoundFindings, ...]
-    folded: tuple[FoundFindings, ...]
-
-
-class Command(NamedTuple):
-    """A way to add the skill: for which tool, and the lines to type."""
-
-    tool: str
-    lines: str
-
-
 def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
     """Read and render what the page shows of a skill's files. May take a second: not for the event loop."""
     links = SkillLinks(skill.name, [file.path for file in skill.files], ANCHOR)
-    return SkillText(render_markdown(_body(skill, blobs), links), _manifest(skill, blobs))
+    data, manifest = _read(skill, _SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
+    try:
+        body = parse_skill_md(data).body
+    except SkillwireError:  # it was read before it was published; now it is shown as it is
+        body = data.decode("utf-8", "replace")
+    try:
+        granted = read_manifest(manifest)[0] if manifest else Manifest()
+    except SkillwireError:  # as above; unclear permissions are not shown
+        granted = Manifest()
+    return SkillText(render_markdown(body, links), granted)
 
 
 def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
     """Return the page as HTML."""
+    inputs = skill.sharing.inputs if skill.sharing is not None else ()
+    given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
     values: dict[str, Any] = {
         "skill": skill,
         "kind": kind_label(skill),
@@ -91,11 +72,11 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "headings": text.body.headings,
         "is_plain": text.body.is_plain,
         "manifest": text.manifest,
-        "rows": [FileRow(file_url(skill.name, file.path), file) for file in skill.files],
+        "rows": [{"url": file_url(skill.name, file.path), "file": file} for file in skill.files],
         "total": sum(file.size for file in skill.files),
-        "commands": commands(skill, frame.address),
-        "call": call_command(skill, frame.address) if skill.kind == "action" else "",
-        "inputs": skill.sharing.inputs if skill.sharing is not None else (),
+        "commands": _commands(skill, frame.address),
+        "call": f"skillwire call {short_address(frame.address)}/{skill.name}{given}" if skill.kind == "action" else "",
+        "inputs": inputs,
         "has_descriptor": skill.sharing is not None and skill.sharing.descriptor is not None,
         "artifact": _artifact(skill),
         "findings": len(skill.findings),
@@ -104,41 +85,30 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
     return render("skill.html", frame, values)
 
 
-def commands(skill: Skill, address: str) -> tuple[Command, ...]:
-    """Return the commands that add ``skill`` from the site at ``address``, ready to paste."""
+def _commands(skill: Skill, address: str) -> list[dict[str, str]]:
+    """Return the commands that add ``skill`` from the site at ``address``, by tool."""
     file = f"{skill.name}{skill.artifact.extension}"
-    return (
-        Command("skillwire", f"skillwire add {short_address(address)}/{skill.name}"),
-        Command("npx", f"npx skills add {address}/@{skill.name}"),
-        Command(
-            "curl",
-            f"curl -fsSL -o {file} {address}/{_artifact(skill)}\n"
-            f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
-        ),
-    )
+    lines = {
+        "skillwire": f"skillwire add {short_address(address)}/{skill.name}",
+        "npx": f"npx skills add {address}/@{skill.name}",
+        "curl": f"curl -fsSL -o {file} {address}/{_artifact(skill)}\n"
+        f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
+    }
+    return [{"tool": tool, "lines": text} for tool, text in lines.items()]
 
 
-def call_command(skill: Skill, address: str) -> str:
-    """Return the command that calls ``skill`` where the site at ``address`` is, with the inputs that it needs."""
-    inputs = skill.sharing.inputs if skill.sharing is not None else ()
-    given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
-    return f"skillwire call {short_address(address)}/{skill.name}{given}"
-
-
-def _groups(skill: Skill) -> list[Findings]:
-    """Return the findings by level and code, in the order in which each comes first."""
-    alike: dict[tuple[str, str], list[FoundFindings]] = {}
+def _groups(skill: Skill) -> list[dict[str, Any]]:
+    """Return the findings by level and code, in the order of their first; many of one kind are folded."""
+    alike: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for finding in skill.findings:
-        alike.setdefault((finding.level, finding.code), []).append(FoundFindings(finding, _place(finding, skill)))
-    return [
-        Findings(tuple(found[:shown]), tuple(found[shown:]))
-        for found in alike.values()
-        for shown in (_EXAMPLES if len(found) > _ALIKE else len(found),)
-    ]
+        found = {"finding": finding, "place": _place(finding, skill)}
+        alike.setdefault((finding.level, finding.code), []).append(found)
+    shown = {key: _EXAMPLES if len(found) > _ALIKE else len(found) for key, found in alike.items()}
+    return [{"shown": found[: shown[key]], "folded": found[shown[key] :]} for key, found in alike.items()]
 
 
 def _place(finding: Finding, skill: Skill) -> str:
-    """Return where a finding is, within the skill: where its folder is on this machine is nobody's business."""
+    """Return the place of a finding within the skill, without the path of its folder on this machine."""
     source = finding.place.source
     own = max((file.path for file in skill.files if source.endswith(f"/{file.path}")), key=len, default="")
     path = own or source.rpartition("/")[2]
@@ -147,22 +117,6 @@ def _place(finding: Finding, skill: Skill) -> str:
 
 def _artifact(skill: Skill) -> str:
     return f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
-
-
-def _body(skill: Skill, blobs: BlobStore) -> str:
-    data = _read(skill, _SKILL_MD, blobs)
-    try:
-        return parse_skill_md(data).body
-    except SkillwireError:  # it was published, so it was read before; if it cannot be now, it is shown as it is
-        return data.decode("utf-8", "replace")
-
-
-def _manifest(skill: Skill, blobs: BlobStore) -> Manifest:
-    data = _read(skill, _MANIFEST, blobs)
-    try:
-        return read_manifest(data)[0] if data else Manifest()
-    except SkillwireError:  # as above; what it grants is not clear, so nothing is shown as granted
-        return Manifest()
 
 
 def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
@@ -182,10 +136,14 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
         "skill": skill,
         "canonical": f"{frame.address}/skills/{file_url(skill.name, file.path)}",
         "file": file,
-        "download": f"{WELL_KNOWN[1:]}/{skill.name}/{quote_path(file.path)}",
+        "download": f"{WELL_KNOWN[1:]}/{skill.name}/{quote(file.path)}",
         "file_name": file.path.rpartition("/")[2],
         "picture": picture,
-        "reason": _reason(file, many=many),
+        "reason": "Too many lines to be shown"
+        if many
+        else "Too large to be shown"
+        if file.size > limits.PAGE_FILE_BYTES
+        else "Not a text",
         "text": Markup(_numbered(lines)) if lines is not None and not many else None,  # noqa: S704  # lines are escaped
         "count": len(lines or ()),
     }
@@ -193,7 +151,7 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
 
 
 def _lines(content: bytes) -> list[str] | None:
-    """Return the lines of a text; None for what is none."""
+    """Return the lines of a text; None for other content."""
     if b"\0" in content:
         return None
     try:
@@ -202,13 +160,6 @@ def _lines(content: bytes) -> list[str] | None:
         return None
     shown = neutralise(text.removeprefix("\ufeff"))
     return shown.removesuffix("\n").split("\n") if shown else []
-
-
-def _reason(file: SkillFile, *, many: bool) -> str:
-    """Return why a file is not shown."""
-    if many:
-        return "Too many lines to be shown"
-    return "Too large to be shown" if file.size > limits.PAGE_FILE_BYTES else "Not a text"
 
 
 def _numbered(lines: list[str]) -> str:

@@ -1,7 +1,4 @@
-"""Access to skills: levels, callers and tokens.
-
-:class:`skillwire.model.catalog.Catalog` applies them for every protocol.
-"""
+"""Access to skills: levels, callers and tokens; :class:`skillwire.model.catalog.Catalog` applies them."""
 
 from __future__ import annotations
 
@@ -28,10 +25,9 @@ SCOPES: Final = (OPERATOR, TASKS)
 
 
 class Principal(NamedTuple):
-    """A caller.
+    """A caller: the skills opened to it (``*`` for all), and its other rights.
 
-    ``grants`` are the names of the skills opened to it, ``*`` for all; ``scopes`` its other rights. ``identity``
-    distinguishes callers with equal names, such as two tokens of one name.
+    ``identity`` distinguishes callers with equal names, such as two tokens of one name.
     """
 
     name: str
@@ -53,10 +49,9 @@ TokenState = Literal["good", "ended", "revoked"]
 
 
 class Token(NamedTuple):
-    """A stored token, without its secret.
+    """A stored token without its secret; times are seconds since the epoch.
 
-    ``skills`` are the names that it opens, ``*`` for all; ``scopes`` its other rights. Times are seconds since the
-    epoch. ``digest`` is the keyed hash of an API key's secret; a signing key is derived and has none.
+    ``digest`` is the keyed hash of an API key's secret; a signing key is derived and has none.
     """
 
     token_id: str
@@ -71,10 +66,10 @@ class Token(NamedTuple):
 
     def is_good_at(self, now: float) -> bool:
         """Whether the token may be used at ``now``."""
-        return self.revoked is None and (self.expires is None or now < self.expires)
+        return self.state_at(now) == "good"
 
     def state_at(self, now: float) -> TokenState:
         """Return whether the token is good at ``now``, and if not, why."""
         if self.revoked is not None:
             return "revoked"
-        return "good" if self.is_good_at(now) else "ended"
+        return "good" if self.expires is None or now < self.expires else "ended"

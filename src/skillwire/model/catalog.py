@@ -45,9 +45,7 @@ class Catalog:
 
     def without(self, other: Catalog) -> Catalog:
         """Return the skills whose names are not in ``other``."""
-        return Catalog(
-            self.revision, SkillSubset(self.skills, [name for name in self.skills if name not in other.skills])
-        )
+        return self.only(name for name in self.skills if name not in other.skills)
 
     def _part(self, belongs: Callable[[Skill], bool]) -> Catalog:
         names = [name for name, skill in self.skills.items() if belongs(skill)]

@@ -10,16 +10,9 @@ CredentialKind = Literal["api_key", "oauth2", "custom"]
 
 @dataclass(frozen=True, slots=True)
 class TokenRenewal:
-    """How an OAuth 2.0 access token is renewed and revoked.
+    """How an OAuth 2.0 access token is renewed and revoked; ``scope`` holds granted scopes, separated by spaces.
 
-    Args:
-        token_url: of the token endpoint.
-        client_id: our id at the authorization server.
-        client_secret: of a confidential client.
-        sends_secret_in_body: the secret goes into the body, not into a header field.
-        refresh_token: None if none was issued; client credentials replace it when there is a secret.
-        revocation_url: None where revocation is not offered.
-        scope: granted scopes, separated by spaces.
+    Without a ``refresh_token``, client credentials renew it if there is a ``client_secret``.
     """
 
     token_url: str
@@ -33,14 +26,11 @@ class TokenRenewal:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A stored credential.
+    """A stored credential; only its ``origin`` receives it.
 
     Args:
-        origin: the only origin that receives it, ``https://host[:port]``.
         kind: ``custom`` signs requests: its secret is a key and is never sent.
-        secret: an API key, an access token, or a signing key.
         login: random name of the login, kept on renewal.
-        header: the field that carries it.
         expires_at: seconds since the epoch; None when unknown.
         key_id: of a ``custom`` credential.
         grant: of an ``oauth2`` credential.

@@ -9,33 +9,21 @@ if TYPE_CHECKING:
 
 
 class OriginRecord(NamedTuple):
-    """What is stored about an origin.
+    """What is stored about an origin."""
 
-    Args:
-        first_seen: RFC 3339 in UTC.
-        accepted: whether the user agreed to install from there.
-        generation: the highest index generation that it has served, such as ``0.2.0``.
-    """
-
-    first_seen: str
-    accepted: bool = False
-    generation: str | None = None
+    first_seen: str  # RFC 3339 in UTC
+    accepted: bool = False  # by the user, to install from there
+    generation: str | None = None  # the highest index generation that it has served, such as "0.2.0"
 
 
 class CachedResponse(NamedTuple):
-    """A stored response.
-
-    Args:
-        url: of the request.
-        fetched_at: seconds since the epoch.
-        answered_by: the URL after redirects.
-    """
+    """A stored response to a request for ``url``."""
 
     url: str
     body: bytes
     headers: Mapping[str, str]
-    fetched_at: float
-    answered_by: str = ""
+    fetched_at: float  # seconds since the epoch
+    answered_by: str = ""  # the URL after redirects
 
     @property
     def base_url(self) -> str:
@@ -44,39 +32,26 @@ class CachedResponse(NamedTuple):
 
 
 class InstallLocation(NamedTuple):
-    """Where a skill's folder goes: ``folders`` hold its files, ``links`` a symbolic link to the first of them.
-
-    All are relative POSIX paths of skills folders.
-    """
+    """The skills folders that hold a skill's files, and those that link to the first; relative POSIX paths."""
 
     folders: tuple[str, ...]
     links: tuple[str, ...] = ()
 
 
 class LockedSkill(NamedTuple):
-    """One skill of ``skills.lock``.
-
-    Args:
-        origin: a URL without the well-known part, or ``path:`` and a local folder.
-        index: URL of the index; empty for a local folder.
-        url: of the download.
-        digest: of the artifact, from the index; None without digests.
-        artifact_type: ``skill-md``, ``archive``, ``files`` or ``folder``.
-        first_seen: when this digest was first installed here, RFC 3339 in UTC.
-        files: ``path → SHA-256`` in hexadecimal of the installed files.
-    """
+    """One skill of ``skills.lock``."""
 
     name: str
-    origin: str
-    index: str  # type: ignore[assignment]  # hides tuple.index, which is unused
-    url: str
-    digest: str | None
-    artifact_type: str
+    origin: str  # a URL without the well-known part, or "path:" and a local folder
+    index: str  # type: ignore[assignment]  # URL, empty for a local folder; hides tuple.index, which is unused
+    url: str  # of the download
+    digest: str | None  # of the artifact, from the index
+    artifact_type: str  # "skill-md", "archive", "files" or "folder"
     version: str | None
-    first_seen: str
+    first_seen: str  # when this digest was first installed here, RFC 3339 in UTC
     agents: tuple[str, ...]
     placement: InstallLocation
-    files: Mapping[str, str]
+    files: Mapping[str, str]  # path → SHA-256 in hexadecimal
 
 
 class Lock(NamedTuple):

@@ -14,33 +14,18 @@ Files = tuple[FileContent, ...]
 
 
 class SharedFacts(NamedTuple):
-    """The facts about a skill in a Skill Sharing index. Spec: SSP §4.3.3.
-
-    Args:
-        id: identifier in Skill Sharing.
-        title: name for people.
-        capability_type: ``plugin``, ``api``, ``knowledge`` or ``task``.
-        access: ``public``, ``restricted`` or ``private``.
-        provider: publisher of the index; None if a registry does not state it.
-        descriptor_url: of the Skill Descriptor.
-    """
+    """The facts about a skill in a Skill Sharing index. Spec: SSP §4.3.3."""
 
     id: str
     title: str
     capability_type: str
     access: str
-    provider: str | None
+    provider: str | None  # None if a registry does not state it
     descriptor_url: str
 
 
 class RpcFacts(NamedTuple):
-    """The facts about a skill at a Skills Protocol endpoint; unstated ones are empty. Spec: SKP ``list_skills``.
-
-    Args:
-        endpoint: its URL.
-        namespace: of the skill.
-        kind: ``action`` or ``instruction``.
-    """
+    """The facts about a skill at a Skills Protocol endpoint; unstated ones are empty. Spec: SKP ``list_skills``."""
 
     endpoint: str
     namespace: str
@@ -63,16 +48,11 @@ class SkillRef(NamedTuple):
         digest: of its artifact; None where the source has none, so nothing can be verified.
         found_via: the sources, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
         fetched_at: when the source was read, in seconds since the epoch.
-        shared: from Skill Sharing, if it was queried and lists the skill.
         rpc: from a Skills Protocol endpoint, which is then the only source.
-        capabilities: Skill Discovery capability ids, from its index or folder.
-        scenes: Skill Discovery scenes, likewise.
         artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one) or ``none``.
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
-        indexed_files: the files to fetch, without an artifact.
         files: with their bytes, if already loaded.
-        requested_by_name: False if it was listed with its whole index.
         described: an endpoint's description of a skill requested by name.
     """
 

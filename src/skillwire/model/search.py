@@ -1,7 +1,7 @@
 """Searches over published skills, their results, and the cursors of lists.
 
-A cursor is bytes in base64url without padding, in one canonical form. It holds nothing that its holder does not know,
-so it is not signed. Trust: cursors are hostile.
+A cursor is bytes in base64url without padding, in one canonical form. Its holder knows all that it contains, so it is
+not signed. Trust: cursors are hostile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FacetValue(NamedTuple):
-    """One value of a facet, and how many of the skills that match have it."""
+    """One value of a facet, and the number of matching skills that have it."""
 
     value: str
     skills: int
@@ -24,10 +24,9 @@ class FacetValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A search: words in any order, chosen facet values, and the part of the hits to return.
+    """A search: words in any order; a skill must have one of the chosen values of each named facet.
 
-    ``facets`` is facet → values; a skill must have one of the values of each named facet. ``after`` is ``next`` of the
-    previous page. Empty ``text`` matches all, sorted by name. Facet values are counted when ``counted``.
+    Empty ``text`` matches all, sorted by name. ``after`` is ``next`` of the previous page.
     """
 
     text: str = ""
@@ -39,11 +38,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Names of the found skills, best first; ``total`` counts the hits of all pages.
-
-    ``facets`` is facet → its values, most frequent first, over the hits of all pages. ``next`` is None on the last
-    page.
-    """
+    """Names of the found skills, best first; ``total`` and ``facets`` (most frequent first) cover all pages."""
 
     names: tuple[str, ...]
     total: int

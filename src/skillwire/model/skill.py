@@ -1,4 +1,4 @@
-"""A published skill as a value, without its files' bytes, and the parts that it is made of.
+"""A published skill as a value, without its files' bytes, and its parts.
 
 A blob store holds the bytes by digest, so a catalog of 10,000 skills takes a few megabytes. Also here: the forms of
 names and versions, and findings about skills.
@@ -26,10 +26,7 @@ Level = Literal["error", "warning", "note"]
 
 
 class Finding(NamedTuple):
-    """A problem at one place, from ``check``, a publisher or an installer.
-
-    ``code`` is a row of :data:`skillwire.codes.CODES` or a lint rule of :data:`skillwire.folder.rules.RULES`.
-    """
+    """A problem at one place; ``code`` is an error code or a lint rule (:mod:`skillwire.folder.rules`)."""
 
     code: str
     level: Level
@@ -39,13 +36,10 @@ class Finding(NamedTuple):
 
 
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
-
 _DOTTED: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _DOTTED_LENGTH: Final = 256
-
 _SHARING_ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*|[a-z0-9]+(?:\.[a-z0-9-]+){2,}")
 _SHARING_ID_LENGTH: Final = 128
-
 #: Names that some file systems keep for devices; a folder of that name cannot be made there.
 DEVICE_NAMES: Final = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10))}
@@ -54,27 +48,18 @@ DEVICE_NAMES: Final = frozenset(
 
 def is_skill_name(text: object) -> bool:
     """Whether ``text`` is a valid Agent Skills name, and so a folder name on every system. Spec: ASD URI Structure."""
-    return (
-        isinstance(text, str)
-        and len(text) <= limits.NAME_LENGTH
-        and _NAME.fullmatch(text) is not None
-        and text not in DEVICE_NAMES
-    )
+    if not isinstance(text, str) or len(text) > limits.NAME_LENGTH:
+        return False
+    return _NAME.fullmatch(text) is not None and text not in DEVICE_NAMES
 
 
 def is_sharing_id(text: object) -> bool:
-    """Whether ``text`` is a Skill Sharing id: ``provider/skill`` or ``com.example.skill-v1``.
-
-    Spec: SSB §5.7; specs §2.
-    """
+    """Whether ``text`` is a Skill Sharing id, such as ``provider/skill``. Spec: SSB §5.7; specs §2."""
     return isinstance(text, str) and len(text) <= _SHARING_ID_LENGTH and _SHARING_ID.fullmatch(text) is not None
 
 
 def is_dotted_name(text: object) -> bool:
-    """Whether ``text`` is a Skills Protocol name as other servers write it, such as ``ns.domain.action``.
-
-    Names that we publish have letters, digits and dots only. Spec: specs §0, §4.
-    """
+    """Whether ``text`` is a Skills Protocol name that any server may use. Spec: specs §0, §4."""
     return isinstance(text, str) and len(text) <= _DOTTED_LENGTH and _DOTTED.fullmatch(text) is not None
 
 
@@ -99,10 +84,7 @@ def major(version: str) -> int:
 
 
 class SharedInput(NamedTuple):
-    """One input of an action: name, JSON Schema type, meaning and default.
-
-    ``schema`` is given where the type is not enough.
-    """
+    """One input of an action; ``schema`` is given where the JSON Schema type is not enough."""
 
     name: str
     input_type: str
@@ -113,10 +95,9 @@ class SharedInput(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """The publisher's part of a Skill Descriptor.
+    """The publisher's part of a Skill Descriptor; the mappings are tables of ``skill.toml``. Spec: SSP §3; specs §0.
 
-    ``descriptor`` is the digest of the folder's ``descriptor.json``, which is served unchanged. ``auth``, ``output``
-    and ``endpoint`` are the tables of ``skill.toml``, or None. Spec: SSP §3; specs §0.
+    ``descriptor`` is the digest of the folder's ``descriptor.json``, which is served unchanged.
     """
 
     name: str
@@ -152,27 +133,20 @@ class Permissions(NamedTuple):
 
 
 class HealthCheck(NamedTuple):
-    """How a skill's health is checked: by a URL, or by a function of its folder [ours].
+    """How a skill's health is checked: by a URL, or by a function of its folder [ours]."""
 
-    Args:
-        url: empty for a function.
-        entrypoint, export: the function, as for an action.
-        interval: seconds between the starts of two checks.
-        timeout: seconds for one check.
-    """
-
-    url: str = ""
+    url: str = ""  # empty for a function
     entrypoint: str = ""
     export: str = ""
-    interval: int = 30
-    timeout: int = 5
+    interval: int = 30  # seconds between the starts of two checks
+    timeout: int = 5  # seconds for one check
 
 
 class Action(NamedTuple):
-    """How a skill is executed.
+    """How a skill is executed; ``settings`` is the folder's ``[executor]`` table.
 
-    ``entrypoint`` and ``export`` name the function of a ``python`` action. ``settings`` is the folder's ``[executor]``
-    table. ``idempotent`` actions may run again after a worker was lost.
+    ``entrypoint`` and ``export`` name the function of a ``python`` action. ``idempotent`` actions may run again after a
+    worker was lost.
     """
 
     executor: ExecutorKind
@@ -216,10 +190,9 @@ class Artifact(NamedTuple):
 
 
 class Skill(NamedTuple):
-    """A skill that passed the strict rules and may be published.
+    """A skill that passed the strict rules and may be published; ``files`` are sorted, ``SKILL.md`` first.
 
-    ``files`` are sorted by path, ``SKILL.md`` first. ``identifiers`` are its names in the other protocols (specs §0).
-    ``action`` is None for instructions. ``skill_type`` is Skill Discovery's; None if the folder does not state one.
+    ``action`` is None for instructions. ``skill_type`` is Skill Discovery's.
     """
 
     publisher: str

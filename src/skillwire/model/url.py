@@ -1,17 +1,16 @@
-"""URLs, read strictly: one text means one host, for us and for every other reader.
+"""URLs, read strictly: one text means one host, to this and to every other reader.
 
 Most attacks through URLs use two readers that disagree: one sees ``example.com``, the other connects to ``127.0.0.1``.
 So every ambiguous form is refused and never repaired: user names, backslashes, control characters, spaces, characters
 outside of RFC 3986, hosts that change under Unicode normalisation, and unusual spellings of IPv4 addresses (``127.1``,
 ``0x7f.1`` and ``2130706433`` are all loopback to a resolver). The result has one written form: scheme and host in lower
-case, the host in ASCII, the port a number, dot segments removed. Fragments are dropped.
+case, the host in ASCII, the port a number, dot segments removed, no fragment.
 
-A network interface (``[fe80::1%eth0]``, or ``%25eth0`` as in RFC 6874) may follow link-local addresses only, which need
-it. It is local information, so no ``Host`` header contains it.
+A network interface (``[fe80::1%eth0]``, or ``%25eth0`` as in RFC 6874) may follow link-local addresses only. It is
+local information, so no ``Host`` header contains it.
 
 The module is on the command line's install path, so it imports only ``re``: ``urllib.parse`` costs more to import than
-a whole request, ``ipaddress`` is needed for IPv6 literals only, and the IDNA codec loads its tables with the first
-international host. Spec: RFC 3986 §3 and §5; ASD URL Structure.
+a whole request. Spec: RFC 3986 §3 and §5; ASD URL Structure.
 """
 
 from __future__ import annotations
@@ -50,19 +49,12 @@ _PORT_MAX: Final = 65_535
 
 
 class Url(NamedTuple):
-    """An absolute ``http`` or ``https`` URL in its one written form.
-
-    Args:
-        host: ASCII, lower case; an IPv6 address without brackets, with ``%`` and its interface if one was given.
-        port: the scheme's default included.
-        path: begins with ``/``; percent-encoding is unchanged.
-        query: the text after ``?``, or None.
-    """
+    """An absolute ``http`` or ``https`` URL in its one written form."""
 
     scheme: str
-    host: str
-    port: int
-    path: str = "/"
+    host: str  # ASCII, lower case; an IPv6 address without brackets, with "%" and its interface if one was given
+    port: int  # the scheme's default included
+    path: str = "/"  # percent-encoding is unchanged
     query: str | None = None
 
     @property
@@ -84,7 +76,7 @@ class Url(NamedTuple):
     @property
     def name(self) -> str:
         """The host without the interface of this machine."""
-        return without_zone(self.host)
+        return self.host.partition("%")[0]
 
     @property
     def target(self) -> str:
@@ -105,17 +97,14 @@ def parse_url(text: str) -> Url:
     if match is None:
         _refuse(text, "is not an absolute http or https URL", "Write it like https://example.com/path.")
     scheme, authority, path, query = match.groups()
-    scheme = scheme.lower()
     host, port = _read_authority(text, authority)
-    return Url(scheme, host, port or DEFAULT_PORTS[scheme], *_read_target(text, path, query))
+    return Url(scheme.lower(), host, port or DEFAULT_PORTS[scheme.lower()], *_read_target(text, path, query))
 
 
 def resolve_url(base: Url, reference: str) -> Url:
-    """Return the URL of ``reference`` in a document found at ``base``. Spec: RFC 3986 §5.2.
+    """Return the URL of ``reference``, of any form of RFC 3986 §5.2, in a document found at ``base``.
 
-    ``reference`` is absolute (``https://…``), protocol-relative (``//host/…``), path-absolute (``/…``) or relative
-    (``a/b``, ``../a``, ``?q``). Raises as :func:`parse_url`. Trust: ``reference`` is hostile; the result may have
-    another origin.
+    Raises as :func:`parse_url`. Trust: ``reference`` is hostile; the result may have another origin.
     """
     if _SCHEME.match(reference):
         return parse_url(reached_from(base, reference))
@@ -174,13 +163,10 @@ def _read_authority(text: str, authority: str) -> tuple[str, int | None]:
             fix="Remove the part before the @; give credentials with --token or in ~/.netrc.",
         )
     match = _AUTHORITY.fullmatch(authority)
-    if match is None:
+    if match is None or int(match[2] or 0) > _PORT_MAX:
         _refuse(text, "has no host, or a port that is not a number from 1 to 65535")
-    host, port_text = match.groups()
-    port = int(port_text) if port_text else None
-    if port is not None and port > _PORT_MAX:
-        _refuse(text, "has no host, or a port that is not a number from 1 to 65535")
-    return (_read_ipv6(text, host[1:-1]) if host.startswith("[") else _read_host(text, host)), port
+    host, port = match.groups()
+    return (_read_ipv6(text, host[1:-1]) if host.startswith("[") else _read_host(text, host)), int(port or 0) or None
 
 
 def _read_host(text: str, host: str) -> str:

@@ -24,7 +24,7 @@ from skillwire.model.skill import HealthCheck
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from skillwire.folder.fields import Fields
 
@@ -58,21 +58,13 @@ _SHOWN: Final = 80
 
 
 class Upstream(NamedTuple):
-    """Where a call goes, and how.
+    """Where a call goes, and how."""
 
-    Args:
-        url: https, with ``{input}`` placeholders.
-        method: one of :data:`METHODS`.
-        headers: name → value, with ``${NAME}`` for secrets.
-        body: the form of the inputs that are not in the URL.
-        result: JSON Pointer to the output in the answer; the whole answer if empty.
-    """
-
-    url: str
+    url: str  # https, with ``{input}`` placeholders
     method: str = "POST"
-    headers: Mapping[str, str] = {}
-    body: Literal["json", "form"] = "json"
-    result: str | None = None
+    headers: Mapping[str, str] = {}  # with ``${NAME}`` for secrets
+    body: Literal["json", "form"] = "json"  # the form of the inputs that are not in the URL
+    result: str | None = None  # JSON Pointer to the output in the answer; the whole answer if empty
 
 
 class CallUrl(NamedTuple):
@@ -83,10 +75,7 @@ class CallUrl(NamedTuple):
 
 
 def check_upstream_url(template: str) -> str:
-    """Return ``template`` if it is an https URL with placeholders in its path or query only.
-
-    Raises ValidationError (``FIELD``, ``URL``).
-    """
+    """Return an https URL with placeholders in path or query only. Raises ValidationError (``FIELD``, ``URL``)."""
     plain = _PLACEHOLDER.sub("0", template)
     if "{" in plain or "}" in plain:
         raise ValidationError("FIELD", "url has a brace that belongs to no placeholder such as {order_id}")
@@ -125,13 +114,7 @@ def check_result(result: str) -> str:
 
 def read_upstream(settings: Mapping[str, Any]) -> Upstream:
     """Return the ``[executor]`` table as a value; it was checked when the skill was loaded."""
-    return Upstream(
-        url=settings["url"],
-        method=settings.get("method", "POST"),
-        headers=settings.get("headers", {}),
-        body=settings.get("body", "json"),
-        result=settings.get("result"),
-    )
+    return Upstream(**{field: settings[field] for field in Upstream._fields if field in settings})
 
 
 def upstream_origin(template: str) -> str:
@@ -139,14 +122,14 @@ def upstream_origin(template: str) -> str:
     return parse_url(_PLACEHOLDER.sub("0", template)).origin
 
 
-def placeholders(text: str) -> Iterator[str]:
-    """Yield the names of the inputs in a URL template."""
-    yield from _PLACEHOLDER.findall(text)
+def placeholders(text: str) -> list[str]:
+    """Return the names of the inputs in a URL template."""
+    return _PLACEHOLDER.findall(text)
 
 
-def secret_names(value: str) -> Iterator[str]:
-    """Yield the names of the secrets in a header field's value."""
-    yield from _SECRET.findall(value)
+def secret_names(value: str) -> list[str]:
+    """Return the names of the secrets in a header field's value."""
+    return _SECRET.findall(value)
 
 
 def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
@@ -155,11 +138,11 @@ def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
 
 
 def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> CallUrl:
-    """Return the URL of a call.
+    """Return the URL of a call, with the template's origin and number of path segments.
 
-    Null inputs count as absent. Without a request body, inputs that the template does not name go into the query. The
-    result has the template's origin and number of path segments. Raises ValidationError (``VALIDATION_ERROR``) for an
-    input that does not fit its place. Trust: ``inputs`` are hostile.
+    Null inputs count as absent. Without a request body, inputs that the template does not name go into the query.
+    Raises ValidationError (``VALIDATION_ERROR``) for an input that does not fit its place. Trust: ``inputs`` are
+    hostile.
     """
     given = {name: value for name, value in inputs.items() if value is not None}
     path, _, query = upstream.url.partition("?")
@@ -171,7 +154,14 @@ def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> CallUrl:
         rest = {}
     filled = "/".join(_segment(segment, given) for segment in path.split("/"))
     url = f"{filled}?{'&'.join(pairs)}" if pairs else filled
-    return CallUrl(_checked(url, upstream.url), rest)
+    try:
+        read = parse_url(url)
+    except ValidationError as error:
+        raise _unfit(None, "make no URL, or one that is too long") from error
+    plain = parse_url(_PLACEHOLDER.sub("0", upstream.url))
+    if read.origin != plain.origin or read.path.count("/") != plain.path.count("/"):  # whatever passed the rules above
+        raise _unfit(None, "lead elsewhere")
+    return CallUrl(url, rest)
 
 
 def query_pairs(inputs: Mapping[str, Any]) -> list[str]:
@@ -199,12 +189,18 @@ def point(document: Any, pointer: str) -> Any:
 
 
 def _filled(text: str, inputs: Mapping[str, Any]) -> str:
-    return _PLACEHOLDER.sub(lambda found: _quoted(found[1], _text(found[1], inputs)), text)
+    def value_of(found: re.Match[str]) -> str:
+        value = inputs.get(found[1])
+        if value is None or isinstance(value, dict | list):
+            raise _unfit(found[1], "is missing" if value is None else "is not one text or number")
+        return _quoted(found[1], value if isinstance(value, str) else json.dumps(value))
+
+    return _PLACEHOLDER.sub(value_of, text)
 
 
 def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
-    """Return one segment of the path, which stays one however often a server decodes it."""
-    names = list(placeholders(segment))
+    """Return one segment of the path, which stays one under repeated decoding."""
+    names = placeholders(segment)
     if not names:
         return segment
     if any(inputs.get(name) == "" for name in names):
@@ -217,15 +213,6 @@ def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
     return filled
 
 
-def _text(name: str, inputs: Mapping[str, Any]) -> str:
-    value = inputs.get(name)
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, dict | list):
-        raise _unfit(name, "is missing" if value is None else "is not one text or number")
-    return json.dumps(value)
-
-
 def _quoted(name: str, text: str) -> str:
     try:
         return quote(text, safe="")
@@ -233,28 +220,15 @@ def _quoted(name: str, text: str) -> str:
         raise _unfit(name, "is not Unicode text") from error
 
 
-def _checked(url: str, template: str) -> str:
-    """Return ``url`` when it leads where the template does: the last word, whatever the rules above let through."""
-    try:
-        read = parse_url(url)
-    except ValidationError as error:
-        raise _unfit(None, "make no URL, or one that is too long") from error
-    plain = parse_url(_PLACEHOLDER.sub("0", template))
-    if read.origin != plain.origin or read.path.count("/") != plain.path.count("/"):
-        raise _unfit(None, "lead elsewhere")
-    return url
-
-
 def _unfit(name: str | None, why: str) -> ValidationError:
-    who = "the inputs" if name is None else f"the input {name}"
-    path = "/inputs" if name is None else f"/inputs/{name}"
-    return ValidationError("VALIDATION_ERROR", f"{who} {why}", details={"errors": [{"path": path, "message": why}]})
+    subject, path = ("the inputs", "/inputs") if name is None else (f"the input {name}", f"/inputs/{name}")
+    return ValidationError("VALIDATION_ERROR", f"{subject} {why}", details={"errors": [{"path": path, "message": why}]})
 
 
-#: Of checks that say nothing else, in seconds.
+#: Defaults of a health check, in seconds.
 INTERVAL: Final = 30
 TIMEOUT: Final = 5
-#: A beat's usual pause: more often, the network would not hear it.
+#: The usual pause between two heartbeats, which report health to the network.
 _LEAST_INTERVAL: Final = 5
 _MOST_INTERVAL: Final = 3600
 _MOST_TIMEOUT: Final = 30

@@ -5,7 +5,7 @@ each broken rule; nothing is raised before everything is read.
 
 A person grants permissions after reading them, so each pattern must mean what it seems to mean. A network pattern names
 https origins of one owner: ``https://*.example.com`` has one owner, ``https://*.com`` and ``https://*.github.io`` have
-many. A secret is an environment variable that no interpreter, loader or tool is configured by. Spec: SKP
+many. A secret is an environment variable that configures no interpreter, loader or tool. Spec: SKP
 ``[permissions]``; the rules are ours (specs §4 has the fields only).
 """
 
@@ -83,38 +83,31 @@ def check_network(pattern: str) -> str:
     """Return ``pattern`` if it names https origins of one owner. Raises ValidationError (``PERMISSION_NETWORK``)."""
     found = _NETWORK.fullmatch(pattern)
     if found is None:
-        if _is_local(pattern):
-            message = f"network {_show(pattern)}: local names are not allowed, only hosts of the public network"
-            raise ValidationError("PERMISSION_NETWORK", message)
-        message = f"network {_show(pattern)} is not https://host or https://*.host, in lower case, without a path"
-        raise ValidationError("PERMISSION_NETWORK", message)
+        url = _HOST.match(pattern)
+        if url and ("." not in url[1] or url[1].lower().rsplit(".", 1)[-1] in _LOCAL):
+            raise _network_error(pattern, ": local names are not allowed, only hosts of the public network")
+        raise _network_error(pattern, " is not https://host or https://*.host, in lower case, without a path")
     wildcard, host, port = found.groups()
     if host.rsplit(".", 1)[-1] in _LOCAL:
-        message = f"network {_show(pattern)} leads into this machine or network: local names are not allowed"
-        raise ValidationError("PERMISSION_NETWORK", message)
+        raise _network_error(pattern, " leads into this machine or network: local names are not allowed")
     if port and int(port) > _HIGHEST_PORT:
-        raise ValidationError("PERMISSION_NETWORK", f"network {_show(pattern)} has a port that does not exist")
+        raise _network_error(pattern, " has a port that does not exist")
     if wildcard and _is_shared(host):
-        raise ValidationError("PERMISSION_NETWORK", f"network {_show(pattern)} covers the hosts of many owners")
+        raise _network_error(pattern, " covers the hosts of many owners")
     return pattern
 
 
-def check_secret(name: str) -> str:
-    """Return ``name`` if it is an environment variable that only carries a secret.
+def _network_error(pattern: str, why: str) -> ValidationError:
+    return ValidationError("PERMISSION_NETWORK", f"network {_show(pattern)}{why}")
 
-    Raises ValidationError (``PERMISSION_SECRET``).
-    """
+
+def check_secret(name: str) -> str:
+    """Return ``name`` if it only carries a secret. Raises ValidationError (``PERMISSION_SECRET``)."""
     if not _SECRET.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {_show(name)} is not a name like EXAMPLE_API_KEY")
     if _ORDERS.fullmatch(name):
         raise ValidationError("PERMISSION_SECRET", f"secret {name} would change how programs run")
     return name
-
-
-def _is_local(pattern: str) -> bool:
-    """Whether the URL ``pattern`` has a host without a dot or below a local domain."""
-    found = _HOST.match(pattern)
-    return found is not None and ("." not in found[1] or found[1].lower().rsplit(".", 1)[-1] in _LOCAL)
 
 
 def _is_shared(host: str) -> bool:
@@ -168,19 +161,12 @@ class Fields:
 
     def text(self, key: str, *, most: int = _TEXT_LENGTH) -> str | None:
         """Return the text at ``key``, of 1 to ``most`` characters."""
-        value: str | None = self._take(key, str, "text")
-        if value is not None and not 0 < len(value.strip()) <= most:
-            self._refuse(f"{key} is a text of 1 to {most} characters", key)
-            return None
-        return value.strip() if value else None
+        value = self._fitting(key, lambda text: 0 < len(text.strip()) <= most, f"a text of 1 to {most} characters")
+        return value and value.strip()
 
     def choice(self, key: str, allowed: Collection[str]) -> str | None:
         """Return the text at ``key`` when it is one of ``allowed``."""
-        value: str | None = self._take(key, str, "text")
-        if value is not None and value not in allowed:
-            self._refuse(f"{key} is one of {', '.join(allowed)}", key)
-            return None
-        return value
+        return self._fitting(key, lambda text: text in allowed, f"one of {', '.join(allowed)}")
 
     def flag(self, key: str) -> bool:
         """Return whether the value at ``key`` is true."""
@@ -267,7 +253,7 @@ class Fields:
     def _fitting(self, key: str, fits: Callable[[str], object], description: str) -> str | None:
         value: str | None = self._take(key, str, "text")
         if value is not None and not fits(value):
-            self._refuse(f"{key} is {description}, not {neutralise(value[:_SHOWN])!r}", key)
+            self._refuse(f"{key} is {description}, not {_show(value)}", key)
             return None
         return value
 

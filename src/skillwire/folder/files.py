@@ -2,8 +2,8 @@
 
 Each file is opened once without following a link, and the open file is examined, so a change between the two steps has
 no effect. A symbolic link to a target within the folder is published as a copy; any other link is an error. Files of
-editors, tools and version control are excluded with a note, files that usually hold secrets with a warning. Reading
-three files takes about 60 µs; a build reads ten thousand folders. Spec: specs §0.
+editors, tools and version control are excluded with a note, files that usually hold secrets with a warning. A build
+reads ten thousand folders, and three files take about 60 µs. Spec: specs §0.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
-    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first.
-
-    ``findings`` gets the problems, under paths that begin with ``root``.
-    """
+    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first, and add what is wrong with them."""
     walk = _Walk(root, findings)
     walk.folder(root, "")
     files = sorted(walk.files, key=lambda file: (file.path != SKILL_MD, file.path))
-    _check_collisions(files, root, findings)
+    taken: dict[str, str] = {}
+    for file in files:
+        first = taken.setdefault(collision_key(file.path), file.path)
+        if first != file.path:
+            error = TrustError("PATH_COLLISION", f"{file.path} and {first} are one file on some systems")
+            findings.add_error(error, SourceLocation(f"{root}/{file.path}"))
     return tuple(files)
 
 
@@ -84,13 +86,13 @@ class _Walk:
             self._unreadable(error, prefix)
         else:
             if empty and prefix:
-                self._findings.add("FOLDER_EMPTY", "the folder is empty", self._place(prefix[:-1]))
+                self._add("FOLDER_EMPTY", "the folder is empty", prefix[:-1])
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> None:
         if _JUNK.fullmatch(entry.name):
-            self._findings.add("FILE_EXCLUDED", f"{entry.name} is excluded", self._place(path))
+            self._add("FILE_EXCLUDED", f"{entry.name} is excluded", path)
         elif _PRIVATE.fullmatch(entry.name):
-            self._findings.add("FILE_PRIVATE", f"{entry.name} is excluded", self._place(path))
+            self._add("FILE_PRIVATE", f"{entry.name} is excluded", path)
         elif entry.is_symlink():
             self._link(entry.path, path)
         elif entry.is_dir(follow_symlinks=False):
@@ -98,7 +100,7 @@ class _Walk:
         elif entry.is_file(follow_symlinks=False):
             self._file(entry.path, path)
         else:
-            self._findings.add("FILE_SPECIAL", "this is neither a file nor a folder", self._place(path))
+            self._add("FILE_SPECIAL", "this is neither a file nor a folder", path)
 
     def _below(self, source: str, path: str) -> None:
         if path.count("/") >= limits.ARCHIVE_DEPTH:
@@ -113,16 +115,16 @@ class _Walk:
             root = Path(self._root).resolve(strict=True)
             target = Path(source).resolve(strict=True)
         except (OSError, RuntimeError):  # nothing there, or a circle of links
-            self._findings.add("LINK_OUTSIDE", "the link leads to nothing", self._place(path))
+            self._add("LINK_OUTSIDE", "the link leads to nothing", path)
             return
         if not target.is_relative_to(root):
-            self._findings.add("LINK_OUTSIDE", "the link leads out of the folder", self._place(path))
+            self._add("LINK_OUTSIDE", "the link leads out of the folder", path)
         elif any(_JUNK.fullmatch(part) or _PRIVATE.fullmatch(part) for part in target.relative_to(root).parts):
-            self._findings.add("FILE_EXCLUDED", "the link leads to an excluded file", self._place(path))
+            self._add("FILE_EXCLUDED", "the link leads to an excluded file", path)
         elif Path(source).parent.resolve().is_relative_to(target):
-            self._findings.add("LINK_CIRCLE", "the link leads to a folder that it is in", self._place(path))
+            self._add("LINK_CIRCLE", "the link leads to a folder that it is in", path)
         else:
-            self._findings.add("LINK_COPIED", "the link is published as a copy", self._place(path))
+            self._add("LINK_COPIED", "the link is published as a copy", path)
             take = self._below if target.is_dir() else self._file
             take(str(target), path)
 
@@ -130,25 +132,19 @@ class _Walk:
         try:
             check_path(path)
             descriptor = os.open(source, _OPEN)
+            try:
+                state = os.fstat(descriptor)
+                if not stat.S_ISREG(state.st_mode):
+                    self._add("FILE_SPECIAL", "this is neither a file nor a folder", path)
+                elif self._fits(state.st_size, path):
+                    content = _read_all(descriptor, state.st_size)
+                    self.files.append(FileContent(path, content, bool(state.st_mode & stat.S_IXUSR)))
+            finally:
+                os.close(descriptor)
         except SkillwireError as error:
             self._findings.add_error(error, self._place(path))
         except OSError as error:
             self._unreadable(error, path)
-        else:
-            try:
-                self._read(descriptor, path)
-            except OSError as error:
-                self._unreadable(error, path)
-            finally:
-                os.close(descriptor)
-
-    def _read(self, descriptor: int, path: str) -> None:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            self._findings.add("FILE_SPECIAL", "this is neither a file nor a folder", self._place(path))
-        elif self._fits(state.st_size, path):
-            content = _read_all(descriptor, state.st_size)
-            self.files.append(FileContent(path, content, bool(state.st_mode & stat.S_IXUSR)))
 
     def _fits(self, size: int, path: str) -> bool:
         self._entries += 1
@@ -166,32 +162,21 @@ class _Walk:
         return False
 
     def _unreadable(self, error: OSError, path: str) -> None:
-        self._findings.add("FILE_UNREADABLE", error.strerror or "it cannot be read", self._place(path))
+        self._add("FILE_UNREADABLE", error.strerror or "it cannot be read", path)
+
+    def _add(self, code: str, message: str, path: str) -> None:
+        self._findings.add(code, message, self._place(path))
 
     def _place(self, path: str) -> SourceLocation:
         return SourceLocation(f"{self._root}/{path}")
 
 
 def _read_all(descriptor: int, size: int) -> bytes:
-    """Return the content of an open file that had ``size`` bytes; when it grows, what it had."""
+    """Return the first ``size`` bytes of an open file, fewer when it has shrunk."""
     content = os.read(descriptor, size)
-    if len(content) == size:
-        return content
-    parts = [content]
-    while content and (missing := size - sum(map(len, parts))) > 0:
-        content = os.read(descriptor, missing)
-        parts.append(content)
-    return b"".join(parts)
-
-
-def _check_collisions(files: list[FileContent], root: str, findings: Findings) -> None:
-    """Report paths that are the same file on some file systems."""
-    taken: dict[str, str] = {}
-    for file in files:
-        first = taken.setdefault(collision_key(file.path), file.path)
-        if first != file.path:
-            error = TrustError("PATH_COLLISION", f"{file.path} and {first} are one file on some systems")
-            findings.add_error(error, SourceLocation(f"{root}/{file.path}"))
+    while len(content) < size and (piece := os.read(descriptor, size - len(content))):
+        content += piece
+    return content
 
 
 #: How many folders deep below a root a skill is looked for.
@@ -216,36 +201,26 @@ def find_folder_names(root: str) -> list[str]:
 def _find(folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[str]:
     try:
         state = os.stat(folder)  # noqa: PTH116  # text, for its number
-        names = os.listdir(folder)  # noqa: PTH208  # same
+        entries = list(os.scandir(folder))
     except OSError:
-        return  # a folder that cannot be looked into holds no skill that could be read
+        return  # a folder that cannot be read holds no readable skill
     if (state.st_dev, state.st_ino) in seen:
         return
     seen.add((state.st_dev, state.st_ino))
-    if SKILL_MD in names or any(name.lower() == _SKILL_MD_LOWER for name in names):
+    if any(entry.name.lower() == _SKILL_MD_LOWER for entry in entries):
         yield folder
     elif depth:
-        for entry in _entries(folder):
+        for entry in entries:
             if not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir():
                 yield from _find(entry.path, depth - 1, seen)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        return list(os.scandir(folder))
-    except OSError:
-        return []  # it went away at this moment
 
 
 def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:
     """Yield a finding for each folder beside skills that contains none: its ``SKILL.md`` may be missing or misspelt.
 
-    Args:
-        root: a folder of skills. Without a skill directly in it, it holds other things, and nothing is reported.
-        skills: what :func:`find_folders` found there.
-        level: of the check.
+    ``skills`` is what :func:`find_folders` found in ``root``.
     """
-    if root not in {skill.parent for skill in skills}:
+    if root not in {skill.parent for skill in skills}:  # then the folder holds other things
         return
     holding = {ancestor for skill in skills for ancestor in (skill, *skill.parents)}
     findings = Findings(level)

@@ -2,9 +2,8 @@
 
 :func:`parse_skill_md` raises only for files that no reader can use: bytes that are no SKILL.md, a missing name or
 description, a name that leads out of a folder. Faults that an importer can accept (an unknown field, a list in place of
-text, a name that differs from the folder's) are kept as read; :attr:`SkillMd.flaws` and the lint rules
-(:mod:`skillwire.folder.rules`) report them at the level of the check. The frontmatter ends at the first line that is
-exactly ``---``; lines may end in CR LF.
+text) are kept as read; :attr:`SkillMd.flaws` and the lint rules report them at the level of the check. The frontmatter
+ends at the first line that is exactly ``---``; lines may end in CR LF.
 
 :func:`read_flat` reads the simple frontmatter that most skills have: ``key: value`` lines with plain text or one quoted
 string, and one level of such lines below ``metadata:``. For anything else, including any character with a meaning in
@@ -39,65 +38,38 @@ _NESTED: Final = "metadata"
 
 
 def read_flat(text: str, *, source: str = "SKILL.md", first_line: int = 1) -> YamlMapping | None:
-    """Return the mapping in ``text`` if it has the simple form, else None.
-
-    Trust: ``text`` is hostile; time is linear.
-    """
+    """Return the mapping in ``text`` if it has the simple form, else None. Trust: hostile; time is linear."""
     lines = text.split("\n")
     if lines.pop() or len(lines) > _MOST_LINES or len(text) > _MOST_CHARACTERS:
         return None
-    reader = _Reader(source)
-    for number, line in enumerate(lines, first_line):
-        if not reader.take(line.removesuffix("\r"), number):
-            return None
-    return reader.result()
-
-
-class _Reader:
-    """Takes line after line, and refuses the first that is not of the simple form."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._values: dict[str, Any] = {}
-        self._places: dict[tuple[str, ...], SourceLocation] = {}
-        self._below: dict[str, str] | None = None  # the map below ``metadata:``, while its lines may follow
-        self._indent = 0
-
-    def take(self, line: str, number: int) -> bool:
-        """Read one line; False when the whole text is not for this reader."""
+    values: dict[str, Any] = {}
+    places: dict[tuple[str, ...], SourceLocation] = {}
+    below: dict[str, str] | None = None  # the map below ``metadata:``, while its lines may follow
+    its_indent = 0
+    for number, line in enumerate((line.removesuffix("\r") for line in lines), first_line):
         found = _LINE.fullmatch(line) if line.isprintable() else None
         if found is None:
-            return False
+            return None
         indent, key, double, single, plain = found.groups()
         if plain is not None and (": " in plain or " #" in plain or plain[-1] in ": "):
-            return False
+            return None
         value = plain if plain is not None else double if double is not None else single
         path = (_NESTED, key) if indent else (key,)
-        if path in self._places or not self._put(key, value, len(indent)):
-            return False
-        column = len(indent) + 1
-        self._places[path] = SourceLocation(self._source, number, column, column + len(key), excerpt(line))
-        return True
-
-    def _put(self, key: str, value: str | None, indent: int) -> bool:
+        if path in places or (value is None and path != (_NESTED,)):
+            return None
         if indent:
-            if self._below is None or value is None or indent != (self._indent or indent):
-                return False
-            self._indent = indent
-            self._below[key] = value
-        elif value is None:
-            self._below, self._indent = {}, 0
-            self._values[key] = self._below
-            return key == _NESTED
+            if below is None or len(indent) != (its_indent or len(indent)):
+                return None
+            its_indent = len(indent)
+            below[key] = value
+        elif value is not None:
+            values[key], below = value, None
         else:
-            self._below = None
-            self._values[key] = value
-        return True
-
-    def result(self) -> YamlMapping | None:
-        """Return the mapping; None when there is nothing in it, or nothing below ``metadata:``."""
-        complete = self._values and self._values.get(_NESTED) != {}
-        return YamlMapping(self._values, self._places) if complete else None
+            values[key] = below = {}
+            its_indent = 0
+        column = len(indent) + 1
+        places[path] = SourceLocation(source, number, column, column + len(key), excerpt(line))
+    return YamlMapping(values, places) if values and values.get(_NESTED) != {} else None
 
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -108,12 +80,14 @@ _UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
 
 
 class SkillMd(NamedTuple):
-    """The contents of a SKILL.md.
+    """The contents of a SKILL.md; an optional field with an error in ``flaws`` is None or empty.
 
-    ``fields`` is the whole frontmatter: text, lists and mappings of text. ``places`` has each key's location by its
-    path. ``head`` is the frontmatter's text; ``flows`` are the locations of bracketed lists and mappings. ``body``
-    begins on line ``body_line`` of ``source``. ``flaws`` are errors about optional fields, which are None or empty
-    here.
+    Args:
+        fields: the whole frontmatter: text, lists and mappings of text.
+        places: each key's location by its path.
+        flows: locations of bracketed lists and mappings.
+        head: the frontmatter's text.
+        body_line: the line of ``source`` on which the body begins.
     """
 
     source: str
@@ -142,11 +116,7 @@ class SkillMd(NamedTuple):
 
 
 def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
-    """Return the contents of a SKILL.md.
-
-    Args:
-        data: the file, UTF-8, at most ``limits.SKILL_MD_BYTES``; a leading byte order mark is skipped.
-        source: the file or URL to name in an error.
+    """Return the contents of a SKILL.md, UTF-8, with or without a byte order mark.
 
     Raises:
         DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES``, ``ENCODING``, ``FRONTMATTER`` or a ``YAML_...`` code.
@@ -160,7 +130,23 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
     document = read_flat(head, source=source, first_line=2)
     if document is None:
         document = load_yaml_mapping(head, source=source, first_line=2)
-    return _Fields(document, source).skill_md(head, body, body_line=text.count("\n", 0, len(text) - len(body)) + 1)
+    fields = _Fields(document, source)
+    return SkillMd(
+        source=source,
+        name=fields.name(),
+        description=fields.description(),
+        license=fields.text("license"),
+        compatibility=fields.text("compatibility"),
+        metadata=fields.metadata(),
+        allowed_tools=fields.allowed_tools(),
+        fields=document.values,
+        places=document.places,
+        flows=document.flows,
+        head=head,
+        body=body,
+        body_line=text.count("\n", 0, len(text) - len(body)) + 1,
+        flaws=tuple(fields.flaws),
+    )
 
 
 def split_body(data: bytes, *, source: str = "SKILL.md") -> str:
@@ -190,40 +176,21 @@ def _split(text: str, source: str) -> tuple[str, str]:
         raise DecodeError("FRONTMATTER", "the first line is not '---'", place=place)
     closing = _CLOSING.search(text, opening.end())
     if closing is None:
-        raise DecodeError(
-            "FRONTMATTER", "no line '---' ends the frontmatter", place=SourceLocation(source, 1, 1, 4, "---")
-        )
+        place = SourceLocation(source, 1, 1, 4, "---")
+        raise DecodeError("FRONTMATTER", "no line '---' ends the frontmatter", place=place)
     return text[opening.end() : closing.start()], text[closing.end() :]
 
 
 class _Fields:
-    """Takes the fields of a document one by one, collecting what is wrong with the optional ones."""
+    """Reads the fields of a document, and collects the errors of the optional ones."""
 
     def __init__(self, document: YamlMapping, source: str) -> None:
+        self.flaws: list[ValidationError] = []
         self._document = document
         self._values = document.values
         self._source = source
-        self._flaws: list[ValidationError] = []
 
-    def skill_md(self, head: str, body: str, *, body_line: int) -> SkillMd:
-        return SkillMd(
-            source=self._source,
-            name=self._name(),
-            description=self._description(),
-            license=self._text("license"),
-            compatibility=self._text("compatibility"),
-            metadata=self._metadata(),
-            allowed_tools=self._allowed_tools(),
-            fields=self._values,
-            places=self._document.places,
-            flows=self._document.flows,
-            head=head,
-            body=body,
-            body_line=body_line,
-            flaws=tuple(self._flaws),
-        )
-
-    def _name(self) -> str:
+    def name(self) -> str:
         name = self._values.get("name")
         if not isinstance(name, str) or not name:
             raise self._error("NAME_FORM", "the frontmatter has no name, or one that is not text", "name")
@@ -231,28 +198,28 @@ class _Fields:
             raise self._error("NAME_FORM", f"{neutralise(name[:80])!r} would lead out of its folder", "name")
         return name
 
-    def _description(self) -> str:
+    def description(self) -> str:
         description = self._values.get("description")
         if not isinstance(description, str) or not description.strip():
             message = "the frontmatter has no description, or one that is not text"
             raise self._error("DESCRIPTION_FORM", message, "description")
         return description.strip()
 
-    def _text(self, field: str) -> str | None:
+    def text(self, field: str) -> str | None:
         value = self._values.get(field)
         if value is None or isinstance(value, str):
-            return value.strip() or None if value else None
+            return (value or "").strip() or None
         self._flaw(f"{field} is {_shape(value)}; it is text", field)
         return None
 
-    def _allowed_tools(self) -> str | None:
+    def allowed_tools(self) -> str | None:
         value = self._values.get("allowed-tools")
         if isinstance(value, list) and all(isinstance(tool, str) for tool in value):
             self._flaw("allowed-tools is a list; it is one text, the tools separated by spaces", "allowed-tools")
             return " ".join(value) or None
-        return self._text("allowed-tools")
+        return self.text("allowed-tools")
 
-    def _metadata(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         value = self._values.get("metadata")
         if not isinstance(value, dict):
             if value:
@@ -260,12 +227,11 @@ class _Fields:
             return {}
         for key, inner in value.items():
             if not isinstance(inner, str):
-                message = f"metadata.{neutralise(key[:80])} is {_shape(inner)}; it is text"
-                self._flaw(message, "metadata", key)
+                self._flaw(f"metadata.{neutralise(key[:80])} is {_shape(inner)}; it is text", "metadata", key)
         return {key: inner for key, inner in value.items() if isinstance(inner, str)}
 
     def _flaw(self, message: str, *path: str) -> None:
-        self._flaws.append(self._error("FIELD", message, *path))
+        self.flaws.append(self._error("FIELD", message, *path))
 
     def _error(self, code: str, message: str, *path: str) -> ValidationError:
         return ValidationError(code, message, place=self._document.places.get(path) or SourceLocation(self._source, 1))

@@ -101,7 +101,7 @@ _EXACT: Final = 2.0**53
 class FunctionInput(NamedTuple):
     """One input: its JSON Schema type, and its schema where the type is not enough.
 
-    ``default`` is a JSON value or None; a default that JSON cannot express is left to the function.
+    ``default`` is a JSON value or None; the function applies a default that JSON cannot express.
     """
 
     name: str
@@ -142,7 +142,15 @@ def read_function(function: Callable[..., Any]) -> TypedFunction:
     """Return ``function`` with described inputs and output. Raises UsageError (``FUNCTION_FORM``)."""
     if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise refusal(function, "it is no function that returns a value")
-    signature, hints = _signature(function), _hints(function)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise refusal(function, "its parameters cannot be read") from error
+    try:
+        target = function if inspect.isroutine(function) else type(function).__call__
+        hints = get_type_hints(target, include_extras=True)
+    except Exception as error:  # evaluates what the author wrote between quotes
+        raise refusal(function, f"its type hints cannot be read: {error}") from error
     written = read_docstring(inspect.getdoc(function))
     inputs, fields, context = [], [], None
     for parameter in signature.parameters.values():
@@ -172,21 +180,6 @@ def refusal(function: object, why: str) -> UsageError:
     return UsageError("FUNCTION_FORM", f"{name} cannot be a skill: {why}")
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise refusal(function, "its parameters cannot be read") from error
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    target = function if inspect.isroutine(function) else type(function).__call__
-    try:
-        return get_type_hints(target, include_extras=True)
-    except Exception as error:  # whatever its author wrote between quotes is evaluated here
-        raise refusal(function, f"its type hints cannot be read: {error}") from error
-
-
 def _input(function: Callable[..., Any], parameter: inspect.Parameter, hint: Any, description: str) -> FunctionInput:
     name = parameter.name
     if parameter.kind not in _KINDS:
@@ -198,14 +191,17 @@ def _input(function: Callable[..., Any], parameter: inspect.Parameter, hint: Any
     if input_type is None:
         raise refusal(function, f"{name} may be of several JSON types, or of any: {_shown(hint)}")
     has_default = parameter.default is not _EMPTY
-    default = _default(function, name, parameter.default) if has_default else None
+    try:
+        default = msgspec.to_builtins(parameter.default, str_keys=True) if has_default else None
+    except (TypeError, ValueError) as error:
+        raise refusal(function, f"the default of {name} is no JSON value: {error}") from error
     demands = {key: value for key, value in schema.items() if key not in _NOTES}
     return FunctionInput(
         name=name,
         input_type=input_type,
         description=description or schema.get("description", ""),
         required=not has_default and not _is_optional(hint),
-        default=default,
+        default=None if _has_null(default) else default,
         schema=None if demands == {"type": input_type} else schema,
     )
 
@@ -216,24 +212,14 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[str, Any, Any] | tu
     return (parameter.name, hint, None) if _is_optional(hint) else (parameter.name, hint)
 
 
-def _default(function: Callable[..., Any], name: str, value: Any) -> Any:
-    try:
-        default = msgspec.to_builtins(value, str_keys=True)
-    except (TypeError, ValueError) as error:
-        raise refusal(function, f"the default of {name} is no JSON value: {error}") from error
-    return None if _has_null(default) else default
-
-
 def _schema(function: Callable[..., Any], name: str, hint: Any) -> dict[str, Any]:
     """Return the schema of a hint, its definitions in their places."""
     try:
         schema = msgspec.json.schema(hint)
+        placed: dict[str, Any] = _place(schema, schema.pop("$defs", {}), ())
     except (TypeError, ValueError, NameError, AttributeError) as error:
         reason = str(error).strip().rpartition("\n")[2]
         raise refusal(function, f"{name} has a type that JSON Schema cannot describe: {reason}") from error
-    definitions = schema.pop("$defs", {})
-    try:
-        placed: dict[str, Any] = _place(schema, definitions, ())
     except RecursionError as error:
         raise refusal(function, f"{name} has a type that holds itself: {_shown(hint)}") from error
     return placed
@@ -315,22 +301,42 @@ def _shown(hint: Any) -> str:
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _MS: Final = 1000
+_SKILL_MD: Final = """\
+---
+name: {name}
+description: {quoted}
+metadata:
+  version: "{version}"
+---
+
+# {title}
+
+{description}
+
+{details}## Inputs
+
+{inputs}
+## Output
+
+{output}
+
+## How to call it
+
+This skill runs at its publisher's and is called over the network; there is nothing to install. Its Skill
+Descriptor contains the address. With skillwire, and the address of the publisher:
+
+```sh
+{call}
+```
+"""
 _EXAMPLES: Final = {
-    "string": "text",
-    "number": "1.5",
-    "integer": "1",
-    "boolean": "true",
-    "array": "'[]'",
-    "object": "'{}'",
-}
+    "string": "text", "number": "1.5", "integer": "1", "boolean": "true", "array": "'[]'", "object": "'{}'",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFacts:
-    """The facts of a function's skill beyond hints and docstring.
-
-    ``timeout`` and ``backoff`` (before the second attempt) are in seconds; ``retry`` is the number of attempts.
-    """
+    """The facts of a function's skill beyond hints and docstring."""
 
     name: str
     description: str
@@ -340,56 +346,36 @@ class FunctionFacts:
     tags: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
-    timeout: float | None = None
-    retry: int = 1
-    backoff: float = 1.0
+    timeout: float | None = None  # seconds
+    retry: int = 1  # attempts
+    backoff: float = 1.0  # seconds before the second attempt
     idempotent: bool = False
 
 
 def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
     """Return the files of a function's skill. Raises ValueError for a value without a TOML form."""
-    skill_md = "\n".join(_skill_md(typed, facts))
     skill_toml = "\n".join(_skill_toml(typed, facts))
-    return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())
+    return FileContent(SKILL_MD, _skill_md(typed, facts).encode()), FileContent("skill.toml", skill_toml.encode())
 
 
-def _skill_md(typed: TypedFunction, facts: FunctionFacts) -> Iterator[str]:
-    yield "---"
-    yield f"name: {facts.name}"
-    yield f"description: {json.dumps(facts.description, ensure_ascii=False)}"
-    yield "metadata:"
-    yield f'  version: "{facts.version}"'
-    yield "---"
-    yield ""
-    yield f"# {facts.name.replace('-', ' ').capitalize()}"
-    yield ""
-    yield facts.description
-    if typed.details:
-        yield ""
-        yield typed.details
-    yield ""
-    yield from _inputs(typed.inputs)
-    yield "## Output"
-    yield ""
-    yield _sentence(typed.returns or "One JSON value.")
-    yield ""
-    yield "## How to call it"
-    yield ""
-    yield "This skill runs at its publisher's and is called over the network; there is nothing to install. Its Skill"
-    yield "Descriptor says where. With skillwire, and the address that this was found at:"
-    yield ""
-    yield "```sh"
-    yield " ".join([f"skillwire call ADDRESS/{facts.name}", *_example(typed.inputs)])
-    yield "```"
-    yield ""
+def _skill_md(typed: TypedFunction, facts: FunctionFacts) -> str:
+    example = [f"{one.name}={_EXAMPLES[one.input_type]}" for one in typed.inputs if one.required]
+    return _SKILL_MD.format(
+        name=facts.name,
+        quoted=json.dumps(facts.description, ensure_ascii=False),
+        version=facts.version,
+        title=facts.name.replace("-", " ").capitalize(),
+        description=facts.description,
+        details=f"{typed.details}\n\n" if typed.details else "",
+        inputs="\n".join(_inputs(typed.inputs)),
+        output=_sentence(typed.returns or "One JSON value."),
+        call=" ".join([f"skillwire call ADDRESS/{facts.name}", *example]),
+    )
 
 
 def _inputs(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:
-    yield "## Inputs"
-    yield ""
     if not inputs:
-        yield "None."
-        yield ""
+        yield "None.\n"
         return
     yield "| name | type | required | what it means |"
     yield "| --- | --- | --- | --- |"
@@ -399,23 +385,12 @@ def _inputs(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:
             meaning += f" One of {', '.join(f'`{_cell(_json(value))}`' for value in values)}."
         if one.default is not None:
             meaning += f" `{_cell(_json(one.default))}` unless given."
-        meaning = meaning.strip()
-        yield f"| `{one.name}` | {one.input_type} | {'yes' if one.required else 'no'} | {meaning} |"
+        yield f"| `{one.name}` | {one.input_type} | {'yes' if one.required else 'no'} | {meaning.strip()} |"
     yield ""
     for one in inputs:
         if one.schema and "enum" not in one.schema:
-            yield f"`{one.name}` fits this schema:"
-            yield ""
-            yield "```json"
-            yield json.dumps(one.schema, indent=2, ensure_ascii=False)
-            yield "```"
-            yield ""
-
-
-def _example(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:
-    for one in inputs:
-        if one.required:
-            yield f"{one.name}={_EXAMPLES[one.input_type]}"
+            schema = json.dumps(one.schema, indent=2, ensure_ascii=False)
+            yield f"`{one.name}` fits this schema:\n\n```json\n{schema}\n```\n"
 
 
 def _skill_toml(typed: TypedFunction, facts: FunctionFacts) -> Iterator[str]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
@@ -40,36 +41,27 @@ if TYPE_CHECKING:
 SKILL_TOML: Final = "skill.toml"
 DESCRIPTOR: Final = "descriptor.json"
 DEFAULT_VERSION: Final = "0.1.0"
+T = TypeVar("T")
 _ODD_PATH: Final = re.compile(r"[^ -~]|[\\?#\[\]]")
 #: Adds findings about a folder.
 Judge = Callable[[FolderContent, Findings], None]
 _FAMILIES: Final[tuple[Judge, ...]] = (
-    lint_skill_md,
-    lint_manifest,
-    lint_entrypoint,
-    lint_descriptor,
-    lint_links,
-    lint_hidden,
-    lint_scripts,
-)
+    lint_skill_md, lint_manifest, lint_entrypoint, lint_descriptor, lint_links, lint_hidden, lint_scripts,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFolder:
-    """A skill as its folder states it, with every file's bytes, ``SKILL.md`` first.
-
-    ``name`` is the folder's, or the frontmatter's where the folder's is not a skill name. ``findings`` are warnings and
-    notes. ``descriptor`` is the decoded ``descriptor.json``.
-    """
+    """A skill as its folder states it, with every file's bytes, ``SKILL.md`` first."""
 
     path: Path
-    name: str
+    name: str  # the folder's, or the frontmatter's where the folder's is not a skill name
     version: str
     skill_md: SkillMd
     manifest: Manifest
-    descriptor: Mapping[str, Any] | None
+    descriptor: Mapping[str, Any] | None  # the decoded descriptor.json
     files: tuple[FileContent, ...]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()  # warnings and notes
 
     @property
     def description(self) -> str:
@@ -88,14 +80,12 @@ class CheckedFolder(NamedTuple):
 def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     """Return the skill in the folder ``path``.
 
-    Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` when the folder or its ``SKILL.md`` does not exist.
-        ValidationError: ``SKILL_INVALID`` with the first error; ``details`` has all.
+    Raises NotFoundError (``SKILL_NOT_FOUND``), ValidationError (``SKILL_INVALID``, with every error in ``details``).
     """
-    examination = check_folder(path, level=level)
-    if examination.folder is not None:
-        return examination.folder
-    errors = [finding for finding in examination.findings if finding.level == "error"]
+    _, folder, findings = check_folder(path, level=level)
+    if folder is not None:
+        return folder
+    errors = [finding for finding in findings if finding.level == "error"]
     if any(error.code == "NO_SKILL_MD" for error in errors):
         raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(str(path)))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -128,13 +118,30 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
     root = str(path)
     files = _rename_skill_md(files, root, findings)
     documents = {file.path: bytes(file.content) for file in files if file.path in {SKILL_MD, SKILL_TOML, DESCRIPTOR}}
+
+    def read(name: str, decode: Callable[[bytes, str], T], absent: T) -> T:
+        """Return the document ``name``, ``absent`` when it is missing or cannot be read."""
+        try:
+            return decode(documents[name], f"{root}/{name}") if name in documents else absent
+        except SkillwireError as error:
+            findings.add_error(error)
+            return absent
+
+    if SKILL_MD not in documents:
+        fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
+        findings.add_error(NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", fix=fix), SourceLocation(root))
+    skill_md = read(SKILL_MD, lambda data, source: parse_skill_md(data, source=source), None)
+    nothing: tuple[Manifest, list[ValidationError]] = Manifest(), []
+    manifest, flaws = read(SKILL_TOML, lambda data, source: read_manifest(data, source=source), nothing)
+    for flaw in flaws:
+        findings.add_error(flaw)
     content = FolderContent(
         root=root,
         name=path.name or path.resolve().name,
         files=files,
-        skill_md=_read_skill_md(documents.get(SKILL_MD), root, findings),
-        manifest=_read_manifest(documents.get(SKILL_TOML), root, findings),
-        descriptor=_read_descriptor(documents.get(DESCRIPTOR), root, findings),
+        skill_md=skill_md,
+        manifest=manifest,
+        descriptor=read(DESCRIPTOR, partial(_read_descriptor, findings), None),
         texts=tuple(text_files(root, files)),
     )
     content = lint_secrets(content, findings)
@@ -172,45 +179,12 @@ def _rename_skill_md(files: tuple[FileContent, ...], root: str, findings: Findin
     return files
 
 
-def _read_skill_md(data: bytes | None, root: str, findings: Findings) -> SkillMd | None:
-    if data is None:
-        fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
-        error = NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", place=SourceLocation(root), fix=fix)
-        findings.add_error(error)
-        return None
-    try:
-        return parse_skill_md(data, source=f"{root}/{SKILL_MD}")
-    except SkillwireError as error:
-        findings.add_error(error)
-        return None
-
-
-def _read_manifest(data: bytes | None, root: str, findings: Findings) -> Manifest:
-    if data is None:
-        return Manifest()
-    try:
-        manifest, flaws = read_manifest(data, source=f"{root}/{SKILL_TOML}")
-    except SkillwireError as error:
-        findings.add_error(error)
-        return Manifest()
-    for flaw in flaws:
-        findings.add_error(flaw)
-    return manifest
-
-
-def _read_descriptor(data: bytes | None, root: str, findings: Findings) -> Mapping[str, object] | None:
-    if data is None:
-        return None
-    source = f"{root}/{DESCRIPTOR}"
-    try:
-        document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
-    except SkillwireError as error:
-        findings.add_error(error)
-        return None
-    if not isinstance(document, dict):
-        findings.add("DESCRIPTOR_FORM", "the document is not an object", SourceLocation(source, 1))
-        return None
-    return document
+def _read_descriptor(findings: Findings, data: bytes, source: str) -> Mapping[str, object] | None:
+    document = load_json(data, max_bytes=limits.DESCRIPTOR_BYTES, source=source)
+    if isinstance(document, dict):
+        return document
+    findings.add("DESCRIPTOR_FORM", "the document is not an object", SourceLocation(source, 1))
+    return None
 
 
 def _loaded(path: Path, content: FolderContent, findings: Findings) -> LoadedFolder | None:
@@ -272,18 +246,15 @@ def identify(folder: LoadedFolder, publisher: str) -> Identifiers:
 
 
 def find_collisions(skills: Iterable[IdentifiedSkill]) -> list[Finding]:
-    """Return a finding for each identifier that two skills share; each names both files.
-
-    Two skills with the same name collide in every protocol, which is reported once.
-    """
+    """Return a finding for each skill that shares an identifier with an earlier one; each names both files."""
     findings = Findings("strict")
     taken: dict[tuple[str, str], IdentifiedSkill] = {}
     for skill in skills:
-        identifiers = {field: getattr(skill.identifiers, field, skill.name) for field in _PROTOCOLS}
-        for field, identifier in identifiers.items():
+        for field, protocol in _PROTOCOLS.items():
+            identifier = getattr(skill.identifiers, field, skill.name)
             first = taken.setdefault((field, identifier), skill)
             if first is not skill:
-                message = f"{_PROTOCOLS[field]} has one {identifier!r}: {first.path} and {skill.path}"
+                message = f"{protocol} has one {identifier!r}: {first.path} and {skill.path}"
                 findings.add("IDENTIFIER_COLLISION", message, SourceLocation(f"{skill.path}/SKILL.md"))
-                break
+                break  # skills with one name collide in every protocol
     return findings

@@ -6,8 +6,7 @@ once; :func:`parse_manifest` raises the first. A broken manifest has no lenient 
 granted. The lint rules judge unknown fields.
 
 ``[executor]``, ``[auth]``, ``[output]`` and ``[endpoint]`` are kept as read. An executor of kind ``http`` and
-``[health]`` are checked in full (:mod:`skillwire.folder.executors`); of the others only the kind is checked, the rest
-by Skill Sharing's schema.
+``[health]`` are checked in full (:mod:`skillwire.folder.executors`), the others by Skill Sharing's schema.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One named input of an action: the type and meaning are SKP's, whether it is required, and so on, ours."""
+    """One named input of an action; beyond type and description, its fields are ours."""
 
     input_type: str
     description: str = ""
@@ -76,17 +75,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of a ``skill.toml``; None or empty for absent fields.
+    """The contents of a ``skill.toml``; None or empty for absent fields."""
 
-    ``name`` and ``namespace`` are SKP's dotted ones, ``sharing_id`` is SSP's id, ``discovery_id`` SDP's skillId.
-    ``document`` is the whole file as read, ``unknown`` the paths of unknown fields.
-    """
-
-    name: str | None = None
+    name: str | None = None  # SKP's dotted one
     version: str | None = None
     description: str | None = None
     kind: Kind | None = None
-    namespace: str | None = None
+    namespace: str | None = None  # SKP's
     tags: tuple[str, ...] = ()
     runtime: Runtime | None = None
     network: tuple[str, ...] = ()
@@ -94,8 +89,8 @@ class Manifest:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     access: Access = Access.PUBLIC
     capability_type: str | None = None
-    sharing_id: str | None = None
-    discovery_id: str | None = None
+    sharing_id: str | None = None  # SSP's id
+    discovery_id: str | None = None  # SDP's skillId
     skill_type: str | None = None
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
@@ -105,19 +100,14 @@ class Manifest:
     output: Mapping[str, Any] | None = None
     endpoint: Mapping[str, Any] | None = None
     health: HealthCheck | None = None
-    document: Mapping[str, Any] = field(default_factory=dict)
-    unknown: tuple[tuple[str, ...], ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict)  # the whole file as read
+    unknown: tuple[tuple[str, ...], ...] = ()  # paths of unknown fields
 
 
 def parse_manifest(data: bytes, *, source: str = "skill.toml") -> Manifest:
-    """Return the contents of a skill.toml. Trust: hostile; the size is bounded.
+    """Return the contents of a skill.toml. Spec: SKP manifest; specs §0. Trust: hostile; the size is bounded.
 
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or a ``TOML_...`` code.
-        ValidationError: the first of ``FIELD``, ``ENTRYPOINT``, ``EXPORT``, ``PERMISSION_NETWORK`` and
-            ``PERMISSION_SECRET``.
-
-    Spec: SKP manifest; specs §0.
+    Raises DecodeError (``LIMIT_SIZE``, ``ENCODING``, a ``TOML_...`` code), ValidationError for the first broken rule.
     """
     manifest, flaws = read_manifest(data, source=source)
     if flaws:
@@ -209,9 +199,8 @@ def _check_upstream(manifest: Manifest, fields: Fields) -> None:
         if one is None or one.input_type not in SCALARS:
             table.refuse("FIELD", f"{{{name}}} in url is no input that is a text, a number or a boolean", "url")
         elif f"{{{name}}}" in path and not one.required and one.default is None:
-            table.refuse(
-                "FIELD", f"{{{name}}} is in the path of url; make the input required or give it a default", "url"
-            )
+            message = f"{{{name}}} is in the path of url; make the input required or give it a default"
+            table.refuse("FIELD", message, "url")
     for header, value in headers.values.items():
         for secret in secret_names(value) if isinstance(value, str) else ():
             if secret not in manifest.secrets:
@@ -256,13 +245,12 @@ def _check_health(manifest: Manifest, fields: Fields) -> None:
         message = "url is for an executor of kind http; code of the folder has a function"
         table.refuse("FIELD", message, "url", fix='Name the function instead: export = "health".')
     elif executor == "http":
-        for name in ("entrypoint", "export"):
-            if name in table.values:
-                message = f"{name} is for code of the folder; an executor of kind http is asked at a url"
-                table.refuse("FIELD", message, name, fix='Write where it is asked: url = "/healthz".')
+        fix = 'Write the address to ask: url = "/healthz".'
+        for name in [name for name in ("entrypoint", "export") if name in table.values]:
+            message = f"{name} is for code of the folder; an executor of kind http is asked at a url"
+            table.refuse("FIELD", message, name, fix=fix)
         if "url" not in table.values:
-            message = "an executor of kind http is asked at a url"
-            fields.refuse("FIELD", message, "health", fix='Write where it is asked: url = "/healthz".')
+            fields.refuse("FIELD", "an executor of kind http is asked at a url", "health", fix=fix)
 
 
 class EntryPoint(NamedTuple):
@@ -275,24 +263,23 @@ class EntryPoint(NamedTuple):
 
 def _health_of(manifest: Manifest) -> HealthCheck | None:
     """Return the health check of a valid manifest with its defaults, or None."""
-    said = manifest.health
-    if said is None:
+    health, runtime = manifest.health, manifest.runtime
+    if health is None:
         return None
-    if said.url:
-        base = upstream_origin((manifest.executor or {})["url"]) if said.url.startswith("/") else ""
-        return said._replace(url=str(parse_url(base + said.url)))
-    entrypoint = said.entrypoint or (manifest.runtime.entrypoint if manifest.runtime else "")
-    return said._replace(entrypoint=entrypoint, export=said.export or _HEALTH_EXPORT)
+    if health.url:
+        base = upstream_origin((manifest.executor or {})["url"]) if health.url.startswith("/") else ""
+        return health._replace(url=str(parse_url(base + health.url)))
+    entrypoint = health.entrypoint or (runtime.entrypoint if runtime else "")
+    return health._replace(entrypoint=entrypoint, export=health.export or _HEALTH_EXPORT)
 
 
 def entry_points(manifest: Manifest) -> Iterator[EntryPoint]:
     """Yield the functions of the folder that are run: the action's and the health check's."""
-    runtime = manifest.runtime
+    runtime, health = manifest.runtime, manifest.health
     if runtime is not None:
         yield EntryPoint("runtime", runtime.entrypoint, runtime.export)
-        said = manifest.health
-        if said is not None and not said.url:
-            yield EntryPoint("health", said.entrypoint or runtime.entrypoint, said.export or _HEALTH_EXPORT)
+        if health is not None and not health.url:
+            yield EntryPoint("health", health.entrypoint or runtime.entrypoint, health.export or _HEALTH_EXPORT)
 
 
 def load_action(manifest: Manifest) -> Action:

@@ -67,39 +67,29 @@ def pack(files: Iterable[FileContent]) -> Packed:
     ordered = sorted(plan_files(files).files, key=lambda file: (file.path != _SKILL_MD, file.path.encode()))
     if any(len(file.path.encode()) > limits.PUBLISH_PATH_BYTES for file in ordered):
         packed = Packed(_zip(ordered), ".zip", "application/zip")
-        _check_size(packed, sum(len(file.content) for file in ordered))
+        inflated = sum(len(file.content) for file in ordered)
     else:
         stream = _tar(ordered)
-        packed = Packed(_gzip(stream), ".tar.gz", "application/gzip")
-        _check_size(packed, len(stream))
-    return packed
-
-
-def _check_size(packed: Packed, inflated: int) -> None:
+        trailer = struct.pack("<2I", zlib.crc32(stream), len(stream))
+        packed = Packed(b"".join((_GZIP_HEADER, _deflate(stream), trailer)), ".tar.gz", "application/gzip")
+        inflated = len(stream)
     size = len(packed.content)
     if size > limits.ARCHIVE_BYTES:
         raise TrustError("ARCHIVE_SIZE", f"the archive has {size} bytes, at most {limits.ARCHIVE_BYTES}")
     if inflated > plausible_size(size):
         raise TrustError("ARCHIVE_RATIO", f"the files compress more than {limits.ARCHIVE_RATIO} times, as a bomb does")
+    return packed
 
 
 def _tar(files: Sequence[FileContent]) -> bytes:
     parts: list[bytes | memoryview] = []
     for path, content, executable in files:
-        parts += (_tar_header(path.encode(), len(content), executable=executable), content)
-        parts.append(bytes(-len(content) % _BLOCK))
+        name = path.encode()
+        padding = bytes(limits.PUBLISH_PATH_BYTES - len(name))
+        front = b"%s%s%s%011o\0%s" % (name, padding, _MODES[executable], len(content), _TIME)
+        checksum = sum(front) + 8 * ord(" ") + sum(_TYPE)  # its own eight bytes count as spaces
+        parts += (b"%s%06o\0 %s" % (front, checksum, _TYPE), content, bytes(-len(content) % _BLOCK))
     return b"".join((*parts, _END_OF_TAR))
-
-
-def _tar_header(name: bytes, size: int, *, executable: bool) -> bytes:
-    front = b"%s%s%s%011o\0%s" % (name, bytes(limits.PUBLISH_PATH_BYTES - len(name)), _MODES[executable], size, _TIME)
-    # The checksum counts its own eight bytes as spaces.
-    return b"%s%06o\0 %s" % (front, sum(front) + 8 * ord(" ") + sum(_TYPE), _TYPE)
-
-
-def _gzip(content: bytes) -> bytes:
-    trailer = struct.pack("<2I", zlib.crc32(content), len(content))
-    return b"".join((_GZIP_HEADER, _deflate(content), trailer))
 
 
 def _deflate(content: bytes | memoryview) -> bytes:

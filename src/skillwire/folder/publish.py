@@ -36,7 +36,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from skillwire.folder.load import CheckedFolder, Judge, LoadedFolder
     from skillwire.folder.manifest import Input
@@ -82,7 +82,7 @@ def check_publisher(publisher: str) -> str:
 
 
 def narrowest_access(*accesses: Access) -> Access:
-    """Return the one of ``accesses`` that lets in the fewest; public when there is none."""
+    """Return the one of ``accesses`` that admits the fewest callers; public when there is none."""
     return max(accesses, key=_ORDER.index, default=Access.PUBLIC)
 
 
@@ -96,34 +96,28 @@ def read_access(path: Path) -> Access:
 
     Trust: both may hold anything; reading is bounded and never raises.
     """
-    return narrowest_access(*_in_manifest(path / "skill.toml"), *_in_descriptor(path / "descriptor.json"))
+    manifest = _read_stated(path / "skill.toml", limits.TOML_BYTES, load_toml)
+    descriptor = _read_stated(
+        path / "descriptor.json",
+        limits.DESCRIPTOR_BYTES,
+        lambda data: load_json(data, max_bytes=limits.DESCRIPTOR_BYTES),
+    )
+    return narrowest_access(manifest, descriptor)
 
 
-def _in_manifest(file: Path) -> Iterator[Access]:
+def _read_stated(file: Path, most: int, load: Callable[[bytes], Any]) -> Access:
+    """Return the access in a file of at most ``most`` bytes: public if it states none, private if it is unclear."""
     try:
-        data = _content(file, limits.TOML_BYTES)
-        document = {} if data is None else load_toml(data)
+        data = _content(file, most)
+        document = {} if data is None else load(data)
     except (OSError, SkillwireError):  # the access is unknown; another check reports the reason
-        yield Access.PRIVATE
-        return
-    if _FIELD in document:
-        yield decode_access(document[_FIELD])
-    elif any(_is_misplaced(key, value) for key, value in _values(document)):
-        yield Access.PRIVATE
-
-
-def _in_descriptor(file: Path) -> Iterator[Access]:
-    try:
-        data = _content(file, limits.DESCRIPTOR_BYTES)
-        document = {} if data is None else load_json(data, max_bytes=limits.DESCRIPTOR_BYTES)
-    except (OSError, SkillwireError):  # as above
-        document = None
+        return Access.PRIVATE
     if not isinstance(document, dict):
-        yield Access.PRIVATE
-    elif _FIELD in document:
-        yield decode_access(document[_FIELD])
-    elif any(_is_misplaced(key, value) for key, value in document.items()):
-        yield Access.PRIVATE
+        return Access.PRIVATE
+    if _FIELD in document:
+        return decode_access(document[_FIELD])
+    fields = _values(document) if file.suffix == ".toml" else document.items()
+    return Access.PRIVATE if any(_is_misplaced(key, value) for key, value in fields) else Access.PUBLIC
 
 
 def _values(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -142,14 +136,10 @@ def _content(file: Path, most: int) -> bytes | None:
     """Return at most ``most`` + 1 bytes of ``file``; None when it does not exist. Raises OSError."""
     if not os.path.lexists(file):
         return None
-    with closing(open(file, "rb", buffering=0, opener=_open)) as stream:
+    with closing(open(file, "rb", buffering=0, opener=lambda name, _: os.open(name, _OPEN))) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(f"{file} is no file")
         return stream.read(most + 1)
-
-
-def _open(name: str, _: int) -> int:
-    return os.open(name, _OPEN)
 
 
 _DESCRIPTOR: Final = "descriptor.json"
@@ -160,12 +150,18 @@ _BLOB: Final = "blob"
 def sharing_of(folder: LoadedFolder, kind: str) -> Sharing:
     """Return the Skill Sharing facts of ``folder``; ``kind`` is ``instruction`` or ``action``."""
     manifest, written = folder.manifest, folder.descriptor or {}
+
+    def stated(field: str) -> str | None:
+        value = written.get(field)
+        return value if isinstance(value, str) else None
+
+    tags = written.get("tags")
     return Sharing(
-        name=_text(written, "name") or (folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title()),
-        description=_text(written, "description") or folder.description,
-        version=_text(written, "version") or folder.version,
-        capability_type=_text(written, "capability_type") or manifest.capability_type or _CAPABILITY[kind],
-        tags=_tags(folder),
+        name=stated("name") or folder.skill_md.metadata.get("title") or folder.name.replace("-", " ").title(),
+        description=stated("description") or folder.description,
+        version=stated("version") or folder.version,
+        capability_type=stated("capability_type") or manifest.capability_type or _CAPABILITY[kind],
+        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else manifest.tags,
         inputs=tuple(_input(name, value) for name, value in manifest.inputs.items()),
         auth=manifest.auth,
         output=manifest.output,
@@ -182,24 +178,12 @@ def access_of(folder: LoadedFolder) -> Access:
     return decode_access(written["access"]) if "access" in written else Access.PUBLIC
 
 
-def _text(document: Any, field: str) -> str | None:
-    value = document.get(field)
-    return value if isinstance(value, str) else None
-
-
-def _tags(folder: LoadedFolder) -> tuple[str, ...]:
-    written = (folder.descriptor or {}).get("tags")
-    if isinstance(written, list):
-        return tuple(tag for tag in written if isinstance(tag, str))
-    return folder.manifest.tags
-
-
 def _input(name: str, value: Input) -> SharedInput:
     """Return an input as Skill Sharing has it: a blob is handed over as a text, its id."""
-    if value.input_type != _BLOB:
-        return SharedInput(name, value.input_type, value.description, value.required, value.default, value.schema)
-    schema = {**(value.schema or {}), "pattern": PATTERN}
-    return SharedInput(name, "string", value.description, value.required, value.default, schema)
+    input_type, schema = value.input_type, value.schema
+    if input_type == _BLOB:
+        input_type, schema = "string", {**(schema or {}), "pattern": PATTERN}
+    return SharedInput(name, input_type, value.description, value.required, value.default, schema)
 
 
 _MARKDOWN: Final = "text/markdown"
@@ -207,11 +191,7 @@ _MARKDOWN: Final = "text/markdown"
 
 @dataclass(frozen=True, slots=True)
 class PreparedSkill:
-    """A skill ready to be published.
-
-    ``skill.files`` and ``files`` have the same order, ``SKILL.md`` first. ``artifact`` holds the bytes of
-    ``skill.artifact``.
-    """
+    """A skill ready to be published; ``files`` have the order of ``skill.files``."""
 
     path: Path
     skill: Skill
@@ -227,10 +207,7 @@ class PreparedSkill:
 
 @dataclass(frozen=True, slots=True)
 class RefusedFolder:
-    """A folder that is not published, with all findings, at least one of them an error.
-
-    ``access`` limits an earlier version that is still published; private when the folder does not state it clearly.
-    """
+    """A folder with errors, which is not published; ``access`` limits an earlier version that still is."""
 
     path: Path
     findings: tuple[Finding, ...]
@@ -240,11 +217,7 @@ class RefusedFolder:
 def prepare(path: Path, publisher: str, *, judges: Sequence[Judge] = ()) -> PreparedSkill | RefusedFolder:
     """Return the skill in the folder ``path`` ready to be published, or the reasons why it is not.
 
-    Args:
-        path: a folder with a ``SKILL.md``; see :func:`skillwire.folder.files.find_folders`.
-        publisher: the provider's part of identifiers, such as ``example-corp``.
-        judges: see :func:`skillwire.folder.load.check_folder`.
-
+    ``publisher`` is the provider's part of identifiers, such as ``example-corp``; ``judges`` are the protocols' rules.
     Trust: the folder may hold anything; its content never raises.
     """
     prepared = _prepare(check_folder(path, level="strict", judges=judges), publisher)
@@ -276,7 +249,12 @@ def _prepared(folder: LoadedFolder, publisher: str) -> PreparedSkill:
         SkillFile(file.path, len(file.content), Digest.of(bytes(file.content)), file.executable)
         for file in folder.files
     )
-    artifact, content = _artifact(folder, files)
+    if len(files) == 1 and files[0].path == SKILL_MD:  # it is downloaded as it is
+        content = bytes(folder.files[0].content)
+        artifact = Artifact("skill-md", _MARKDOWN, ".md", len(content), files[0].digest)
+    else:
+        content, extension, media_type = pack(folder.files)
+        artifact = Artifact("archive", media_type, extension, len(content), Digest.of(content))
     skill_md, manifest = folder.skill_md, folder.manifest
     kind: Kind = manifest.kind or ("action" if manifest.runtime else "instruction")
     skill = Skill(
@@ -301,13 +279,3 @@ def _prepared(folder: LoadedFolder, publisher: str) -> PreparedSkill:
         skill_type=manifest.skill_type,
     )
     return PreparedSkill(folder.path, skill, folder.files, content, folder)
-
-
-def _artifact(folder: LoadedFolder, files: tuple[SkillFile, ...]) -> tuple[Artifact, bytes]:
-    """Return what a client downloads: the one file as it is, or the files packed."""
-    if len(files) == 1 and files[0].path == SKILL_MD:
-        content = bytes(folder.files[0].content)
-        return Artifact("skill-md", _MARKDOWN, ".md", len(content), files[0].digest), content
-    packed = pack(folder.files)
-    digest = Digest.of(packed.content)
-    return Artifact("archive", packed.media_type, packed.extension, len(packed.content), digest), packed.content

@@ -1,8 +1,8 @@
 """Findings as text for people, JSON for scripts, and SARIF for code-scanning tools.
 
 The text follows compilers: the problem, its place, the line with the place marked, the cause and the fix. Each line is
-a sequence of parts with roles, so the command line can colour it. File content passes through
-:func:`~skillwire.trust.hidden_text.neutralise` first, and the marks fit the text as shown.
+a sequence of parts with roles, so the command line can colour it. File content is neutralised first
+(:func:`~skillwire.trust.hidden_text.neutralise`), and the marks fit the text as shown.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ORDER: Final = {"error": 0, "warning": 1, "note": 2}
 
 
 class StyledText(NamedTuple):
-    """A piece of a line of text, and the role that it plays."""
+    """A piece of a line of text, and its role."""
 
     text: str
     role: TextRole = ""
 
 
 class Counts(NamedTuple):
-    """How many findings there are of each level."""
+    """The number of findings of each level."""
 
     errors: int
     warnings: int
@@ -45,7 +45,7 @@ class Counts(NamedTuple):
 
 
 def count(findings: Iterable[Finding]) -> Counts:
-    """Return how many findings there are of each level."""
+    """Return the number of findings of each level."""
     levels = [finding.level for finding in findings]
     return Counts(levels.count("error"), levels.count("warning"), levels.count("note"))
 
@@ -74,7 +74,12 @@ def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequenc
     ]
     yield [StyledText(f"{margin} --> ", "faint"), StyledText(neutralise(str(place)))]
     if place.excerpt is not None:
-        before, marked, after = _fitted(_cut(place), None if columns is None else columns - len(margin) - _GUTTER)
+        start = (place.column or 1) - 1
+        end = place.end_column - 1 if place.end_column else start + 1
+        pieces = (place.excerpt[:start], place.excerpt[start:end], place.excerpt[end:])
+        before, marked, after = (neutralise(piece.replace("\t", "    ")) for piece in pieces)
+        if columns is not None:
+            before, marked, after = _fitted(before, marked, after, columns - len(margin) - _GUTTER)
         yield [StyledText(f"{margin}  |", "faint")]
         yield [StyledText(f" {number} | ", "faint"), StyledText(before + marked + after)]
         marks = " " * display_width(before) + "^" * max(1, display_width(marked))
@@ -86,46 +91,52 @@ def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequenc
 
 def summary(findings: Sequence[Finding], checked: str) -> str:
     """Return one line such as ``checked 3 skills: 1 error, 2 warnings``."""
-    counted = count(findings)
-    said = [
-        f"{number} {word}{'' if number == 1 else 's'}"
-        for number, word in zip(counted, ("error", "warning", "note"), strict=True)
-        if number
-    ]
-    return f"checked {checked}: {', '.join(said) or 'no findings'}"
+    counted = zip(count(findings), ("error", "warning", "note"), strict=True)
+    levels = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in counted if number]
+    return f"checked {checked}: {', '.join(levels) or 'no findings'}"
 
 
 def json_document(findings: Sequence[Finding], checked: Sequence[str]) -> dict[str, Any]:
     """Return the report for scripts."""
-    counted = count(findings)
-    return {"checked": list(checked), **counted._asdict(), "findings": [_json_finding(one) for one in findings]}
+    rows = [
+        {
+            "code": finding.code,
+            "level": finding.level,
+            "message": neutralise(finding.message),
+            "cause": cause(finding.code),
+            "fix": neutralise(finding.fix),
+            "place": {
+                key: neutralise(value) if isinstance(value, str) else value
+                for key, value in finding.place._asdict().items()
+            },
+        }
+        for finding in findings
+    ]
+    return {"checked": list(checked), **count(findings)._asdict(), "findings": rows}
 
 
 def sarif_document(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the report as a SARIF 2.1.0 log with one run."""
     codes = sorted({finding.code for finding in findings})
     driver = {"name": "skillwire", "semanticVersion": VERSION, "rules": [_sarif_rule(code) for code in codes]}
-    results = [_sarif_result(finding, codes.index(finding.code)) for finding in findings]
+    results = [
+        {
+            "ruleId": finding.code,
+            "ruleIndex": codes.index(finding.code),
+            "level": finding.level,
+            "message": {"text": f"{neutralise(finding.message)}. Fix: {neutralise(finding.fix)}"},
+            "locations": [{"physicalLocation": _sarif_location(finding.place)}],
+        }
+        for finding in findings
+    ]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _cut(place: SourceLocation) -> tuple[str, str, str]:
-    """Return the line before the marked piece, the piece, and the rest, all made visible."""
-    line = place.excerpt or ""
-    start = (place.column or 1) - 1
-    end = place.end_column - 1 if place.end_column else start + 1
-    before, marked, after = (
-        neutralise(part.replace("\t", "    ")) for part in (line[:start], line[start:end], line[end:])
-    )
-    return before, marked, after
-
-
-def _fitted(pieces: tuple[str, str, str], room: int | None) -> tuple[str, str, str]:
+def _fitted(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
     """Return the pieces of a line cut to ``room`` columns so that the mark stays visible; ``…`` replaces the rest."""
-    before, marked, after = pieces
-    if room is None or display_width(before + marked + after) <= room:
-        return pieces
+    if display_width(before + marked + after) <= room:
+        return before, marked, after
     before = _clipped(before[::-1], room // 2)[::-1]
     room -= display_width(before)
     marked = _clipped(marked, room)
@@ -133,30 +144,12 @@ def _fitted(pieces: tuple[str, str, str], room: int | None) -> tuple[str, str, s
 
 
 def _clipped(text: str, room: int) -> str:
-    """Return as much of ``text`` as fits ``room`` columns, with ``…`` where something is left out."""
+    """Return as much of ``text`` as fits ``room`` columns, with ``…`` for the rest."""
     if display_width(text) <= room:
         return text
     while text and display_width(text) >= room:
         text = text[:-1]
     return f"{text}…" if room > 0 else ""
-
-
-def _json_finding(finding: Finding) -> dict[str, Any]:
-    place = finding.place
-    return {
-        "code": finding.code,
-        "level": finding.level,
-        "message": neutralise(finding.message),
-        "cause": cause(finding.code),
-        "fix": neutralise(finding.fix),
-        "place": {
-            "source": neutralise(place.source),
-            "line": place.line,
-            "column": place.column,
-            "end_column": place.end_column,
-            "excerpt": None if place.excerpt is None else neutralise(place.excerpt),
-        },
-    }
 
 
 def _sarif_rule(code: str) -> dict[str, Any]:
@@ -171,24 +164,12 @@ def _sarif_rule(code: str) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding, rule: int) -> dict[str, Any]:
-    place = finding.place
-    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(place.source)}}
+def _sarif_location(place: SourceLocation) -> dict[str, Any]:
+    path = PurePath(place.source)
+    # A relative path stays relative, so that a tool finds the file in a checkout.
+    uri = ("file://" if path.is_absolute() else "") + quote(path.as_posix(), errors="surrogateescape")
+    location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if place.line:
         region = {"startLine": place.line, "startColumn": place.column, "endColumn": place.end_column}
         location["region"] = {key: value for key, value in region.items() if value}
-    return {
-        "ruleId": finding.code,
-        "ruleIndex": rule,
-        "level": finding.level,
-        "message": {"text": f"{neutralise(finding.message)}. Fix: {neutralise(finding.fix)}"},
-        "locations": [{"physicalLocation": location}],
-    }
-
-
-def _uri(source: str) -> str:
-    """Return a file's path as a URI: relative when the path is, so that a tool finds it in a checkout."""
-    path = PurePath(source)
-    if path.is_absolute():
-        return "file://" + quote(path.as_posix(), errors="surrogateescape")
-    return quote(path.as_posix(), errors="surrogateescape")
+    return location

@@ -1,10 +1,9 @@
-"""Every lint rule as one row: what it finds, its level, why it matters, how to fix it.
+"""Every lint rule as one row: its two levels, why it matters, how to fix it.
 
-A rule has two levels. *Strict* is for publishing: what another reader would refuse is an error. *Lenient* is for
-importing: a publisher's mistake is a warning, since the user cannot fix it, and advice about style is omitted (None).
-Documents that cannot be read (no frontmatter, broken TOML, a path out of the folder) are errors of
-:data:`skillwire.codes.CODES` at both levels. A test checks that ``docs/reference/lint-rules.md`` has an example of each
-rule. :class:`Findings` collects everything found, not only the first.
+*Strict* is the level for publishing: what another reader would refuse is an error. *Lenient* is for importing: a
+publisher's mistake is a warning, since the user cannot fix it, and advice about style is omitted (None). Documents that
+cannot be read (no frontmatter, broken TOML, a path out of the folder) are errors of :data:`skillwire.codes.CODES` at
+both levels. A test checks that ``docs/reference/lint-rules.md`` has an example of each rule.
 """
 
 from __future__ import annotations

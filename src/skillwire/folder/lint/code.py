@@ -14,19 +14,20 @@ The entry point's file is parsed and never run. Names that only execution can bi
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import warnings
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
 from skillwire.folder.manifest import entry_points
 from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator, Sequence
 
     from skillwire.folder.lint.content import FolderContent, TextFile
@@ -94,48 +95,24 @@ def lint_scripts(content: FolderContent, findings: Findings) -> None:
     compatibility = content.skill_md.compatibility if content.skill_md else None
     declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
     for file in content.texts:
-        _lint_pipes(file, findings)
+        lowered = file.text.lower()
+        if any(needed in lowered for needed in _NEEDED):
+            for found in islice(_PIPE.finditer(file.text), _MOST_SCRIPT_FINDINGS):
+                message = "the output of a download is run unseen"
+                findings.add("PIPE_TO_SHELL", message, file.place(*found.span()))
+        language = _LANGUAGES.get(file.path.rpartition(".")[2].lower())
         if file.text.startswith("#!"):
-            _lint_first_line(file, findings)
-        language = _language(file)
-        if language and not declared and (found := language.search(file.text)):
-            group = found.lastindex or 0
-            message = f"{found[group]} uses the network; neither skill.toml nor compatibility declares it"
-            findings.add("NETWORK_UNDECLARED", message, file.place(*found.span(group)))
-
-
-def _lint_pipes(file: TextFile, findings: Findings) -> None:
-    lowered = file.text.lower()
-    if not any(needed in lowered for needed in _NEEDED):
-        return
-    for count, found in enumerate(_PIPE.finditer(file.text)):
-        if count >= _MOST_SCRIPT_FINDINGS:
-            return
-        place = file.place(*found.span())
-        findings.add("PIPE_TO_SHELL", "what comes from the network is run without being looked at", place)
-
-
-def _lint_first_line(file: TextFile, findings: Findings) -> None:
-    first = file.text.split("\n", 1)[0]
-    if first.endswith("\r"):
-        findings.add("SCRIPT_LINE_ENDS", "the first line ends in CR LF", file.place(0, len(first) - 1))
-    if not file.executable:
-        findings.add("SCRIPT_NOT_EXECUTABLE", "the executable bit is missing", file.place(0, len(first.rstrip("\r"))))
-
-
-def _language(file: TextFile) -> re.Pattern[str] | None:
-    """Return the patterns of the language that the file is a script in, or None."""
-    by_name = _LANGUAGES.get(file.path.rpartition(".")[2].lower())
-    if by_name or not file.text.startswith("#!"):
-        return by_name
-    first = file.text.split("\n", 1)[0]
-    return next((patterns for interpreter, patterns in _INTERPRETERS if interpreter in first), None)
-
-
-class _Form(NamedTuple):
-    name: str
-    literal: str
-    pattern: re.Pattern[str]
+            first = file.text.split("\n", 1)[0]
+            language = language or next((patterns for name, patterns in _INTERPRETERS if name in first), None)
+            if first.endswith("\r"):
+                findings.add("SCRIPT_LINE_ENDS", "the first line ends in CR LF", file.place(0, len(first) - 1))
+            if not file.executable:
+                place = file.place(0, len(first.rstrip("\r")))
+                findings.add("SCRIPT_NOT_EXECUTABLE", "the executable bit is missing", place)
+        if language and not declared and (found_use := language.search(file.text)):
+            group = found_use.lastindex or 0
+            message = f"{found_use[group]} uses the network; neither skill.toml nor compatibility declares it"
+            findings.add("NETWORK_UNDECLARED", message, file.place(*found_use.span(group)))
 
 
 class _Secret(NamedTuple):
@@ -144,30 +121,27 @@ class _Secret(NamedTuple):
     end: int
 
 
-def _form(name: str, literal: str, pattern: str) -> _Form:
-    return _Form(name, literal, re.compile(pattern))
-
-
-_FORMS: Final = (
-    _form("an AWS access key id", "AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
-    _form("a temporary AWS access key id", "ASIA", r"\bASIA[0-9A-Z]{16}\b"),
-    *(
-        _form("a GitHub token", prefix, rf"\b{prefix}[A-Za-z0-9]{{36,}}\b")
-        for prefix in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")
-    ),
-    _form("a GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,}\b"),
-    _form("a GitLab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    _form("an Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{32,}"),
-    _form("an OpenAI key", "sk-", r"\bsk-(?!ant-)(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}"),
-    _form("a Slack token", "xox", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
-    _form("a Slack web hook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w+/B\w+/\w{16,}"),
-    _form("a Google key", "AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
-    _form("a Stripe key", "k_live_", r"\b[sr]k_live_[0-9A-Za-z]{20,}"),
-    _form("an npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    _form("a PyPI token", "pypi-AgE", r"\bpypi-AgE[A-Za-z0-9_-]{40,}"),
-    _form("a Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
-    _form("a private key", "PRIVATE KEY", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    _form("a password in a URL", "://", r"://[^\s/:@\"'<>{}$]*:((?![<{$*])[^\s/:@\"'<>{}$]{6,})@[A-Za-z0-9.-]"),
+#: What it is, a literal that must occur, the pattern.
+_FORMS: Final = tuple(
+    (name, literal, re.compile(pattern))
+    for name, literal, pattern in (
+        ("an AWS access key id", "AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
+        ("a temporary AWS access key id", "ASIA", r"\bASIA[0-9A-Z]{16}\b"),
+        *(("a GitHub token", f"gh{one}_", rf"\bgh{one}_[A-Za-z0-9]{{36,}}\b") for one in "pousr"),
+        ("a GitHub token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{60,}\b"),
+        ("a GitLab token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
+        ("an Anthropic key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{32,}"),
+        ("an OpenAI key", "sk-", r"\bsk-(?!ant-)(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}"),
+        ("a Slack token", "xox", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
+        ("a Slack web hook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w+/B\w+/\w{16,}"),
+        ("a Google key", "AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
+        ("a Stripe key", "k_live_", r"\b[sr]k_live_[0-9A-Za-z]{20,}"),
+        ("an npm token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
+        ("a PyPI token", "pypi-AgE", r"\bpypi-AgE[A-Za-z0-9_-]{40,}"),
+        ("a Hugging Face token", "hf_", r"\bhf_[A-Za-z0-9]{30,}\b"),
+        ("a private key", "PRIVATE KEY", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+        ("a password in a URL", "://", r"://[^\s/:@\"'<>{}$]*:((?![<{$*])[^\s/:@\"'<>{}$]{6,})@[A-Za-z0-9.-]"),
+    )
 )
 _ASSIGNED: Final = re.compile(r"[:=]\s{0,4}[\"']([A-Za-z0-9+/_.=-]{20,200})[\"']")
 _CALLED: Final = re.compile(r"(?:key|token|secret|passw(?:or)?d|credential)s?[\"'\])]*\s*$", re.IGNORECASE)
@@ -195,7 +169,7 @@ def lint_secrets(content: FolderContent, findings: Findings) -> FolderContent:
 
 
 def _lint_secrets_of(file: TextFile, findings: Findings) -> TextFile:
-    secrets = sorted([*_secrets(file.text), *_bare_secrets(file)], key=lambda secret: secret.start)
+    secrets = sorted(_secrets(file), key=lambda secret: secret.start)
     if not secrets:
         return file
     masked = replace(file, text=_masked(file.text, secrets))
@@ -205,38 +179,32 @@ def _lint_secrets_of(file: TextFile, findings: Findings) -> TextFile:
     return masked
 
 
-def _secrets(text: str) -> Iterator[_Secret]:
+def _secrets(file: TextFile) -> Iterator[_Secret]:
+    text = file.text
     has_underscore = "_" in text  # one character is found ten times as fast, and prose has none
-    for form in _FORMS:
-        if (has_underscore or "_" not in form.literal) and form.literal in text:
-            for found in form.pattern.finditer(text):
+    for name, literal, pattern in _FORMS:
+        if (has_underscore or "_" not in literal) and literal in text:
+            for found in pattern.finditer(text):
                 if not _PLACEHOLDER.search(found.group()):
-                    yield _Secret(form.name, *found.span(found.lastindex or 0))
-    if '"' in text or "'" in text:
-        for found in _ASSIGNED.finditer(text):
-            if _looks_random(found[1]) and _CALLED.search(text, max(0, found.start() - 40), found.start()):
-                yield _Secret("what looks like a secret", *found.span(1))
-
-
-def _bare_secrets(file: TextFile) -> Iterator[_Secret]:
-    """Yield unquoted assignments in files whose names show that values need no quotes."""
-    if _SETTINGS.fullmatch(file.path.rpartition("/")[2]):
-        for found in _BARE.finditer(file.text):
-            if _looks_random(found[1]):
-                yield _Secret("what looks like a secret", *found.span(1))
+                    yield _Secret(name, *found.span(found.lastindex or 0))
+    quoted = _ASSIGNED.finditer(text) if '"' in text or "'" in text else ()
+    called = (found for found in quoted if _CALLED.search(text, max(0, found.start() - 40), found.start()))
+    bare = _BARE.finditer(text) if _SETTINGS.fullmatch(file.path.rpartition("/")[2]) else ()
+    for found in (*called, *bare):
+        if _looks_random(found[1]):
+            yield _Secret("what looks like a secret", *found.span(1))
 
 
 def _looks_random(value: str) -> bool:
-    """Whether ``value`` has the letters of a key: digits and letters mixed, few repeats, no word for an example."""
+    """Whether ``value`` looks like a key: digits and letters mixed, few repeats, no word for an example."""
     if _PLACEHOLDER.search(value) or not re.search(r"[0-9]", value) or not re.search(r"[A-Za-z]", value):
         return False
-    return (
-        -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values()) >= _ENTROPY_BITS
-    )
+    shares = [count / len(value) for count in Counter(value).values()]
+    return -sum(share * math.log2(share) for share in shares) >= _ENTROPY_BITS
 
 
 def _masked(text: str, secrets: list[_Secret]) -> str:
-    """Return ``text`` with a star for each character of a secret, so that no line that is shown holds one."""
+    """Return ``text`` with a star for each character of a secret."""
     parts = []
     done = 0
     for secret in secrets:
@@ -254,15 +222,17 @@ def lint_entrypoint(content: FolderContent, findings: Findings) -> None:
     """Judge the files that ``[runtime]`` and ``[health]`` of a folder name."""
     functions = tuple(entry_points(content.manifest))
     for path in dict.fromkeys(one.path for one in functions):
-        file = next((one for one in content.texts if one.path == path), None)
-        if file is not None:
-            _lint_module(content, file, [one for one in functions if one.path == path], findings)
+        for file in content.texts:
+            if file.path == path:
+                _lint_module(content, file, [one for one in functions if one.path == path], findings)
 
 
 def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[EntryPoint], findings: Findings) -> None:
     data = next(bytes(one.content) for one in content.files if one.path == file.path)
     try:
-        tree = _parse(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # this rule ignores a doubtful escape
+            tree = ast.parse(data)
     except SyntaxError as error:
         place = SourceLocation(file.source, error.lineno or 1, error.offset or None)
         findings.add("ENTRYPOINT_BROKEN", f"the file is not Python: {error.msg[:_SHOWN]}", place)
@@ -270,7 +240,7 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
     except (ValueError, RecursionError, MemoryError):  # beyond what the parser accepts
         findings.add("ENTRYPOINT_BROKEN", "the file cannot be parsed as Python", SourceLocation(file.source))
         return
-    names = {name for node in _at_top(tree) for name in _bound(node)}
+    names = set(_bound_at_top(tree))
     if "*" in names or any(word in file.text for word in _BY_RUNNING):
         return
     for one in functions:
@@ -279,39 +249,23 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
             findings.add("ENTRYPOINT_BROKEN", message, _place_of_export(content, one.table))
 
 
-def _parse(data: bytes) -> ast.Module:
-    import ast  # noqa: PLC0415  # few folders run code
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a doubtful escape is no matter of this rule
-        return ast.parse(data)
-
-
-def _at_top(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes of a module that are in no function, class or lambda of it."""
-    import ast  # noqa: PLC0415  # as above
-
+def _bound_at_top(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a module binds outside of its functions, classes and lambdas."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif not isinstance(node, ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
-
-
-def _bound(node: Any) -> Iterator[str]:
-    import ast  # noqa: PLC0415  # as above
-
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.alias):
-        yield node.asname or node.name.partition(".")[0]
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
 
 
 def _place_of_export(content: FolderContent, table: str) -> SourceLocation:
-    """Return where the function is asked for: ``export`` where it is written, else the entry point."""
+    """Return the place of ``export`` if it is written, else of the entry point."""
     text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
     field = "export" if "export" in (content.manifest.document.get(table) or {}) else "entrypoint"
     return toml_place(text, (table, field), f"{content.root}/skill.toml")

@@ -21,18 +21,19 @@ _TEXT_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """One file of the folder as text: its path in the skill, its source for messages, its text and its bit."""
+    """One file of the folder as text; ``path`` is its path in the skill, ``source`` names it in messages."""
 
     path: str
     source: str
     text: str
     executable: bool
 
-    def place(self, start: int, end: int | None = None) -> SourceLocation:
+    def place(self, start: int, end: int) -> SourceLocation:
         """Return the place of ``text[start:end]``."""
         place = guarded_json.place_at(self.text[:start], self.text, self.source)
-        width = end - start if end is not None and "\n" not in self.text[start:end] else None
-        return place if width is None else place._replace(end_column=(place.column or 1) + width)
+        if "\n" in self.text[start:end]:
+            return place
+        return place._replace(end_column=(place.column or 1) + end - start)
 
 
 @dataclass(frozen=True, slots=True)

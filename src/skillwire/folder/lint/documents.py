@@ -26,8 +26,6 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skillwire.folder.frontmatter import SkillMd
     from skillwire.folder.lint.content import FolderContent
     from skillwire.folder.rules import Findings
@@ -57,7 +55,15 @@ def lint_yaml(skill_md: SkillMd, findings: Findings) -> None:
         if "\t" in line:
             findings.add("FRONTMATTER_YAML", "a tab", _line(skill_md, line, offset, line.index("\t"), 1))
     _lint_marked(skill_md, lines, findings)
-    _lint_values(skill_md, lines, findings)
+    metadata = skill_md.fields.get("metadata")
+    values: list[tuple[tuple[str, ...], Any]] = [((key,), value) for key, value in skill_md.fields.items()]
+    values += [(("metadata", key), value) for key, value in (metadata if isinstance(metadata, dict) else {}).items()]
+    for path, value in values:
+        place = skill_md.place(*path)
+        if path[-1] == "<<" or value in ("=", "<<"):
+            findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", place)
+        elif isinstance(value, str) and _TYPED.fullmatch(value) and _is_plain(value, place, lines):
+            findings.add("FRONTMATTER_TYPED", f"{value} is not text to every reader of YAML", place)
 
 
 def _lint_marked(skill_md: SkillMd, lines: list[str], findings: Findings) -> None:
@@ -82,32 +88,13 @@ def _lint_marked(skill_md: SkillMd, lines: list[str], findings: Findings) -> Non
             findings.add("FRONTMATTER_YAML", "a comment without a space before it", place_of_comment)
 
 
-def _lint_values(skill_md: SkillMd, lines: list[str], findings: Findings) -> None:
-    for path, value in _values(skill_md):
-        if path[-1] == "<<" or value in ("=", "<<"):
-            findings.add("FRONTMATTER_YAML", "some readers give = and << a meaning", skill_md.place(*path))
-        elif isinstance(value, str) and _TYPED.fullmatch(value) and _is_plain(value, skill_md.place(*path), lines):
-            message = f"{value} is not text to every reader of YAML"
-            findings.add("FRONTMATTER_TYPED", message, skill_md.place(*path))
-
-
-def _values(skill_md: SkillMd) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in skill_md.fields.items():
-        yield (key,), value
-    metadata = skill_md.fields.get("metadata")
-    for key, value in metadata.items() if isinstance(metadata, dict) else ():
-        yield ("metadata", key), value
-
-
 def _is_plain(value: str, place: SourceLocation, lines: list[str]) -> bool:
-    """Whether ``value`` stands unquoted after its key or on the next line with content."""
+    """Whether ``value`` is unquoted, after its key or on the next line with content."""
     offset = (place.line or 0) - 2
     if not 0 <= offset < len(lines):
         return False
-    lines_after = (
-        _COMMENT.sub("", f" {line}").strip() for line in (lines[offset].partition(":")[2], *lines[offset + 1 :])
-    )
-    return next(filter(None, lines_after), None) == value
+    rest = (lines[offset].partition(":")[2], *lines[offset + 1 :])
+    return next(filter(None, (_COMMENT.sub("", f" {line}").strip() for line in rest)), None) == value
 
 
 def _line(skill_md: SkillMd, line: str, offset: int, column: int, width: int) -> SourceLocation:
@@ -128,22 +115,18 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
     if not content.files or content.files[0].path != SKILL_MD:
         return
     data = bytes(content.files[0].content)
+    start = SourceLocation(f"{content.root}/{SKILL_MD}", 1, 1)
     if data.startswith(BOM):
-        place = SourceLocation(f"{content.root}/{SKILL_MD}", 1, 1)
-        findings.add("BYTE_ORDER_MARK", "the file begins with a byte order mark", place)
+        findings.add("BYTE_ORDER_MARK", "the file begins with a byte order mark", start)
     if is_link_text(data):
-        place = SourceLocation(f"{content.root}/{SKILL_MD}", 1, 1)
-        findings.add("SYMLINK_TEXT", "the whole file is one path, as the text of a symbolic link is", place)
+        findings.add("SYMLINK_TEXT", "the whole file is one path, as the text of a symbolic link is", start)
     skill_md = content.skill_md
-    if skill_md is None:
-        return
-    _lint_name(skill_md, content.name, findings)
-    lint_yaml(skill_md, findings)
-    _lint_fields(skill_md, findings)
-    _lint_lengths(skill_md, findings)
-    _lint_version(skill_md, content, findings)
-    _lint_body(skill_md, findings)
-    _lint_placeholders(content, findings)
+    if skill_md is not None:
+        _lint_name(skill_md, content.name, findings)
+        lint_yaml(skill_md, findings)
+        _lint_fields(skill_md, findings)
+        _lint_version(skill_md, content, findings)
+        _lint_body(skill_md, content, findings)
 
 
 def is_link_text(data: bytes) -> bool:
@@ -171,11 +154,7 @@ def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
             findings.add("FIELD_EMPTY", f"{field} is empty", skill_md.place(field))
     if skill_md.allowed_tools and "," in _PARENTHESES.sub("", skill_md.allowed_tools):
         findings.add("ALLOWED_TOOLS_COMMA", "allowed-tools has commas", skill_md.place("allowed-tools"))
-
-
-def _lint_lengths(skill_md: SkillMd, findings: Findings) -> None:
-    """Judge the lengths as written, white space at the ends included, as other validators do."""
-    for field, code, most in _LENGTHS:
+    for field, code, most in _LENGTHS:  # white space at the ends included, as other validators do
         value = skill_md.fields.get(field)
         if isinstance(value, str) and len(value) > most:
             findings.add(code, f"{field} has {len(value)} characters, at most {most}", skill_md.place(field))
@@ -190,30 +169,23 @@ def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings)
         findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
 
 
-def _lint_body(skill_md: SkillMd, findings: Findings) -> None:
+def _lint_body(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:
     body = skill_md.body
     place = SourceLocation(skill_md.source, skill_md.body_line)
     if not body or body.isspace():
         findings.add("BODY_EMPTY", "there is nothing below the frontmatter", place)
-    lines = body.count("\n")
+    lines, tokens = body.count("\n"), len(body) // _CHARACTERS_A_TOKEN
     if lines >= limits.SKILL_MD_LINES:
         findings.add("BODY_LINES", f"the body has {lines} lines, fewer than {limits.SKILL_MD_LINES} are advised", place)
-    tokens = len(body) // _CHARACTERS_A_TOKEN
     if tokens >= limits.SKILL_MD_TOKENS:
         message = f"the body has some {tokens} tokens, fewer than {limits.SKILL_MD_TOKENS} are advised"
         findings.add("BODY_TOKENS", message, place)
-
-
-def _lint_placeholders(content: FolderContent, findings: Findings) -> None:
-    """Judge whether the words of a template are still there."""
     for file in content.texts:
-        if file.path == SKILL_MD:
-            for words in PLACEHOLDERS:
-                start = file.text.find(words)
-                if start >= 0:
-                    findings.add(
-                        "PLACEHOLDER", "these are the words of a template", file.place(start, start + len(words))
-                    )
+        for words in PLACEHOLDERS if file.path == SKILL_MD else ():
+            start = file.text.find(words)
+            if start >= 0:
+                place = file.place(start, start + len(words))
+                findings.add("PLACEHOLDER", "these are the words of a template", place)
 
 
 def lint_manifest(content: FolderContent, findings: Findings) -> None:
@@ -222,10 +194,7 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
     for path in manifest.unknown:
         message = f"there is no field {'.'.join(path)[:120]!r}"
         findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
-    tables = {
-        one.path: one.table for one in reversed([*entry_points(manifest)])
-    }  # a file is named where it comes first
-    for name, table in tables.items():
+    for name, table in {one.path: one.table for one in reversed([*entry_points(manifest)])}.items():  # its first table
         if not any(file.path == name for file in content.files):
             findings.add("ENTRYPOINT_ABSENT", f"the folder has no file {name}", _place(content, table, "entrypoint"))
     skill_md = content.skill_md
@@ -239,30 +208,24 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
 
 def lint_descriptor(content: FolderContent, findings: Findings) -> None:
     """Judge the descriptor.json of a folder beside skill.toml; its form is judged by Skill Sharing's own rule."""
-    descriptor = content.descriptor
-    if descriptor is None:
-        return
-    place = SourceLocation(f"{content.root}/descriptor.json", 1)
-    for field, stated in _stated_twice(content):
-        if stated is not None and descriptor.get(field, stated) != stated:
+    manifest, descriptor = content.manifest, content.descriptor
+    stated_twice = {
+        "id": manifest.sharing_id,
+        "version": manifest.version,
+        "capability_type": manifest.capability_type,
+        "access": manifest.access.value if "access" in manifest.document else None,
+    }
+    for field, stated in stated_twice.items():
+        if descriptor is not None and stated is not None and descriptor.get(field, stated) != stated:
             message = f"skill.toml has the {field} {stated}, descriptor.json another one"
-            findings.add("DESCRIPTOR_DIFFERS", message, place)
+            findings.add("DESCRIPTOR_DIFFERS", message, SourceLocation(f"{content.root}/descriptor.json", 1))
 
 
 def lint_executor(content: FolderContent, findings: Findings) -> None:
-    """Judge whether a folder claims to be a function: a rule for folders, not for what functions are written as."""
+    """Refuse a folder that claims to be a function: a rule for folders, not for files that are made of functions."""
     if (content.manifest.executor or {}).get("kind") == "function":
-        message = "what is executed by a function does not come from a folder"
+        message = "a skill that is a function does not come from a folder"
         findings.add("EXECUTOR_FUNCTION", message, _place(content, "executor", "kind"))
-
-
-def _stated_twice(content: FolderContent) -> Iterator[tuple[str, str | None]]:
-    """Yield the fields that both files have, with skill.toml's value."""
-    manifest = content.manifest
-    yield "id", manifest.sharing_id
-    yield "version", manifest.version
-    yield "capability_type", manifest.capability_type
-    yield "access", manifest.access.value if "access" in manifest.document else None
 
 
 def _place(content: FolderContent, *path: str) -> SourceLocation:

@@ -1,9 +1,8 @@
 """Rules about a published index and the built site around it.
 
 The index is judged entry by entry with all faults at once, as a publisher needs them;
-:mod:`skillwire.protocols.agent_skills.codec` decides what a client accepts. Where the index lies in a site, the files
-that it names are read there and hashed. Nothing is fetched.
-Spec: ASD Discovery Index; specs §1, "Publisher errors seen in the wild".
+:mod:`skillwire.protocols.agent_skills.codec` decides what a client accepts. Files of the site that the index names are
+read and hashed. Nothing is fetched. Spec: ASD Discovery Index; specs §1, "Publisher errors seen in the wild".
 """
 
 from __future__ import annotations
@@ -59,10 +58,7 @@ def find_indexes(path: Path) -> list[Path]:
 
 
 def examine_index(path: Path, *, level: CheckLevel = "strict") -> tuple[Finding, ...]:
-    """Return everything wrong with the index file ``path`` and the site around it.
-
-    Trust: hostile; reading is bounded.
-    """
+    """Return everything wrong with the index file ``path`` and its site. Trust: hostile; reading is bounded."""
     findings = Findings(level)
     try:
         data = _read(path, limits.INDEX_BYTES)
@@ -79,9 +75,8 @@ def _read(path: Path, most: int) -> bytes:
         with path.open("rb") as file:
             return file.read(most + 1)
     except OSError as error:
-        raise StorageError(
-            "STORAGE", f"the file cannot be read: {error.strerror}", place=SourceLocation(str(path))
-        ) from error
+        message = f"the file cannot be read: {error.strerror}"
+        raise StorageError("STORAGE", message, place=SourceLocation(str(path))) from error
 
 
 class _Index:
@@ -101,30 +96,20 @@ class _Index:
             return
         is_old = "$schema" not in document and all(isinstance(entry, dict) and "files" in entry for entry in skills)
         if not is_old and document.get("$schema") != SCHEMA_URI:
-            written = document.get("$schema", "missing")
-            self._add("INDEX_SCHEMA", f"$schema is {_show(written)}", "$schema")
+            self._add("INDEX_SCHEMA", f"$schema is {_show(document.get('$schema', 'missing'))}", "$schema")
         for number, entry in enumerate(skills):
-            if not isinstance(entry, dict):
-                self._add("INDEX_ENTRY", "an entry is not an object", "skills", number)
-                continue
-            self._lint_name(number, entry)
-            self._lint_description(number, entry)
-            if is_old:
-                self._lint_files(number, entry)
+            if isinstance(entry, dict):
+                self._lint_text(number, entry)
+                (self._lint_files if is_old else self._lint_artifact)(number, entry)
             else:
-                self._lint_artifact(number, entry)
+                self._add("INDEX_ENTRY", "an entry is not an object", "skills", number)
 
-    def _lint_name(self, number: int, entry: dict[str, Any]) -> None:
-        name = entry.get("name")
+    def _lint_text(self, number: int, entry: dict[str, Any]) -> None:
+        name, description = entry.get("name"), entry.get("description")
         if not is_skill_name(name):
             self._add("INDEX_ENTRY", f"the name is {_show(name)}", "skills", number, "name")
-            return
-        first = self._names.setdefault(str(name), number)
-        if first != number:
+        elif (first := self._names.setdefault(str(name), number)) != number:
             self._add("INDEX_NAME_TWICE", f"entry {first + 1} has the name {name} too", "skills", number, "name")
-
-    def _lint_description(self, number: int, entry: dict[str, Any]) -> None:
-        description = entry.get("description")
         if not isinstance(description, str) or not 0 < len(description.strip()) <= limits.DESCRIPTION_LENGTH:
             message = f"the description is no text of 1 to {limits.DESCRIPTION_LENGTH} characters"
             self._add("INDEX_ENTRY", message, "skills", number, "description")
@@ -145,8 +130,11 @@ class _Index:
     def _lint_artifact(self, number: int, entry: dict[str, Any]) -> None:
         if entry.get("type") not in _TYPES:
             self._add("INDEX_TYPE", f"the type is {_show(entry.get('type'))}", "skills", number, "type")
-        digest = self._digest(number, entry)
-        url = entry.get("url")
+        url, digest = entry.get("url"), None
+        try:
+            digest = Digest.parse(entry.get("digest"))
+        except ValidationError:
+            self._add("INDEX_DIGEST", f"the digest is {_show(entry.get('digest'))}", "skills", number, "digest")
         try:
             if not isinstance(url, str):
                 raise ValidationError("URL", "no text")
@@ -161,18 +149,9 @@ class _Index:
             if content is not None:
                 self._lint_content(number, entry, content, digest)
 
-    def _digest(self, number: int, entry: dict[str, Any]) -> Digest | None:
-        try:
-            return Digest.parse(entry.get("digest"))
-        except ValidationError:
-            message = f"the digest is {_show(entry.get('digest'))}"
-            self._add("INDEX_DIGEST", message, "skills", number, "digest")
-            return None
-
     def _lint_content(self, number: int, entry: dict[str, Any], content: bytes, digest: Digest | None) -> None:
         if digest and Digest.of(content) != digest:
-            message = f"the file has the digest {Digest.of(content)}"
-            self._add("ARTIFACT_DIGEST", message, "skills", number, "digest")
+            self._add("ARTIFACT_DIGEST", f"the file has the digest {Digest.of(content)}", "skills", number, "digest")
         if entry.get("type") != "skill-md":
             return
         if is_link_text(content):
@@ -195,7 +174,7 @@ class _Index:
             if ".." not in path.split("/") and (self._site / path).is_file():
                 return _read(self._site / path, limits.ARCHIVE_BYTES)
         except (StorageError, ValueError):
-            pass  # reported below: a file that we cannot read, clients cannot get
+            pass  # reported below: clients cannot get a file that cannot be read
         self._add("ARTIFACT_ABSENT", f"the site has no file {_show(path)}", "skills", number, *member)
         return None
 

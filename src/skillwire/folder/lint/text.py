@@ -31,36 +31,24 @@ _SHOWN: Final = 120
 
 
 def lint_hidden(content: FolderContent, findings: Findings) -> None:
-    """Judge the text of every file of a folder."""
+    """Judge the text of every file of a folder, and what escapes in the frontmatter spell."""
     for file in content.texts:
         runs = find_hidden(file.text)
         if runs and runs[0] == (0, 1, "byte order mark"):
             runs = runs[1:]
-        if runs:
-            _report(file, runs, findings)
-        elif file.path == SKILL_MD:
-            _lint_fields(content, findings)
-
-
-def _report(file: TextFile, runs: list[Hidden], findings: Findings) -> None:
-    code = "HIDDEN_CHARACTERS" if file.path.lower().endswith((".md", ".txt")) else "HIDDEN_IN_FILE"
-    for run in runs[:_MOST_HIDDEN]:
-        message = _describe(file.text[run.start : run.start + run.length], run)
-        if run is runs[min(_MOST_HIDDEN, len(runs)) - 1] and len(runs) > _MOST_HIDDEN:
-            message += f", and {len(runs) - _MOST_HIDDEN} more places in this file"
-        findings.add(code, message, file.place(run.start, run.start + run.length))
-
-
-def _lint_fields(content: FolderContent, findings: Findings) -> None:
-    """Judge what escapes in the frontmatter spell: the file shows a backslash, the reader gets the character."""
-    if content.skill_md is None:
-        return
-    for path, text in _texts(content.skill_md.fields, ()):
-        for run in find_hidden(text)[:1]:
-            message = (
-                f"an escape in {neutralise('.'.join(path))} spells {_describe(text[run.start :][: run.length], run)}"
-            )
-            findings.add("HIDDEN_CHARACTERS", message, content.skill_md.place(*path[:2]))
+        code = "HIDDEN_CHARACTERS" if file.path.lower().endswith((".md", ".txt")) else "HIDDEN_IN_FILE"
+        for number, run in enumerate(runs[:_MOST_HIDDEN], 1):
+            message = _describe(file.text[run.start : run.start + run.length], run)
+            if number == _MOST_HIDDEN < len(runs):
+                message += f", and {len(runs) - _MOST_HIDDEN} more places in this file"
+            findings.add(code, message, file.place(run.start, run.start + run.length))
+        if file.path == SKILL_MD and not runs and content.skill_md is not None:
+            # The file shows a backslash, a reader of YAML gets the character.
+            for path, text in _texts(content.skill_md.fields, ()):
+                for run in find_hidden(text)[:1]:
+                    spelled = _describe(text[run.start :][: run.length], run)
+                    message = f"an escape in {neutralise('.'.join(path))} spells {spelled}"
+                    findings.add("HIDDEN_CHARACTERS", message, content.skill_md.place(*path[:2]))
 
 
 def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -76,11 +64,11 @@ def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
 
 def _describe(characters: str, run: Hidden) -> str:
     first = f"U+{ord(characters[0]):04X}"
-    said = f"1 hidden character, a {run.name} ({first})"
+    description = f"1 hidden character, a {run.name} ({first})"
     if run.length > 1:
-        said = f"{run.length} hidden characters, the first a {run.name} ({first})"
+        description = f"{run.length} hidden characters, the first a {run.name} ({first})"
     spelled = neutralise(reveal(characters))
-    return f"{said}, spelling {spelled[:_SHOWN]!r}" if spelled else said
+    return f"{description}, spelling {spelled[:_SHOWN]!r}" if spelled else description
 
 
 _CODE: Final = re.compile(
@@ -106,14 +94,14 @@ class _Link(NamedTuple):
 def lint_links(content: FolderContent, findings: Findings) -> None:
     """Judge the links of every Markdown file of a folder."""
     paths = {file.path for file in content.files}
-    places = paths | {parent for path in paths for parent in _parents(path)}
+    places = paths | {path[:end] for path in paths for end, letter in enumerate(path) if letter == "/"}
     direct: set[str] = {SKILL_MD}
     deeper: list[tuple[_Page, _Link, str]] = []
     for file in content.texts:
         if not file.path.lower().endswith(".md"):
             continue
         page = _Page(file, findings)
-        for link in page.links():
+        for link in _links(file.text):
             path = page.lint(link, places)
             if path and file.path == SKILL_MD:
                 direct.add(path)
@@ -139,11 +127,7 @@ class _Page:
         self.file = file
         self._findings = findings
         self._code: list[tuple[int, int]] | None = None
-        self._told = 0
-
-    def links(self) -> Iterator[_Link]:
-        """Yield the relative links and those to a path of one machine, in code and outside."""
-        return _links(self.file.text)
+        self._reported = 0
 
     def lint(self, link: _Link, places: AbstractSet[str]) -> str | None:
         """Judge one link; return the path in the folder that it leads to, if any."""
@@ -162,13 +146,13 @@ class _Page:
         """Add a finding about a link outside of code."""
         if self._code is None:
             self._code = [span.span() for span in _CODE.finditer(self.file.text)]
-        if self._told < _MOST_BROKEN_LINKS and not any(start <= link.start < end for start, end in self._code):
-            self._told += 1
+        if self._reported < _MOST_BROKEN_LINKS and not any(start <= link.start < end for start, end in self._code):
+            self._reported += 1
             self._findings.add(code, message, self.file.place(link.start, link.end))
 
 
 def _links(text: str) -> Iterator[_Link]:
-    found = list(_inline(text))
+    found = list(_INLINE.finditer(text))
     if "]:" in text:
         found += _DEFINITION.finditer(text)
     for link in found[:_MOST_LINKS]:
@@ -184,16 +168,3 @@ def _path_of(page: str, target: str) -> str:
     """Return the path in the folder that a link of ``page`` leads to, or one that begins with ``..``."""
     relative = unquote(re.split(r"[?#]", target, maxsplit=1)[0])
     return posixpath.normpath(posixpath.join(posixpath.dirname(page), relative))
-
-
-def _inline(text: str) -> Iterator[re.Match[str]]:
-    start = text.find("](")
-    while start >= 0:
-        if found := _INLINE.match(text, start):
-            yield found
-        start = text.find("](", start + 2)
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path := posixpath.dirname(path):
-        yield path

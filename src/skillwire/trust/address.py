@@ -123,10 +123,7 @@ _PREFIX: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 
 def read_address(text: str) -> Address:
-    """Return ``text`` as an address, without its zone (``%eth0``).
-
-    Raises ValidationError (``URL``) for any other form.
-    """
+    """Return ``text`` as an address, without its zone (``%eth0``). Raises ValidationError (``URL``)."""
     if is_ipv4(text):
         a, b, c, d = text.split(".")
         return Address(4, (int(a) << 24) | (int(b) << 16) | (int(c) << 8) | int(d))
@@ -139,10 +136,7 @@ def read_address(text: str) -> Address:
 
 
 def read_network(text: str) -> Network:
-    """Return a network such as ``10.0.0.0/8``, or a single address, as a range.
-
-    Raises ValidationError (``URL``), also for bits set after the prefix.
-    """
+    """Return ``10.0.0.0/8``, or a single address, as a range. Raises ValidationError (``URL``), also for host bits."""
     base, slash, prefix = text.partition("/")
     version, first = read_address(base)
     width = 32 if version == 4 else 128  # noqa: PLR2004 - the IP version, and the bits of its addresses
@@ -180,15 +174,12 @@ _FIXES: Final = {
 
 
 def is_localhost(host: str) -> bool:
-    """Whether ``host`` means this machine, without asking DNS. Spec: RFC 6761 §6.3."""
+    """Whether ``host`` means this machine, without a DNS lookup. Spec: RFC 6761 §6.3."""
     return _LOCALHOST.fullmatch(host) is not None
 
 
 def is_local_name(host: str) -> bool:
-    """Whether ``host`` is a name of a local network, such as ``nas`` or ``nas.local``.
-
-    Spec: RFC 6761, 6762 (``local``), 8375 (``home.arpa``), and endings that private networks use.
-    """
+    """Whether ``host`` is a name of a local network, such as ``nas.local``. Spec: RFC 6761, 6762, 8375."""
     return _LOCAL_NAME.fullmatch(host) is not None
 
 
@@ -233,7 +224,7 @@ class AddressPolicy(_Rules):
     __slots__ = ()
 
     def __new__(cls, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> Self:
-        """Read ``allow``, and keep beside both what every check needs of them."""
+        """Read ``allow``, and keep what every check needs."""
         allowed = _read_allow(allow)
         hosts = frozenset(parse_url(origin).host for origin in named)
         return super().__new__(cls, named, allow, allowed, named | allowed.origins, hosts)
@@ -251,15 +242,12 @@ class AddressPolicy(_Rules):
             self.check_address(url, url.host)
         elif is_local_name(url.host) and not self._vouched(url.host):
             raise _refusal(url, f"{url.host} is a local name")
-        elif url.scheme == "http" and not self._may_be_plain(url.host):
+        elif url.scheme == "http" and not (
+            self.allowed.lists_host(url.host) or (is_local_name(url.host) and url.host in self.hosts)
+        ):
             raise _plain_http(url)
         if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self.origins:
-            raise TrustError(
-                "PORT_REFUSED",
-                f"port {url.port} of {url.host} was not named by you",
-                place=SourceLocation(str(url)),
-                details={"host": url.host, "port": url.port},
-            )
+            raise _refusal(url, f"port {url.port} of {url.host} was not named by you", "PORT_REFUSED", port=url.port)
 
     def check_address(self, url: Url, address: str) -> None:
         """Check the address that the host of ``url`` is about to be connected as.
@@ -275,19 +263,13 @@ class AddressPolicy(_Rules):
             self.allowed.lists_address(number) or reach in self._opened(url, number)
         ):
             lead = "" if address == url.host else f"{url.host} leads to "
-            raise _refusal(url, f"{lead}{address}, {reach.value}", self._fix(url.host, reach), address=address)
+            fix = _FIXES.get(reach)
+            if fix is None and url.host in self.hosts and not _is_address(url.host):
+                fix = f'If that is right, put allow = ["{url.host}"] in your settings.'
+            raise _refusal(url, f"{lead}{address}, {reach.value}", fix=fix, address=address)
 
     def _vouched(self, host: str) -> bool:
         return host in self.hosts or self.allowed.lists_host(host)
-
-    def _may_be_plain(self, name: str) -> bool:
-        return self.allowed.lists_host(name) or (is_local_name(name) and name in self.hosts)
-
-    def _fix(self, host: str, reach: AddressScope) -> str | None:
-        if reach in _FIXES:
-            return _FIXES[reach]
-        named_in_vain = host in self.hosts and not _is_address(host)
-        return f'If that is right, put allow = ["{host}"] in your settings.' if named_in_vain else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[AddressScope]:
         """Return the kinds of addresses that the user opened for the host of ``url``."""
@@ -305,19 +287,15 @@ def _is_address(host: str) -> bool:
     return ":" in host or is_ipv4(host)
 
 
-def _refusal(url: Url, what: str, fix: str | None = None, **details: str) -> TrustError:
-    return TrustError(
-        "ADDRESS_REFUSED", what, place=SourceLocation(str(url)), fix=fix, details={"host": url.host, **details}
-    )
+def _refusal(
+    url: Url, what: str, code: str = "ADDRESS_REFUSED", *, fix: str | None = None, **details: object
+) -> TrustError:
+    return TrustError(code, what, place=SourceLocation(str(url)), fix=fix, details={"host": url.host, **details})
 
 
 def _plain_http(url: Url) -> TrustError:
-    return TrustError(
-        "PLAIN_HTTP_REFUSED",
-        f"{url.host} is not a local host that you named, so http is not used with it",
-        place=SourceLocation(str(url)),
-        details={"host": url.host},
-    )
+    what = f"{url.host} is not a local host that you named, so http is not used with it"
+    return _refusal(url, what, "PLAIN_HTTP_REFUSED")
 
 
 def _read_allow(entries: tuple[str, ...]) -> AllowList:

@@ -39,13 +39,8 @@ _LONG: Final = 1 << 158
 #: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
 _PROOF_BYTES: Final = 180
 _USAGES: Final = (
-    "content_commitment",
-    "key_encipherment",
-    "data_encipherment",
-    "key_agreement",
-    "encipher_only",
-    "decipher_only",
-)
+    "content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only",
+)  # fmt: skip
 
 
 class CertificateAuthority:
@@ -85,7 +80,10 @@ class CertificateAuthority:
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False),
             self._key,
         )
-        if len(leaf) > (most := _largest_leaf(names)):
+        # The response to a challenge has to fit into a datagram, in base64.
+        longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
+        most = min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)
+        if len(leaf) > most:
             raise request_error(f"with these names it has {len(leaf)} bytes, and a datagram has room for {most}")
         return leaf
 
@@ -130,12 +128,6 @@ class CertificateAuthority:
         return _builder(subject, ours.subject, key, at, ends).add_extension(_issuer_of(self._key), critical=False)
 
 
-def _largest_leaf(names: RequestedNames) -> int:
-    """Return the size limit of a leaf, so that the response to a challenge, in base64, fits into a datagram."""
-    longest = max(map(len, names.agents), default=limits.LAN_IDENTIFIER_LENGTH)
-    return min(limits.LAN_CERTIFICATE_BYTES, (limits.DATAGRAM_BYTES - _PROOF_BYTES - longest) // 4 * 3)
-
-
 def new_root(name: str, key: ec.EllipticCurvePrivateKey, now: float, days: float = ROOT_DAYS) -> CertificateAuthority:
     """Return a self-signed root, valid from ``now``, seconds since the epoch.
 
@@ -172,10 +164,8 @@ def _as_authority(
 
 
 def _usage(*, is_authority: bool) -> x509.KeyUsage:
-    others = dict.fromkeys(_USAGES, False)
-    return x509.KeyUsage(
-        digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority, **others
-    )
+    own = {"digital_signature": not is_authority, "key_cert_sign": is_authority, "crl_sign": is_authority}
+    return x509.KeyUsage(**own, **dict.fromkeys(_USAGES, False))
 
 
 def _issuer_of(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:

@@ -18,7 +18,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -27,13 +26,20 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from cryptography.x509.oid import NameOID, SignatureAlgorithmOID
-from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
+from cryptography.x509.oid import NameOID
+from cryptography.x509.verification import PolicyBuilder, Store
 
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of, self_signed
-from skillwire.trust.revocations import CertificateHolder, CertificateId, Revocations, certificate_id
+from skillwire.trust.revocations import (
+    SIGNED,
+    UNREADABLE,
+    CertificateHolder,
+    CertificateId,
+    Revocations,
+    certificate_id,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,13 +53,6 @@ _DNS_NAME: Final = re.compile(
 _NAME: Final = re.compile(r"[ -~]{1,64}")
 _IDENTIFIER_FIX: Final = "An identifier has 1 to 128 letters, digits, dots, hyphens and underscores."
 _REQUEST_FIX: Final = "Give what skillwire key new has printed: it begins with -----BEGIN CERTIFICATE REQUEST-----."
-_UNREADABLE: Final = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
-)
 
 
 class RequestedNames(NamedTuple):
@@ -105,18 +104,13 @@ def decode_request(data: bytes) -> CertificateRequest:
     if len(data) > limits.LAN_REQUEST_BYTES:
         raise request_error(f"the request has {len(data):,} bytes, more than is read", _REQUEST_FIX)
     try:
-        load = x509.load_pem_x509_csr if b"-----BEGIN" in data else x509.load_der_x509_csr
-        request = load(data)
+        request = (x509.load_pem_x509_csr if b"-----BEGIN" in data else x509.load_der_x509_csr)(data)
         key = request.public_key()
         is_signed = isinstance(request.signature_hash_algorithm, hashes.SHA256) and request.is_signature_valid
-        names = _requested_names(request)
-    except (
-        ValueError,
-        TypeError,
-        UnsupportedAlgorithm,
-        x509.DuplicateExtension,
-        x509.UnsupportedGeneralNameType,
-    ) as error:
+        names = RequestedNames(*(tuple(sorted(each)) for each in _names(request)))
+    except x509.ExtensionNotFound:
+        names = RequestedNames()
+    except UNREADABLE as error:
         raise request_error("it is no request for a certificate", _REQUEST_FIX) from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise request_error("its key is of another kind than P-256", "Have skillwire key new make one.")
@@ -128,20 +122,6 @@ def decode_request(data: bytes) -> CertificateRequest:
 def request_error(why: str, fix: str | None = None) -> ValidationError:
     """Return the error of a refused request."""
     return ValidationError("CERTIFICATE_REQUEST", why, fix=fix)
-
-
-def _requested_names(request: x509.CertificateSigningRequest) -> RequestedNames:
-    try:
-        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return RequestedNames()
-    links = names.get_values_for_type(x509.UniformResourceIdentifier)
-    hosts = [*map(str, names.get_values_for_type(x509.IPAddress)), *names.get_values_for_type(x509.DNSName)]
-    return RequestedNames(
-        tuple(link.removeprefix(AGENT) for link in links if link.startswith(AGENT)),
-        tuple(link.removeprefix(SKILL) for link in links if link.startswith(SKILL)),
-        tuple(hosts),
-    )
 
 
 def _host(text: str) -> str:
@@ -156,8 +136,14 @@ def _host(text: str) -> str:
 
 def alternatives_of(names: RequestedNames) -> x509.SubjectAlternativeName:
     """Return names as a certificate's alternative names."""
-    links = [f"{AGENT}{one}" for one in names.agents] + [f"{SKILL}{one}" for one in names.skills]
-    return x509.SubjectAlternativeName([*map(x509.UniformResourceIdentifier, links), *map(_general_name, names.hosts)])
+    found: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"{AGENT}{one}") for one in names.agents]
+    found += [x509.UniformResourceIdentifier(f"{SKILL}{one}") for one in names.skills]
+    for host in names.hosts:
+        try:
+            found.append(x509.IPAddress(ip_address(host)))
+        except ValueError:
+            found.append(x509.DNSName(host))
+    return x509.SubjectAlternativeName(found)
 
 
 def subject_of(name: str) -> x509.Name:
@@ -168,20 +154,6 @@ def subject_of(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
-
-
-_SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
-
-
-def _never() -> bool:
-    return False
-
-
 class Leaf(NamedTuple):
     """Identifies an agent's certificate in its authority's book: serial number and key."""
 
@@ -190,38 +162,23 @@ class Leaf(NamedTuple):
 
 
 class VerifiedCertificate(NamedTuple):
-    """The contents of a certificate, and whether a trusted authority certified them.
-
-    Args:
-        key: its key.
-        is_certified: whether it leads to a trusted root.
-        agents: named agents.
-        skills: named skills.
-        hosts: named hosts, as addresses or names.
-        until: seconds since the epoch.
-        is_revoked: whether it, its key, or a certificate above it was revoked since; if it is self-signed, its key or a
-            named agent.
-        issuer: the issuer's name, DER; empty if self-signed.
-    """
+    """The contents of a certificate, and whether a trusted authority certified them."""
 
     key: EcdsaKey
-    is_certified: bool
+    is_certified: bool  # it leads to a trusted root
     agents: frozenset[str]
     skills: frozenset[str]
-    hosts: frozenset[str]
-    until: float
-    is_revoked: Callable[[], bool] = _never
-    issuer: bytes = b""
+    hosts: frozenset[str]  # addresses or names
+    until: float  # seconds since the epoch
+    #: Whether it, its key, or a certificate above it was revoked since; if it is self-signed, its key or a named agent.
+    is_revoked: Callable[[], bool] = lambda: False
+    issuer: bytes = b""  # the issuer's name, DER; empty if self-signed
 
 
 class Chain:
-    """Verifies certificates.
+    """Verifies certificates against trusted roots and the intermediates below them, all DER.
 
-    Args:
-        roots: trusted certificates, DER.
-        intermediates: certificates between roots and leaves, DER.
-        revocations: consulted on every use of a key; also holds learned intermediates.
-        accepts_self_signed: whether self-signed certificates are accepted.
+    ``revocations`` are consulted on every use of a key; they also hold learned intermediates.
     """
 
     def __init__(
@@ -252,35 +209,26 @@ class Chain:
     def _judge(self, leaf: x509.Certificate, now: float) -> VerifiedCertificate | None:
         key, until = key_of(leaf), leaf.not_valid_after_utc
         is_now = leaf.not_valid_before_utc <= datetime.fromtimestamp(now, UTC) <= until
-        if key is None or not is_now or leaf.signature_algorithm_oid != _SIGNED:
+        if key is None or not is_now or leaf.signature_algorithm_oid != SIGNED:
             return None
-        is_own = leaf.issuer == leaf.subject
-        if is_own or self._store is None:  # without trusted authorities every certificate is unverified
+        chain: Sequence[x509.Certificate] = ()
+        if leaf.issuer == leaf.subject or self._store is None:  # without trusted authorities all are unverified
             if not self._accepts_self_signed:
                 return None
-            if is_own:
+            if leaf.issuer == leaf.subject:
                 leaf.verify_directly_issued_by(leaf)
-            chain: Sequence[x509.Certificate] = ()
-        elif not (chain := self._chain_to_root(leaf, now)):
-            return None
+        else:  # raises VerificationError without a valid path to a root
+            verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
+            chain = verifier.verify(leaf, [*self._intermediates, *self.revocations.learned]).chain
+            if not all(key_of(one) and one.signature_algorithm_oid == SIGNED for one in chain):
+                return None
         names = _names(leaf)
-        is_revoked = partial(
-            self._is_revoked, [certificate_id(one) for one in chain], CertificateHolder(key.digest, names[0])
-        )
+        holder = CertificateHolder(key.digest, names[0])
+        is_revoked = partial(self._is_revoked, [certificate_id(one) for one in chain], holder)
         if is_revoked():
             return None
         issuer = certificate_id(leaf).issuer if chain else b""
         return VerifiedCertificate(key, bool(chain), *names, until.timestamp(), is_revoked, issuer)
-
-    def _chain_to_root(self, leaf: x509.Certificate, now: float) -> Sequence[x509.Certificate]:
-        """Return the certificates from a leaf to a root; empty if there is no valid path with our algorithms."""
-        assert self._store is not None  # noqa: S101 - for the type checker; without roots this is not called
-        verifier = PolicyBuilder().store(self._store).time(datetime.fromtimestamp(now, UTC)).build_client_verifier()
-        try:
-            chain = verifier.verify(leaf, [*self._intermediates, *self.revocations.learned]).chain
-        except VerificationError:
-            return ()
-        return chain if all(key_of(one) and one.signature_algorithm_oid == _SIGNED for one in chain) else ()
 
     def _is_revoked(self, chain: Sequence[CertificateId], holder: CertificateHolder) -> bool:
         """Whether a certificate is revoked, given its chain to a root, or an empty one if self-signed."""
@@ -294,10 +242,7 @@ class Chain:
 
 
 def read_leaf(certificate: bytes) -> Leaf | None:
-    """Return the number and key of a certificate, DER, or None. Its signature is not verified.
-
-    Trust: hostile; this never raises.
-    """
+    """Return the number and key of a certificate, DER, unverified, or None. Trust: hostile; this never raises."""
     if len(certificate) > limits.LAN_CERTIFICATE_BYTES:
         return None
     try:
@@ -316,8 +261,10 @@ def names_of(certificate: bytes) -> tuple[frozenset[str], frozenset[str], frozen
         return frozenset(), frozenset(), frozenset()
 
 
-def _names(leaf: x509.Certificate) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+def _names(
+    document: x509.Certificate | x509.CertificateSigningRequest,
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    names = document.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     links = names.get_values_for_type(x509.UniformResourceIdentifier)
     agents = frozenset(link.removeprefix(AGENT) for link in links if link.startswith(AGENT))
     skills = frozenset(link.removeprefix(SKILL) for link in links if link.startswith(SKILL))

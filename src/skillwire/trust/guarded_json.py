@@ -29,7 +29,7 @@ from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 _WINDOW: Final = 1024 * 1024
@@ -38,14 +38,10 @@ _WIDTH: Final = 160
 
 
 def place_at(before: str, text: str | None, source: str) -> SourceLocation:
-    """Return the place right behind ``before``; ``text``, when it is at hand, gives the whole line."""
-    line = before.count("\n") + 1
+    """Return the place right behind ``before``, with the whole line if ``text`` is given."""
     start = before.rfind("\n") + 1
-    shown = None
-    if text is not None:
-        end = text.find("\n", len(before))
-        shown = excerpt(text[start : end if end >= 0 else None])
-    return SourceLocation(source, line, len(before) - start + 1, None, shown)
+    shown = None if text is None else excerpt(text[start:].partition("\n")[0])
+    return SourceLocation(source, before.count("\n") + 1, len(before) - start + 1, None, shown)
 
 
 def place_of_literal(text: str, wanted: str, source: str) -> SourceLocation:
@@ -151,22 +147,14 @@ _STEPS: Final = bytes({ord("["): 1, ord("{"): 1, ord("]"): 255, ord("}"): 255}.g
 
 
 def load_json(data: bytes, *, max_bytes: int, source: str = "JSON") -> object:
-    """Return the value of a JSON document.
+    """Return the value of a JSON document, UTF-8, with or without a byte order mark.
 
-    Args:
-        data: the document, UTF-8, with or without a byte order mark.
-        max_bytes: size limit; ``LIMIT_SIZE`` beyond.
-        source: the file or URL to name in an error.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or a ``JSON_...`` code, with its place in the first MiB.
-
-    Trust: time and memory are linear in ``len(data)``; no other error is raised.
+    Raises DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or a ``JSON_...`` code, with its place in the first MiB.
+    Trust: hostile; time and memory are linear in ``len(data)``; no other error is raised.
     """
     if len(data) > max_bytes:
-        raise DecodeError(
-            "LIMIT_SIZE", f"{len(data)} bytes of JSON, at most {max_bytes} are read", place=SourceLocation(source)
-        )
+        message = f"{len(data)} bytes of JSON, at most {max_bytes} are read"
+        raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(source))
     data = data.removeprefix(_BOM)
     text = _decode(data, source)
     _bound(data, text, source)
@@ -207,20 +195,6 @@ def _bound_values(count: int, source: str) -> None:
 
 
 def _parse(text: str, source: str) -> object:
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=_unique_keys(text, source),
-            parse_int=_integer(text, source),
-            parse_float=_finite(text, source),
-            parse_constant=_no_constant(text, source),
-        )
-    except json.JSONDecodeError as error:
-        place = place_at(text[: error.pos], text, source)
-        raise DecodeError("JSON_SYNTAX", error.msg[:1].lower() + error.msg[1:], place=place) from None
-
-
-def _unique_keys(text: str, source: str) -> Callable[[list[tuple[str, object]]], dict[str, object]]:
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)
         if len(members) != len(pairs):
@@ -228,39 +202,29 @@ def _unique_keys(text: str, source: str) -> Callable[[list[tuple[str, object]]],
             raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} occurs twice in one object", place=place)
         return members
 
-    return collect
+    def integer(literal: str) -> int:
+        return int(literal) if len(literal) <= limits.JSON_INTEGER_DIGITS else refuse_number(literal)
 
-
-def _integer(text: str, source: str) -> Callable[[str], int]:
-    def read(literal: str) -> int:
-        if len(literal) > limits.JSON_INTEGER_DIGITS:
-            _refuse_number(literal, text, source)
-        return int(literal)
-
-    return read
-
-
-def _finite(text: str, source: str) -> Callable[[str], float]:
-    def read(literal: str) -> float:
+    def finite(literal: str) -> float:
         number = float(literal)
-        if not math.isfinite(number):
-            _refuse_number(literal, text, source)
-        return number
+        return number if math.isfinite(number) else refuse_number(literal)
 
-    return read
+    def refuse_number(literal: str) -> NoReturn:
+        is_short = len(literal) <= limits.JSON_INTEGER_DIGITS
+        shown = literal if is_short else f"{literal[:16]}... ({len(literal)} characters)"
+        place = place_of_literal(text, literal, source)
+        raise DecodeError("JSON_NUMBER", f"{shown} is beyond what a field can hold", place=place)
 
-
-def _refuse_number(literal: str, text: str, source: str) -> NoReturn:
-    shown = literal if len(literal) <= limits.JSON_INTEGER_DIGITS else f"{literal[:16]}... ({len(literal)} characters)"
-    place = place_of_literal(text, literal, source)
-    raise DecodeError("JSON_NUMBER", f"{shown} is beyond what a field can hold", place=place)
-
-
-def _no_constant(text: str, source: str) -> Callable[[str], NoReturn]:
-    def refuse(literal: str) -> NoReturn:
+    def refuse_constant(literal: str) -> NoReturn:
         raise DecodeError("JSON_SYNTAX", f"{literal} is not JSON", place=place_of_literal(text, literal, source))
 
-    return refuse
+    try:
+        return json.loads(
+            text, object_pairs_hook=collect, parse_int=integer, parse_float=finite, parse_constant=refuse_constant
+        )
+    except json.JSONDecodeError as error:
+        place = place_at(text[: error.pos], text, source)
+        raise DecodeError("JSON_SYNTAX", error.msg[:1].lower() + error.msg[1:], place=place) from None
 
 
 _BYTES: Final = 64 * limits.KIB
@@ -271,9 +235,8 @@ _NAMES: Final = ("detail", "error_description")
 def server_message(body: bytes) -> str:
     """Return a server's reason for an error from a response body; empty if there is none, as in a proxy's page.
 
-    Our servers, Skill Sharing and JSON-RPC use ``error.message``, problem details ``detail``, OAuth
-    ``error_description``. Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2. Trust: hostile. The text is
-    bounded and without hidden characters; this never raises.
+    Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2. Trust: hostile. The text is bounded and without
+    hidden characters; this never raises.
     """
     try:
         document = load_json(body, max_bytes=_BYTES)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
@@ -42,10 +42,10 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 
 
 def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
-    """Return the table of a TOML document of at most ``limits.TOML_BYTES``.
+    """Return the table of a TOML document; its numbers fit 64 bits and are finite.
 
     Raises DecodeError: ``LIMIT_SIZE``, ``ENCODING`` or a ``TOML_...`` code, with line and column if known. Trust:
-    hostile; numbers fit 64 bits and are finite; no other error is raised.
+    hostile; no other error is raised.
     """
     if len(data) > limits.TOML_BYTES:
         message = f"{len(data)} bytes of TOML, at most {limits.TOML_BYTES} are read"
@@ -56,27 +56,6 @@ def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
         line = data.count(b"\n", 0, error.start) + 1
         raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=SourceLocation(source, line)) from None
     _bound(text, source)
-    return _parse(text, source)
-
-
-def _bound(text: str, source: str) -> None:
-    # A string may be a part of a key, so one quote stays for each; its line ends stay, to count lines by.
-    outline = _COMMENT_OR_STRING.sub(lambda token: '"' + "\n" * token.group().count("\n"), text)
-    for key in _DOTTED.finditer(outline):
-        if key.group().count(".") >= limits.TOML_DEPTH:
-            _refuse_depth(outline, key.start(), source)
-    depth = accumulate(_STEPS.get(character, 0) for character in outline)
-    for offset, level in enumerate(depth):
-        if level > limits.TOML_DEPTH:
-            _refuse_depth(outline, offset, source)
-
-
-def _refuse_depth(outline: str, offset: int, source: str) -> None:
-    place = SourceLocation(source, outline.count("\n", 0, offset) + 1)
-    raise DecodeError("TOML_DEPTH", f"nests more than {limits.TOML_DEPTH} levels deep", place=place)
-
-
-def _parse(text: str, source: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -85,6 +64,17 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         raise DecodeError("TOML_NUMBER", str(error), place=SourceLocation(source)) from None
     _bound_numbers(document, source)
     return document
+
+
+def _bound(text: str, source: str) -> None:
+    # A string may be a part of a key, so one quote stays for each; its line ends stay, to count lines by.
+    outline = _COMMENT_OR_STRING.sub(lambda token: '"' + "\n" * token.group().count("\n"), text)
+    keys = (key.start() for key in _DOTTED.finditer(outline) if key.group().count(".") >= limits.TOML_DEPTH)
+    levels = accumulate(_STEPS.get(character, 0) for character in outline)
+    brackets = (offset for offset, level in enumerate(levels) if level > limits.TOML_DEPTH)
+    for offset in chain(keys, brackets):
+        place = SourceLocation(source, outline.count("\n", 0, offset) + 1)
+        raise DecodeError("TOML_DEPTH", f"nests more than {limits.TOML_DEPTH} levels deep", place=place)
 
 
 def _syntax(message: str, lines: list[str], source: str) -> DecodeError:
@@ -99,15 +89,12 @@ def _syntax(message: str, lines: list[str], source: str) -> DecodeError:
 
 def _bound_numbers(value: object, source: str) -> None:
     """Refuse numbers that JSON readers and 64-bit integers cannot hold. The depth is bounded already."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
             _bound_numbers(item, source)
     elif (isinstance(value, int) and value not in _INTEGERS) or (isinstance(value, float) and not math.isfinite(value)):
-        raise DecodeError(
-            "TOML_NUMBER", "a number is not finite, or needs more than 64 bits", place=SourceLocation(source)
-        )
+        message = "a number is not finite, or needs more than 64 bits"
+        raise DecodeError("TOML_NUMBER", message, place=SourceLocation(source))
 
 
 _HEADER: Final = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]")
@@ -120,23 +107,15 @@ def toml_place(text: str, path: Sequence[str], source: str) -> SourceLocation:
     depth = 0
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
-        if header := _HEADER.match(line):
-            table = _parts(header[1])
-            found = table
-        elif key := _KEY.match(line):
-            found = (*table, *_parts(key[1]))
-        else:
+        header = _HEADER.match(line)
+        written = header or _KEY.match(line)
+        if written is None:
             continue
+        parts = tuple(part.strip(" \"'") for part in written[1].split("."))
+        if header:
+            table = parts
+        found = parts if header else (*table, *parts)
         if len(found) > depth and tuple(path[: len(found)]) == found:
             depth = len(found)
-            best = _place(line, number, header or key, source)
+            best = SourceLocation(source, number, written.start(1) + 1, written.end(1) + 1, excerpt(line))
     return best
-
-
-def _parts(dotted: str) -> tuple[str, ...]:
-    return tuple(part.strip(" \"'") for part in dotted.split("."))
-
-
-def _place(line: str, number: int, found: re.Match[str] | None, source: str) -> SourceLocation:
-    start, end = found.span(1) if found else (0, 0)
-    return SourceLocation(source, number, start + 1, end + 1, excerpt(line))

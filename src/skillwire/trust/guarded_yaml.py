@@ -39,9 +39,7 @@ class YamlMapping(NamedTuple):
 
 
 def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -> YamlMapping:
-    """Return the mapping in ``text``, one document without markers; every scalar is a string.
-
-    ``text`` has at most ``limits.FRONTMATTER_BYTES`` and begins on ``first_line`` of ``source``.
+    """Return the mapping in ``text``, which begins on ``first_line`` of ``source``; every scalar is a string.
 
     Raises DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES`` or a ``YAML_...`` code, with line and column. Trust: hostile;
     depth and nodes are bounded; aliases, anchors, tags and further documents are refused.
@@ -74,7 +72,12 @@ class _Reader:
         try:
             return self._document()
         except self._yaml.YAMLError as error:
-            raise self._syntax(error) from None
+            mark = getattr(error, "problem_mark", None)
+            message = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
+            place = self._place(mark) if mark else SourceLocation(self._source, self._numbers[0])
+            is_open = " flow " in (getattr(error, "context", None) or "")
+            fix = "Close the list or mapping that [ or { begins, or put the value into quotes if it is a text."
+            raise DecodeError("YAML_SYNTAX", str(message), place=place, fix=fix if is_open else None) from None
 
     def _document(self) -> YamlMapping:
         next(self._events)  # the start of the stream
@@ -110,13 +113,10 @@ class _Reader:
             return event.value
         if isinstance(event, self._yaml.MappingStartEvent):
             return self._map(event, path)
-        return self._list(event, path)
-
-    def _list(self, start: Any, path: tuple[str, ...]) -> list[Any]:
-        self._enter(start)
+        self._enter(event)
         items: list[Any] = []
-        while not isinstance(event := next(self._events), self._yaml.SequenceEndEvent):
-            items.append(self._value(event, (*path, str(len(items)))))
+        while not isinstance(item := next(self._events), self._yaml.SequenceEndEvent):
+            items.append(self._value(item, (*path, str(len(items)))))
         self._depth -= 1
         return items
 
@@ -150,14 +150,6 @@ class _Reader:
 
     def _refuse(self, code: str, message: str, event: Any) -> NoReturn:
         raise DecodeError(code, message, place=self._place(event.start_mark, event.end_mark))
-
-    def _syntax(self, error: Any) -> DecodeError:
-        mark = getattr(error, "problem_mark", None)
-        message = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        place = self._place(mark) if mark else SourceLocation(self._source, self._numbers[0])
-        is_open = " flow " in (getattr(error, "context", None) or "")
-        fix = "Close the list or mapping that [ or { begins, or put the value into quotes if it is a text."
-        return DecodeError("YAML_SYNTAX", str(message), place=place, fix=fix if is_open else None)
 
     def _place(self, start: Any, end: Any = None) -> SourceLocation:
         line = self._lines[start.line][0] if start.line < len(self._lines) else ""

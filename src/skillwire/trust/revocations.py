@@ -32,7 +32,7 @@ from skillwire.errors import TrustError
 from skillwire.trust.ecdsa import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 
 #: UUID 8e6a326c-2bb4-5e5b-8494-afc550cd3318.
@@ -68,29 +68,23 @@ class RevokedCertificate(NamedTuple):
 
 
 def certificate_id(certificate: x509.Certificate) -> CertificateId:
-    """Return the identity of a certificate."""
+    """Return the issuer's name and the serial number of a certificate."""
     return CertificateId(certificate.issuer.public_bytes(), certificate.serial_number)
 
 
 def encode_holder(holder: CertificateHolder) -> x509.UnrecognizedExtension:
     """Return a holder as the extension of an entry."""
     agents = b"".join(_encode_element(_UTF8, name.encode()) for name in sorted(holder.agents))
-    return x509.UnrecognizedExtension(
-        HOLDER, _encode_element(_SEQUENCE, _encode_element(_OCTETS, holder.key) + _encode_element(_SEQUENCE, agents))
-    )
+    content = _encode_element(_OCTETS, holder.key) + _encode_element(_SEQUENCE, agents)
+    return x509.UnrecognizedExtension(HOLDER, _encode_element(_SEQUENCE, content))
 
 
 def decode_holder(entry: x509.RevokedCertificate) -> CertificateHolder | None:
     """Return the holder in an entry, or None. Raises ValueError for another form."""
-    for extension in entry.extensions:
-        if extension.oid == HOLDER:
-            assert isinstance(extension.value, x509.UnrecognizedExtension)  # noqa: S101 - for the type checker
-            return _decode_holder(extension.value.value)
-    return None
-
-
-def _decode_holder(data: bytes) -> CertificateHolder:
-    content, rest = _decode_element(_SEQUENCE, data)
+    value = next((extension.value for extension in entry.extensions if extension.oid == HOLDER), None)
+    if not isinstance(value, x509.UnrecognizedExtension):
+        return None
+    content, rest = _decode_element(_SEQUENCE, value.value)
     key, names = _decode_element(_OCTETS, content)
     listed, more = _decode_element(_SEQUENCE, names)
     if rest or more or len(key) != _DIGEST_BYTES:
@@ -122,7 +116,12 @@ def _decode_element(tag: int, data: bytes) -> tuple[bytes, bytes]:
     return data[begin : begin + length], data[begin + length :]
 
 
-_SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
+SIGNED: Final = SignatureAlgorithmOID.ECDSA_WITH_SHA256
+#: What the library raises for certificates, requests and lists that it cannot read.
+UNREADABLE: Final = (
+    ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.ExtensionNotFound, x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
 _BEGIN: Final = b"-----BEGIN X509 CRL-----"
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _CLOCKS: Final = 300.0  # seconds that clocks may differ
@@ -141,11 +140,7 @@ class _RevocationList(NamedTuple):
 
 
 class Revocations:
-    """The newest list of each authority.
-
-    Args:
-        authorities: certificates of the trusted authorities, DER; learned ones are added to the attribute.
-    """
+    """The newest list of each trusted authority; learned authorities, DER, are added to ``authorities``."""
 
     def __init__(self, authorities: Sequence[bytes] = ()) -> None:
         self.authorities = list(dict.fromkeys(authorities))
@@ -169,25 +164,16 @@ class Revocations:
         if len(data) > limits.LAN_REVOCATIONS_BYTES:
             raise _refusal(f"{len(data):,} bytes are more than is read")
         try:
-            fresh = [one for one in _certificates(data) if self._may_learn(one)]
+            certificates = map(x509.load_pem_x509_certificate, _parts(data, _CERTIFICATE))
+            fresh = [one for one in certificates if self._may_learn(one)]
             found = [self._judge(one, now, [*self._known, *fresh]) for one in _split(data)]
-        except (
-            ValueError,
-            TypeError,
-            UnsupportedAlgorithm,
-            x509.DuplicateExtension,
-            x509.ExtensionNotFound,
-            x509.InvalidVersion,
-            x509.UnsupportedGeneralNameType,
-        ) as error:
+        except UNREADABLE as error:
             raise _refusal("it cannot be read") from error
         newer = [
             one
             for one in found
-            if (
-                not self._is_out(one.signer)
-                and (not any(_same_signer(held, one) and held.number >= one.number for held in self._held))
-            )
+            if not self._is_out(one.signer)
+            and not any(_same_signer(held, one) and held.number >= one.number for held in self._held)
         ]
         self._known += fresh
         self.authorities += [one.public_bytes(Encoding.DER) for one in fresh]
@@ -266,10 +252,11 @@ class Revocations:
         """Whether a trusted root certified this as an authority. Trust: hostile."""
         if one in self._known or len(self.learned) >= limits.LAN_LEARNED_AUTHORITIES or self._is_out(one):
             return False
-        if key_of(one) is None or one.signature_algorithm_oid != _SIGNED:
+        if key_of(one) is None or one.signature_algorithm_oid != SIGNED:
             return False
+        constraints = [each.value for each in one.extensions if isinstance(each.value, x509.BasicConstraints)]
         roots = [root for root in self._known[: self._configured] if root.subject == root.issuer]
-        return _is_authority(one) and any(_has_issued(root, one) for root in roots)
+        return any(each.ca for each in constraints) and any(_has_issued(root, one) for root in roots)
 
     def _judge(
         self, revoked: x509.CertificateRevocationList, now: float, authorities: Sequence[x509.Certificate]
@@ -306,16 +293,9 @@ def _same_signer(held: _RevocationList, other: _RevocationList) -> bool:
 
 
 def _has_signed(authority: x509.Certificate, revoked: x509.CertificateRevocationList) -> bool:
-    if revoked.signature_algorithm_oid != _SIGNED or key_of(authority) is None:
+    if revoked.signature_algorithm_oid != SIGNED or key_of(authority) is None:
         return False
     return revoked.is_signature_valid(authority.public_key())  # type: ignore[arg-type]  # it is P-256
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
 
 
 def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
@@ -329,12 +309,11 @@ def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> b
 def _split(data: bytes) -> list[x509.CertificateRevocationList]:
     if _BEGIN not in data:
         return [x509.load_der_x509_crl(data)]
-    return [x509.load_pem_x509_crl(_BEGIN + part) for part in data.split(_BEGIN)[1:]]
+    return [x509.load_pem_x509_crl(part) for part in _parts(data, _BEGIN)]
 
 
-def _certificates(data: bytes) -> Iterator[x509.Certificate]:
-    for part in data.split(_CERTIFICATE)[1:]:
-        yield x509.load_pem_x509_certificate(_CERTIFICATE + part)
+def _parts(data: bytes, begin: bytes) -> list[bytes]:
+    return [begin + part for part in data.split(begin)[1:]]
 
 
 def _refusal(why: str) -> TrustError:

@@ -1,12 +1,55 @@
 """The strict archive reader: bytes to a plan in memory, and the plan to a folder.
 
-:func:`read_archive` detects the format, reads it (:mod:`.tar` inside :mod:`.gzip`, or :mod:`.zip`) into entries, and
-:mod:`.plan` turns the entries into files. :func:`unpack` writes a plan only after the whole archive was read and
-accepted. See ``docs/topics/archives.md``.
+:func:`read_archive` detects the format, which must be the stated one, reads it (:mod:`.tar` inside :mod:`.gzip`, or
+:mod:`.zip`) into entries, and :mod:`.plan` turns the entries into files. :func:`unpack` writes a plan only after the
+whole archive was read and accepted. See ``docs/topics/archives.md``.
 """
 
-from skillwire.trust.archive.plan import ArchivePlan, plan_files
-from skillwire.trust.archive.read import ArchiveFormat, read_archive
+from __future__ import annotations
+
+from typing import Literal
+
+from skillwire import limits
+from skillwire.errors import TrustError
+from skillwire.trust.archive.gzip import MAGIC as GZIP_MAGIC
+from skillwire.trust.archive.gzip import read_gzip
+from skillwire.trust.archive.plan import ArchivePlan, malformed, plan_entries, plan_files
+from skillwire.trust.archive.tar import read_tar
 from skillwire.trust.archive.unpack import unpack
 
 __all__ = ["ArchiveFormat", "ArchivePlan", "plan_files", "read_archive", "unpack"]
+
+ArchiveFormat = Literal["tar.gz", "zip"]
+_ZIP_MAGIC = b"PK\x03\x04"
+
+
+def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None) -> ArchivePlan:
+    """Return the files of an archive with all rules checked and nothing written.
+
+    Args:
+        content: the whole archive, its digest already verified.
+        expected_format: from the ``Content-Type`` or the URL's extension, if any.
+
+    Returns:
+        A plan whose contents are views of at most one buffer: keep it only as long as needed.
+
+    Raises:
+        DecodeError: ``ARCHIVE_MALFORMED``, ``ARCHIVE_UNSUPPORTED_METHOD`` or ``ARCHIVE_ENCRYPTED``.
+        ValidationError: ``NO_SKILL_MD``.
+        TrustError: any other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` code.
+
+    Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; the ``ARCHIVE_`` rows of
+    :mod:`skillwire.limits` bound memory and time.
+    """
+    if len(content) > limits.ARCHIVE_BYTES:
+        raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")
+    if not content.startswith((GZIP_MAGIC, _ZIP_MAGIC)):
+        raise malformed("the bytes begin neither a .tar.gz nor a .zip")
+    found: ArchiveFormat = "tar.gz" if content.startswith(GZIP_MAGIC) else "zip"
+    if expected_format is not None and found != expected_format:
+        raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {expected_format}, its bytes are {found}")
+    if found == "tar.gz":
+        return plan_entries(read_tar(read_gzip(content)))
+    from skillwire.trust.archive.zip import read_zip  # noqa: PLC0415  # most archives are the other kind
+
+    return plan_entries(read_zip(content))

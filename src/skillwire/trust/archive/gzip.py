@@ -21,9 +21,9 @@ _OUTPUT_BYTES: Final = 256 * 1024
 
 
 def inflate(source: memoryview, limit: int) -> tuple[bytes | bytearray, int]:
-    """Inflate the raw deflate stream that ``source`` begins with; return the result and the bytes that the stream took.
+    """Inflate the raw deflate stream that ``source`` begins with; return the result and the stream's length.
 
-    Inflating stops at one byte beyond ``limit``, which the caller sees in the result's length. Raises DecodeError
+    The result of a stream beyond ``limit`` has one byte more than ``limit``. Raises DecodeError
     (``ARCHIVE_MALFORMED``). Trust: memory is bounded by ``limit`` and two small buffers.
     """
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -39,7 +39,10 @@ def inflate(source: memoryview, limit: int) -> tuple[bytes | bytearray, int]:
             if not pending:
                 raise malformed("compressed data ends too early")
         wanted = min(_OUTPUT_BYTES, limit + 1 - len(result))
-        piece = _step(engine, pending, wanted)
+        try:
+            piece = engine.decompress(pending, wanted)
+        except zlib.error as error:
+            raise malformed(f"compressed data is broken: {error}") from error
         pending = engine.unconsumed_tail
         full = len(piece) == wanted
         if engine.eof and not result:
@@ -47,13 +50,6 @@ def inflate(source: memoryview, limit: int) -> tuple[bytes | bytearray, int]:
         result += piece
         if engine.eof or len(result) > limit:
             return result, position - len(engine.unused_data)
-
-
-def _step(engine: zlib._Decompress, pending: bytes | memoryview, wanted: int) -> bytes:
-    try:
-        return engine.decompress(pending, wanted)
-    except zlib.error as error:
-        raise malformed(f"compressed data is broken: {error}") from error
 
 
 MAGIC: Final = b"\x1f\x8b"
@@ -78,7 +74,13 @@ def read_gzip(content: bytes) -> bytes | bytearray:
         raise TrustError("ARCHIVE_TOTAL_SIZE", f"the archive inflates to over {limits.ARCHIVE_STREAM_BYTES} bytes")
     if len(result) > plausible:
         raise TrustError("ARCHIVE_RATIO", f"the archive inflates to over {limits.ARCHIVE_RATIO} times its size")
-    _check_trailer(content, start + taken, result)
+    surplus = len(content) - start - taken - _TRAILER.size
+    if surplus < 0:
+        raise malformed("the gzip trailer is cut off")
+    if surplus > 0:
+        raise TrustError("ARCHIVE_TRAILING_DATA", f"{surplus} bytes follow the gzip member")
+    if _TRAILER.unpack_from(content, start + taken) != (zlib.crc32(result), len(result)):
+        raise malformed("the gzip checksum or length is wrong")
     return result
 
 
@@ -110,12 +112,3 @@ def _end_of_text(content: bytes, start: int) -> int:
     if len(content) > limits.ARCHIVE_HEADER_BYTES:
         raise TrustError("ARCHIVE_HEADER_SIZE", f"the gzip header has over {limits.ARCHIVE_HEADER_BYTES} bytes")
     raise malformed("the gzip header is cut off")
-
-
-def _check_trailer(content: bytes, end: int, result: bytes | bytearray) -> None:
-    if len(content) - end < _TRAILER.size:
-        raise malformed("the gzip trailer is cut off")
-    if len(content) - end > _TRAILER.size:
-        raise TrustError("ARCHIVE_TRAILING_DATA", f"{len(content) - end - _TRAILER.size} bytes follow the gzip member")
-    if _TRAILER.unpack_from(content, end) != (zlib.crc32(result), len(result)):
-        raise malformed("the gzip checksum or length is wrong")

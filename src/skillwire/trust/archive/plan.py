@@ -22,26 +22,17 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """One member of an archive with a checked name; its link is not yet followed.
-
-    Args:
-        path: as :func:`skillwire.trust.paths.check_path` returns it; empty for the root folder itself.
-        content: of a file; a view of the archive reader's bytes.
-        target: of a link, as in the archive.
-    """
+    """One member of an archive with a checked name; its link is not yet followed."""
 
     kind: Literal["file", "folder", "symlink", "hardlink"]
-    path: str
-    content: bytes | memoryview = b""
+    path: str  # checked; empty for the root folder itself
+    content: bytes | memoryview = b""  # a view of the archive reader's bytes
     executable: bool = False
-    target: bytes = b""
+    target: bytes = b""  # of a link, as in the archive
 
 
 def entry_path(name: bytes, *, folder: bool) -> str:
-    """Return the path of an entry without a leading ``./`` and a folder's final ``/``.
-
-    Raises TrustError as :func:`skillwire.trust.paths.check_path` does.
-    """
+    """Return the checked path of an entry without a leading ``./`` and a folder's final ``/``."""
     if folder and name in {b".", b"./"}:
         return ""
     name = name.removeprefix(b"./")
@@ -51,7 +42,7 @@ def entry_path(name: bytes, *, folder: bool) -> str:
 
 
 def plausible_size(archive_size: int) -> int:
-    """Return how many bytes an archive of ``archive_size`` bytes may inflate to without being a bomb."""
+    """Return the bytes that an archive of ``archive_size`` bytes may inflate to without being a bomb."""
     return max(limits.ARCHIVE_RATIO_FLOOR_BYTES, limits.ARCHIVE_RATIO * archive_size)
 
 
@@ -94,10 +85,7 @@ class Tree:
         self._folders = {"": self.root}
 
     def add(self, entry: Entry) -> None:
-        """Put ``entry`` in its place and make the folders above it.
-
-        Raises TrustError (``PATH_COLLISION``, ``LINK_THROUGH``).
-        """
+        """Put ``entry`` in its place. Raises TrustError (``PATH_COLLISION``, ``LINK_THROUGH``)."""
         if entry.kind == "folder":
             self._folder(entry.path)
             return
@@ -131,10 +119,7 @@ class Tree:
         return folder
 
     def resolve(self, link: Link, hops: int = 0) -> Folder | FileContent:
-        """Return the folder or file that ``link`` leads to.
-
-        Raises TrustError: ``LINK_ESCAPE``, ``LINK_DANGLING``, ``LINK_LOOP``, ``LINK_THROUGH``, or a ``PATH_...`` code.
-        """
+        """Return the folder or file that ``link`` leads to. Raises TrustError (a ``LINK_...`` or ``PATH_...`` code)."""
         if link.found is None:
             if hops > limits.ARCHIVE_LINK_HOPS:
                 raise TrustError("LINK_LOOP", f"the link {show(link.path)} is never followed to an end")
@@ -146,17 +131,15 @@ class Tree:
         for part in _target(link).split("/"):
             if not isinstance(node, Folder):
                 raise _dangling(link)
-            if part in {"", "."}:
-                continue
-            node = self._parent(node, link) if part == ".." else self._child(node, part, link, hops)
+            if part == "..":
+                if node.parent is None:
+                    raise _escape(link)
+                node = node.parent
+            elif part not in {"", "."}:
+                node = self._child(node, part, link, hops)
         if link.hard and isinstance(node, Folder):
             raise _dangling(link)
         return node
-
-    def _parent(self, node: Folder, link: Link) -> Folder:
-        if node.parent is None:
-            raise _escape(link)
-        return node.parent
 
     def _child(self, folder: Folder, name: str, link: Link, hops: int) -> Folder | FileContent:
         written, node = folder.children.get(collision_key(name), ("", None))
@@ -219,9 +202,16 @@ def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
     for entry in entries:
         budget.spend(len(entry.content), entry.path)
         tree.add(entry)
-    files = [*_files_below(tree.root, "", (tree.root,), tree, budget)]
-    files.sort(key=lambda file: file.path)
-    _check_skill_md(files)
+    files = sorted(_files_below(tree.root, "", (tree.root,), tree, budget), key=lambda file: file.path)
+    paths = {file.path for file in files}
+    if _SKILL_MD not in paths:
+        wrapper = next(
+            (path for path in sorted(paths) if path.endswith(f"/{_SKILL_MD}") and path.count("/") == 1), None
+        )
+        where = "there is no SKILL.md at the root"
+        if wrapper:
+            where = f"SKILL.md is in a wrapper folder, {show(wrapper.partition('/')[0])}"
+        raise ValidationError("NO_SKILL_MD", where)
     return ArchivePlan(tuple(files))
 
 
@@ -271,13 +261,3 @@ def _files_below(
         if found in trail:
             raise TrustError("LINK_LOOP", f"the link {show(path)} leads to a folder that contains it")
         yield from _files_below(found, path + "/", (*trail, found), tree, budget, copied=is_copy)
-
-
-def _check_skill_md(files: list[FileContent]) -> None:
-    paths = {file.path for file in files}
-    if _SKILL_MD in paths:
-        return
-    for folder in {path.partition("/")[0] for path in paths}:
-        if f"{folder}/{_SKILL_MD}" in paths:
-            raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")
-    raise ValidationError("NO_SKILL_MD", "there is no SKILL.md at the root")

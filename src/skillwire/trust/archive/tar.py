@@ -57,10 +57,7 @@ def read_extended(data: bytes) -> Mapping[bytes, bytes]:
 
 
 def check_global(data: bytes) -> None:
-    """Refuse a global header that changes later entries; ``git archive`` writes a harmless one.
-
-    Raises DecodeError (``ARCHIVE_MALFORMED``).
-    """
+    """Refuse a global header that changes later entries; ``git archive`` writes a harmless one."""
     for key, _ in _records(data):
         if key in _MEANINGFUL or key.startswith(_SPARSE):
             raise malformed("a global header changes the name, size or kind of every entry")
@@ -112,7 +109,10 @@ def read_tar(stream: bytes | bytearray) -> Iterator[Entry]:
     extension: dict[bytes, bytes] = {}
     offset = 0
     while (header := _read_header(view, offset)) is not None:
-        start, offset = offset + _BLOCK, _next_block(offset, header.size, len(view))
+        start = offset + _BLOCK
+        offset = start + -(-header.size // _BLOCK) * _BLOCK
+        if offset > len(view):
+            raise malformed("the tar is cut off inside a file")
         content = view[start : start + header.size]
         if header.type[0] in _EXTENSIONS:
             _read_extension(header, content, extension, first=start == _BLOCK)
@@ -134,7 +134,9 @@ def _read_header(view: memoryview, offset: int) -> _Header | None:
     name, mode, size, checksum, kind, link, magic, prefix = _HEADER.unpack(block)
     if magic not in {_USTAR, _GNU}:
         raise malformed("a tar header is neither ustar nor GNU")
-    if _number(checksum) != _sum_of(block) - sum(checksum) + 8 * ord(" "):
+    # Adler-32 keeps 1 + the sum of the bytes modulo 65,521, which half a block cannot reach.
+    total = sum((zlib.adler32(half) & 0xFFFF) - 1 for half in (block[: _BLOCK // 2], block[_BLOCK // 2 :]))
+    if _number(checksum) != total - sum(checksum) + 8 * ord(" "):
         raise malformed("a tar header's checksum is wrong")
     if magic == _GNU and prefix != _NO_BYTES:
         # GNU's incremental dumps keep times here, which other readers take for the front of the name.
@@ -142,12 +144,6 @@ def _read_header(view: memoryview, offset: int) -> _Header | None:
     timed = _TIMED_PREFIX.fullmatch(prefix)
     name, prefix = _text(name), _text(timed[1] if timed else prefix)
     return _Header(prefix + b"/" + name if prefix else name, _number(mode), _number(size), kind, _text(link))
-
-
-def _sum_of(block: bytes) -> int:
-    # Adler-32 keeps 1 + the sum of the bytes modulo 65,521, which half a block cannot reach.
-    middle = _BLOCK // 2
-    return (zlib.adler32(block[:middle]) & 0xFFFF) + (zlib.adler32(block[middle:]) & 0xFFFF) - 2
 
 
 def _number(field: bytes) -> int:
@@ -163,13 +159,6 @@ def _text(field: bytes) -> bytes:
     if rest.strip(b"\0"):
         raise TrustError("PATH_INVALID", f"a name in a tar header goes on behind its end: {show(field)}")
     return text
-
-
-def _next_block(offset: int, size: int, end: int) -> int:
-    behind = offset + _BLOCK + -(-size // _BLOCK) * _BLOCK
-    if behind > end:
-        raise malformed("the tar is cut off inside a file")
-    return behind
 
 
 def _read_extension(header: _Header, content: memoryview, extension: dict[bytes, bytes], *, first: bool) -> None:

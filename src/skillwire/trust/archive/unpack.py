@@ -18,7 +18,7 @@ from skillwire.errors import ConflictError, SourceLocation, StorageError
 from skillwire.trust.archive.plan import ArchivePlan, plan_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from skillwire.model.skill import FileContent
@@ -31,43 +31,26 @@ _NEW: Final = "new"
 
 
 def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path) -> None:
-    """Write the files of ``plan`` as the folder ``destination``.
-
-    Args:
-        plan: from :func:`skillwire.trust.archive.read_archive`, or files, which are planned first.
-        destination: a new folder in an existing one.
+    """Write the files of ``plan``, or plain files, which are planned first, as the new folder ``destination``.
 
     Raises:
         ConflictError: ``DESTINATION_EXISTS``. StorageError: ``STORAGE``.
         ValidationError, TrustError: as :func:`skillwire.trust.archive.plan_files`.
     """
     plan = plan if isinstance(plan, ArchivePlan) else plan_files(plan)
+    place = SourceLocation(str(destination))
     try:
-        with _opened(destination.parent) as parent:
-            _check_destination(parent, destination)
+        # The folder around the destination is the user's choice, links included; below it none is followed.
+        parent = os.open(destination.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.lstat(destination.name, dir_fd=parent)
+                raise ConflictError("DESTINATION_EXISTS", "something is there already", place=place)
             _write_and_rename(plan, parent, destination.name)
+        finally:
+            os.close(parent)
     except OSError as error:
-        raise StorageError(
-            "STORAGE", f"cannot unpack: {error.strerror}", place=SourceLocation(str(destination))
-        ) from error
-
-
-@contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    # The folder around the destination is the user's choice, links included; below it none is followed.
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _check_destination(parent: int, destination: Path) -> None:
-    try:
-        os.lstat(destination.name, dir_fd=parent)
-    except FileNotFoundError:
-        return
-    raise ConflictError("DESTINATION_EXISTS", "something is there already", place=SourceLocation(str(destination)))
+        raise StorageError("STORAGE", f"cannot unpack: {error.strerror}", place=place) from error
 
 
 def _write_and_rename(plan: ArchivePlan, parent: int, destination: str) -> None:
@@ -82,7 +65,9 @@ def _write_and_rename(plan: ArchivePlan, parent: int, destination: str) -> None:
             os.close(staging)
         os.rmdir(name, dir_fd=parent)
     except BaseException:
-        _discard(name, parent)
+        import shutil  # noqa: PLC0415 - only a failure needs it, and it costs 5 ms
+
+        shutil.rmtree(name, ignore_errors=True, dir_fd=parent)  # the failure that led here is the one to report
         raise
 
 
@@ -121,10 +106,3 @@ def _write_file(name: str, content: bytes | memoryview, mode: int, folder: int) 
             written += os.write(handle, memoryview(content)[written:])
     finally:
         os.close(handle)
-
-
-def _discard(name: str, parent: int) -> None:
-    """Remove a staging folder after a failure."""
-    import shutil  # noqa: PLC0415 -- what goes well needs none of it, and it costs 5 ms
-
-    shutil.rmtree(name, ignore_errors=True, dir_fd=parent)  # the failure that led here is the one to report

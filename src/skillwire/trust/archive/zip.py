@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 ZIP64: Final = 0x0001
-
 _UNICODE_PATH: Final = 0x7075
 _FIELD: Final = struct.Struct("<HH")
 _UNICODE_PATH_HEAD: Final = struct.Struct("<BI")
@@ -35,7 +34,7 @@ _FULL: Final = 0xFFFFFFFF
 
 
 def read_extra(extra: bytes) -> Mapping[int, bytes]:
-    """Return the extra fields by id. Raises DecodeError (``ARCHIVE_MALFORMED``) for a cut or repeated field."""
+    """Return the extra fields by id. Raises DecodeError (``ARCHIVE_MALFORMED``)."""
     fields: dict[int, bytes] = {}
     position = 0
     while position < len(extra):
@@ -55,17 +54,13 @@ def read_zip64(field: bytes | None, values: Sequence[int]) -> Sequence[int]:
     If none is full the field may repeat them all, as Python before 3.11.4 writes it. Raises DecodeError
     (``ARCHIVE_MALFORMED``) unless the field has exactly the expected values.
     """
-    full = [number for number, value in enumerate(values) if value == _FULL]
+    full = sum(value == _FULL for value in values)
     if not full and field == struct.pack(f"<{len(values)}Q", *values):
         return values
-    if (field is not None or full) and len(field or b"") != 8 * len(full):
+    if (field is not None or full) and len(field or b"") != 8 * full:
         raise malformed("a 64-bit extra field does not hold what the entry needs")
-    if not full or field is None:
-        return values
-    replaced = list(values)
-    for number, value in zip(full, struct.unpack(f"<{len(full)}Q", field), strict=True):
-        replaced[number] = value
-    return replaced
+    long = iter(struct.unpack(f"<{full}Q", field or b""))
+    return [next(long) if value == _FULL else value for value in values]
 
 
 def check_unicode_path(extra: Mapping[int, bytes], name: bytes) -> None:
@@ -88,7 +83,7 @@ _COMMENT_BYTES: Final = 0xFFFF
 
 
 class CentralEntry(NamedTuple):
-    """A file's entry in the directory. ``host`` is the system of ``attributes`` (APPNOTE 4.4.2)."""
+    """A file's entry in the directory; ``host`` is the system of ``attributes`` (APPNOTE 4.4.2)."""
 
     name: bytes
     host: int
@@ -115,10 +110,7 @@ class _End(NamedTuple):
 
 
 def read_directory(content: bytes) -> Directory:
-    """Return the one directory of ``content``.
-
-    Raises DecodeError (``ARCHIVE_MALFORMED``), TrustError (``ARCHIVE_ENTRIES``).
-    """
+    """Return the one directory of ``content``. Raises DecodeError (``ARCHIVE_MALFORMED``), TrustError."""
     position = content.rfind(_END_MAGIC, max(0, len(content) - _END.size - _COMMENT_BYTES))
     if position < 0 or len(content) - position < _END.size:
         raise malformed("the zip has no end record")
@@ -135,8 +127,7 @@ def read_directory(content: bytes) -> Directory:
         raise TrustError("ARCHIVE_ENTRIES", f"the zip has {end.entries} entries, at most {limits.ARCHIVE_ENTRIES}")
     if end.start + end.size != limit:
         raise malformed("the zip's directory is not where its end record places it")
-    entries = list(_read_entries(content, end, limit))
-    return Directory(entries, end.start)
+    return Directory(list(_read_entries(content, end, limit)), end.start)
 
 
 def _read_end64(content: bytes, position: int, end: _End) -> tuple[int, _End]:
@@ -167,21 +158,18 @@ def _read_entries(content: bytes, end: _End, limit: int) -> Iterator[CentralEntr
         behind = position + _CENTRAL.size + sum(fields[9:12])
         if behind > limit:
             raise malformed("the zip's directory is cut off")
-        yield _central_entry(content, position + _CENTRAL.size, fields)
+        _, _, host, _, flags, method, crc, compressed, size, name_size, extra_size, _, disk, _, bits, offset = fields
+        extra_start = position + _CENTRAL.size + name_size
+        name = content[position + _CENTRAL.size : extra_start]
+        extra = read_extra(content[extra_start : extra_start + extra_size])
+        check_unicode_path(extra, name)
+        size, compressed, offset = read_zip64(extra.get(ZIP64), (size, compressed, offset))
+        if disk:
+            raise malformed("the zip is one of several parts")
+        yield CentralEntry(name, host, flags, method, crc, compressed, size, bits, offset)
         position = behind
     if position != limit:
         raise malformed("the zip's directory holds more than its entries")
-
-
-def _central_entry(content: bytes, position: int, fields: tuple[int, ...]) -> CentralEntry:
-    _, _, host, _, flags, method, crc, compressed, size, name_size, extra_size, _, disk, _, attributes, offset = fields
-    name = content[position : position + name_size]
-    extra = read_extra(content[position + name_size : position + name_size + extra_size])
-    check_unicode_path(extra, name)
-    size, compressed, offset = read_zip64(extra.get(ZIP64), (size, compressed, offset))
-    if disk:
-        raise malformed("the zip is one of several parts")
-    return CentralEntry(name, host, flags, method, crc, compressed, size, attributes, offset)
 
 
 _LOCAL: Final = struct.Struct("<4s2xHH4x3IHH")
@@ -250,7 +238,7 @@ def _data_starts(content: bytes, directory: Directory) -> dict[int, int]:
 
 
 def _check_local(content: bytes, entry: CentralEntry, end: int) -> int:
-    """Return where the data of ``entry`` starts, once its local header agrees with the directory."""
+    """Return where the data of ``entry`` starts, if its local header agrees with the directory."""
     start = entry.offset + _LOCAL.size
     if start > end:
         raise malformed("the entries of the zip overlap")
@@ -262,18 +250,13 @@ def _check_local(content: bytes, entry: CentralEntry, end: int) -> int:
     extra = read_extra(content[extra_start:data_start])
     size, compressed = read_zip64(extra.get(ZIP64), (size, compressed))
     same = (flags, method, content[start:extra_start]) == (entry.flags, entry.method, entry.name)
-    if not same or not _agrees((crc, compressed, size), entry):
+    # With a descriptor the specification wants three zeros; libarchive and Info-ZIP write the size if they know it.
+    allowed_zero = 0 if entry.flags & _DESCRIPTOR else None
+    pairs = ((crc, entry.crc), (compressed, entry.compressed), (size, entry.size))
+    if not same or any(local not in {value, allowed_zero} for local, value in pairs):
         raise malformed(f"the local header of {show(entry.name)} disagrees with the directory")
     check_unicode_path(extra, entry.name)
     return data_start
-
-
-def _agrees(local: tuple[int, int, int], entry: CentralEntry) -> bool:
-    """Whether a local header repeats the directory, or leaves its values to a descriptor."""
-    # The specification wants three zeros there; libarchive and Info-ZIP write the size that they know beforehand.
-    true = (entry.crc, entry.compressed, entry.size)
-    unsaid = bool(entry.flags & _DESCRIPTOR)
-    return all(said == value or (unsaid and said == 0) for said, value in zip(local, true, strict=True))
 
 
 def _check_descriptor(descriptor: bytes, entry: CentralEntry) -> None:
@@ -300,7 +283,11 @@ def _entry(entry: CentralEntry, data: memoryview) -> Entry:
     if (kind and folder != (kind == stat.S_IFDIR)) or (entry.attributes & _DOS_FOLDER and not folder):
         raise malformed(f"{show(entry.name)} is a folder by its name or by its attributes, not by both")
     if kind == stat.S_IFLNK:
-        return Entry("symlink", path, target=_link_target(entry, data, path))
+        if entry.host not in _UNIX_HOSTS:
+            raise malformed(f"{show(path)} is a link on a system that has none")
+        if entry.size > limits.ARCHIVE_PATH_BYTES:
+            raise TrustError("PATH_TOO_LONG", f"the target of the link {show(path)} has {entry.size} bytes")
+        return Entry("symlink", path, target=bytes(_content(entry, data)))
     content = _content(entry, data)
     if folder:
         if content:
@@ -308,14 +295,6 @@ def _entry(entry: CentralEntry, data: memoryview) -> Entry:
         return Entry("folder", path)
     executable = entry.host in _UNIX_HOSTS and bool(mode & _OWNER_EXECUTES)
     return Entry("file", path, content, executable)
-
-
-def _link_target(entry: CentralEntry, data: memoryview, path: str) -> bytes:
-    if entry.host not in _UNIX_HOSTS:
-        raise malformed(f"{show(path)} is a link on a system that has none")
-    if entry.size > limits.ARCHIVE_PATH_BYTES:
-        raise TrustError("PATH_TOO_LONG", f"the target of the link {show(path)} has {entry.size} bytes")
-    return bytes(_content(entry, data))
 
 
 def _content(entry: CentralEntry, data: memoryview) -> memoryview:

@@ -14,8 +14,8 @@ from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's n
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire import limits
     from skillwire.errors import DecodeError, TrustError, ValidationError
-    from skillwire.trust.archive.plan import ArchivePlan, plan_entries
     from skillwire.trust.archive import read_archive
+    from skillwire.trust.archive.plan import ArchivePlan, plan_entries
     from skillwire.trust.archive.tar import read_tar
     from skillwire.trust.paths import check_path, collision_key
 

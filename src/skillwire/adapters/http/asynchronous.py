@@ -19,6 +19,7 @@ from skillwire import limits
 from skillwire.adapters.http.connection import (
     USER_AGENT,
     ConnectionPool,
+    connect_error,
     is_quiet,
     known_addresses,
     may_repeat,
@@ -26,10 +27,9 @@ from skillwire.adapters.http.connection import (
     no_address_error,
     resolve_host,
     socket_address,
-    still_allowed,
     timeout_error,
 )
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.wire.exchange import All, HttpRequest, Work, drive_async
 from skillwire.wire.http1 import ResponseReader, decode_content, encode_request
@@ -56,7 +56,7 @@ class Stream(asyncio.Protocol):
         self._on_bytes: Callable[[int], object] = lambda _: None
 
     def is_quiet(self) -> bool:
-        """Whether it is open and nothing came since the last answer, not even to the loop."""
+        """Whether it is open and nothing came since the last answer."""
         if self._transport is None or self._transport.is_closing():
             return False
         return is_quiet(self._transport.get_extra_info("socket").fileno())
@@ -69,11 +69,7 @@ class Stream(asyncio.Protocol):
     async def converse(
         self, message: bytes, reader: ResponseReader, on_bytes: Callable[[int], object] = lambda _: None
     ) -> HttpResponse:
-        """Send a request and return its response, its body still content-encoded.
-
-        ``on_bytes`` is called with the size of each received piece. Raises FetchError (``CONNECTION_LOST``, or the
-        reader's).
-        """
+        """Send a request and return its response, content-encoded; ``on_bytes`` gets each piece's size."""
         if self._transport is None or self._transport.is_closing():
             raise reader.lost("it was closed")
         self._reader, self._answer, self._on_bytes = reader, self._loop.create_future(), on_bytes
@@ -84,11 +80,11 @@ class Stream(asyncio.Protocol):
             self._reader = self._answer = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport. Called by the loop."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand ``data`` to the reader. Called by the loop."""
+        """Hand ``data`` to the reader."""
         if self._reader is None:
             self.close()  # unexpected bytes would pass for the next response
         else:
@@ -96,7 +92,7 @@ class Stream(asyncio.Protocol):
             self._settle(self._reader.feed, data)
 
     def eof_received(self) -> None:
-        """Take the end of what the peer sends. Called by the loop."""
+        """End the response."""
         if self._reader is not None and not self._was_cut():
             self._settle(self._reader.end)
 
@@ -109,7 +105,7 @@ class Stream(asyncio.Protocol):
             return True  # it still waits for more
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what is still awaited. Called by the loop."""
+        """Fail a pending answer."""
         if self._reader is not None and self._answer is not None and not self._answer.done():
             self._answer.set_exception(self._reader.lost(str(exc or "it ended")))
 
@@ -132,35 +128,24 @@ async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLCo
 
     ``seconds`` covers connection and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``).
     """
+    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
-            return await _connect(url, address, context)
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                sock.setblocking(False)
+                await loop.sock_connect(sock, socket_address(address, url.port))
+            except BaseException:
+                sock.close()
+                raise
+            # From here on the loop owns the socket, and closes it when something fails.
+            name = url.name if context else None
+            _, stream = await loop.create_connection(
+                lambda: Stream(address), sock=sock, ssl=context, server_hostname=name
+            )
+            return stream
     except OSError as error:
-        message = f"cannot connect to {url.host} ({address}, port {url.port}): {str(error) or 'timed out'}"
-        raise FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url))) from error
-
-
-async def _connect(url: Url, address: str, context: ssl.SSLContext | None) -> Stream:
-    loop = asyncio.get_running_loop()
-    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        await loop.sock_connect(sock, socket_address(address, url.port))
-    except BaseException:
-        sock.close()
-        raise
-    # From here on the loop owns the socket, and closes it when something fails.
-    if context is None:
-        return (await loop.create_connection(lambda: Stream(address), sock=sock))[1]
-    import ssl  # noqa: PLC0415 - the caller has a context, so it is imported already
-
-    from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - as above
-
-    try:
-        made = await loop.create_connection(lambda: Stream(address), sock=sock, ssl=context, server_hostname=url.name)
-    except ssl.SSLError as error:
-        raise tls_failure(url, error) from error
-    return made[1]
+        raise connect_error(url, address, error, str(error) or "timed out") from error
 
 
 T = TypeVar("T")
@@ -170,15 +155,7 @@ _DECODE_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting 
 
 
 class AsyncDriver:
-    """Runs flows, one or several at a time, in one event loop.
-
-    Args:
-        policy: where connections may lead; may be replaced at any time.
-        user_agent: for requests without one.
-        resolve: looks up addresses of names, in a thread.
-
-    ``on_traffic``, if set, is called with a host and 0 for each request, and with the size of each received piece.
-    """
+    """Runs flows, one or several at a time, in one event loop; its attributes are those of the synchronous driver."""
 
     def __init__(
         self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
@@ -191,11 +168,9 @@ class AsyncDriver:
         self._context: ssl.SSLContext | None = None
 
     async def __aenter__(self) -> Self:
-        """Return the driver."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the kept connections."""
         await self.close()
 
     async def close(self) -> None:
@@ -215,10 +190,7 @@ class AsyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Run independent ``flows`` concurrently; return their results or errors in order.
-
-        ``run`` runs one flow (:meth:`run` by default); ``on_done`` is called after each.
-        """
+        """Run independent ``flows`` concurrently, each by ``run``; return their results or errors in order."""
         waiting = list(flows)
         results: list[T | SkillwireError | None] = [None] * len(waiting)
         numbered = iter(enumerate(waiting))
@@ -263,7 +235,7 @@ class AsyncDriver:
 
     async def _ask_kept(self, request: HttpRequest, url: Url, message: bytes) -> HttpResponse | None:
         """Ask on a kept connection; return None when there is none, or when it ended before it saw the request."""
-        stream = self._take(url)
+        stream = self._kept.take(self.policy, url)
         if stream is None:
             return None
         reader = ResponseReader(request)
@@ -285,14 +257,6 @@ class AsyncDriver:
         else:
             stream.close()
         return response
-
-    def _take(self, url: Url) -> Stream | None:
-        """Return a kept connection to the origin of ``url`` that may still be used."""
-        while (stream := self._kept.take(url.origin)) is not None:
-            if stream.is_quiet() and still_allowed(self.policy, url, stream.address):
-                return stream
-            stream.close()
-        return None
 
     async def _connect(self, url: Url) -> Stream:
         """Connect to the first address that the policy allows and that answers."""

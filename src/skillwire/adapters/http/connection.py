@@ -10,8 +10,10 @@ addresses, ``localhost`` and names under it (RFC 6761 §6.3) need no lookup. A t
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -44,20 +46,8 @@ def timeout_error(request: HttpRequest) -> FetchError:
 
 
 def may_repeat(request: HttpRequest, reader: ResponseReader, error: FetchError) -> bool:
-    """Whether a request may be sent again because its idle connection closed before it arrived.
-
-    A server may close an idle connection at any moment, even while a request is on its way (RFC 9112 §9.3.1).
-    """
+    """Whether a request may be sent again: its idle connection closed before it arrived (RFC 9112 §9.3.1)."""
     return error.code == "CONNECTION_LOST" and not reader.started and request.method in _REPEATABLE
-
-
-def still_allowed(policy: AddressPolicy, url: Url, address: str) -> bool:
-    """Whether a kept connection may carry a request to ``url``; the policy may have changed since it was made."""
-    try:
-        policy.check_address(url, address)
-    except TrustError:
-        return False  # the next connection reports the reason
-    return True
 
 
 def more_serious(first: SkillwireError | None, second: SkillwireError) -> SkillwireError:
@@ -86,14 +76,10 @@ def socket_address(address: str, port: int) -> tuple[str, int] | tuple[str, int,
     host, mark, zone = address.partition("%")
     if not mark:
         return address, port
-    return host, port, 0, int(zone) if zone.isdigit() else _interface(zone)
-
-
-def _interface(name: str) -> int:
     try:
-        return socket.if_nametoindex(name)
+        return host, port, 0, int(zone) if zone.isdigit() else socket.if_nametoindex(zone)
     except OSError as error:
-        raise OSError(error.errno, f"this machine has no interface {name}") from error
+        raise OSError(error.errno, f"this machine has no interface {zone}") from error
 
 
 def resolve_host(host: str) -> Sequence[str]:
@@ -105,14 +91,19 @@ def resolve_host(host: str) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Closable(Protocol):
-    """A connection."""
+class IdleConnection(Protocol):
+    """A connection to an ``address`` that passed the address policy."""
+
+    address: str
+
+    def is_quiet(self) -> bool:
+        """Whether nothing came since the last answer."""
 
     def close(self) -> None:
         """Close it."""
 
 
-C = TypeVar("C", bound=Closable)
+C = TypeVar("C", bound=IdleConnection)
 
 
 class ConnectionPool(Generic[C]):
@@ -122,8 +113,17 @@ class ConnectionPool(Generic[C]):
         self._lock = threading.Lock()
         self._idle: list[tuple[Origin, C]] = []  # oldest first
 
-    def take(self, origin: Origin) -> C | None:
-        """Return the connection to ``origin`` that was used last, which is then no longer kept."""
+    def take(self, policy: AddressPolicy, url: Url) -> C | None:
+        """Return the newest usable connection to the origin of ``url``; ``policy`` may have changed."""
+        while (connection := self._newest(url.origin)) is not None:
+            with contextlib.suppress(TrustError):  # the next connection reports the reason
+                policy.check_address(url, connection.address)
+                if connection.is_quiet():
+                    return connection
+            connection.close()
+        return None
+
+    def _newest(self, origin: Origin) -> C | None:
         with self._lock:
             for index in range(len(self._idle) - 1, -1, -1):
                 if self._idle[index][0] == origin:
@@ -186,15 +186,13 @@ class Connection:
         """Send all of ``data``."""
         rest = memoryview(data)
         while rest:
-            rest = rest[self._within(deadline).send(rest) :]
+            self._socket.settimeout(deadline.remaining())
+            rest = rest[self._socket.send(rest) :]
 
     def receive(self, deadline: Deadline) -> bytes:
-        """Return what has arrived, at least one byte; empty when the peer has ended the connection."""
-        return self._within(deadline).recv(_RECEIVE_BYTES)
-
-    def _within(self, deadline: Deadline) -> socket.socket:
+        """Return at least one byte; empty when the peer has ended the connection."""
         self._socket.settimeout(deadline.remaining())
-        return self._socket
+        return self._socket.recv(_RECEIVE_BYTES)
 
     def is_quiet(self) -> bool:
         """Whether nothing came since the last answer."""
@@ -217,22 +215,23 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
         sock.connect(socket_address(address, url.port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(max(end - time.monotonic(), 0.001))
-        return Connection(address, sock if context is None else _secure(sock, url, context))
+        if context is not None:
+            # A TLS stream that ends without a close message was cut; without this it would pass for an end.
+            sock = context.wrap_socket(sock, server_hostname=url.name, suppress_ragged_eofs=False)
+        return Connection(address, sock)
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
-            message = f"cannot connect to {url.host} ({address}, port {url.port}): {error.strerror or error}"
-            raise FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url))) from error
+            raise connect_error(url, address, error, str(error.strerror or error)) from error
         raise
 
 
-def _secure(sock: socket.socket, url: Url, context: ssl.SSLContext) -> ssl.SSLSocket:
-    import ssl  # noqa: PLC0415 - the caller has a context, so it is imported already
+def connect_error(url: Url, address: str, error: OSError, reason: str) -> FetchError:
+    """Return the error of a failed connection, in the handshake too."""
+    if "ssl" in sys.modules:  # else no TLS was tried
+        from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - imports ssl, which costs milliseconds
 
-    from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - as above
-
-    try:
-        # A TLS stream that ends without saying so was cut; without this it would pass for an end.
-        return context.wrap_socket(sock, server_hostname=url.name, suppress_ragged_eofs=False)
-    except ssl.SSLError as error:
-        raise tls_failure(url, error) from error
+        if (failure := tls_failure(url, error)) is not None:
+            return failure
+    message = f"cannot connect to {url.host} ({address}, port {url.port}): {reason}"
+    return FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url)))

@@ -15,14 +15,11 @@ import re
 import selectors
 import socket
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import parse_qs
 
 from skillwire import limits
 from skillwire.errors import FetchError, SourceLocation
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 PATH: Final = "/callback"
 
@@ -38,7 +35,7 @@ _PAGE: Final = (
 
 
 class RedirectListener:
-    """Listens while the context lasts. ``url`` is what the authorization server has to redirect to."""
+    """Listens while the context lasts; the authorization server has to redirect to its ``url``."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -46,13 +43,9 @@ class RedirectListener:
         self.url = f"http://{self._authority}{PATH}"
 
     def __enter__(self) -> Self:
-        """Return the listener."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop listening."""
+    def __exit__(self, *_: object) -> None:
         self._listener.close()
 
     def wait(self, state: str, seconds: float = limits.LOGIN_BROWSER_SECONDS) -> str:

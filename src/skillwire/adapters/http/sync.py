@@ -35,7 +35,6 @@ from skillwire.adapters.http.connection import (
     no_address_error,
     open_connection,
     resolve_host,
-    still_allowed,
 )
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
@@ -77,7 +76,7 @@ def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tup
     started, most = 0, min(threads, len(calls))
     try:
         for _ in calls:
-            while (outcome := _next(ended, _patience(started, most))) is None:
+            while (outcome := _next(ended, None if started == most else _PATIENCE_SECONDS if started else 0)) is None:
                 threading.Thread(target=work, daemon=True).start()
                 started += 1
             yield outcome
@@ -86,17 +85,8 @@ def run_parallel(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tup
             pass
 
 
-def _patience(started: int, most: int) -> float | None:
-    if started == most:
-        return None
-    return _PATIENCE_SECONDS if started else 0
-
-
 def call_within(call: Callable[[], T], seconds: float) -> T | None:
-    """Run a call that cannot be interrupted; return its result, or None when it takes longer than ``seconds``.
-
-    The thread of a longer call continues, and its result is dropped.
-    """
+    """Run a call in a thread; return its result, or None when it takes longer than ``seconds`` and is left running."""
     ended: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -106,10 +96,7 @@ def call_within(call: Callable[[], T], seconds: float) -> T | None:
             ended.put((None, error))
 
     threading.Thread(target=work, daemon=True).start()
-    outcome = _next(ended, seconds)
-    if outcome is None:
-        return None
-    result, error = outcome
+    result, error = _next(ended, seconds) or (None, None)
     if error is not None:
         raise error
     return result
@@ -145,11 +132,9 @@ class SyncDriver:
         self._context: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
-        """Return the driver."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the kept connections."""
         self.close()
 
     def close(self) -> None:
@@ -168,10 +153,9 @@ class SyncDriver:
         concurrency: int = limits.HTTP_CONCURRENCY,
         on_done: Callable[[], object] = lambda: None,
     ) -> list[T | SkillwireError]:
-        """Run independent ``flows`` concurrently; return their results or errors in order.
+        """Run independent ``flows`` on threads, each by ``run``; return their results or errors in order.
 
-        ``run`` runs one flow in a thread (:meth:`run` by default); ``on_done`` is called in the caller's thread after
-        each.
+        ``on_done`` is called in the caller's thread after each.
         """
         calls = [functools.partial(run or self.run, flow) for flow in flows]
         results: list[T | SkillwireError | None] = [None] * len(calls)
@@ -204,7 +188,7 @@ class SyncDriver:
 
     def _ask_kept(self, request: HttpRequest, url: Url, message: bytes, deadline: Deadline) -> HttpResponse | None:
         """Ask on a kept connection; return None when there is none, or when it ended before it saw the request."""
-        connection = self._take(url)
+        connection = self._kept.take(self.policy, url)
         if connection is None:
             return None
         reader = ResponseReader(request)
@@ -238,17 +222,12 @@ class SyncDriver:
             connection.close()
         return response
 
-    def _take(self, url: Url) -> Connection | None:
-        """Return a kept connection to the origin of ``url`` that may still be used."""
-        while (connection := self._kept.take(url.origin)) is not None:
-            if connection.is_quiet() and still_allowed(self.policy, url, connection.address):
-                return connection
-            connection.close()
-        return None
-
     def _connect(self, url: Url, deadline: Deadline) -> Connection:
         """Connect to the first address that the policy allows and that answers."""
-        addresses = self._addresses(url.host, deadline)[: limits.HTTP_ADDRESSES]
+        addresses = known_addresses(url.host) or call_within(lambda: self._resolve(url.host), deadline.remaining())
+        if addresses is None:
+            raise deadline.passed()
+        addresses = addresses[: limits.HTTP_ADDRESSES]
         end = time.monotonic() + min(deadline.remaining(), limits.HTTP_CONNECT_SECONDS)
         context = self._tls() if url.scheme == "https" else None
         failure: SkillwireError | None = None
@@ -262,14 +241,6 @@ class SyncDriver:
         if not isinstance(failure, TrustError):
             deadline.remaining()  # when the time is over, that is the reason
         raise failure or no_address_error(url)
-
-    def _addresses(self, host: str, deadline: Deadline) -> Sequence[str]:
-        if (known := known_addresses(host)) is not None:
-            return known
-        found = call_within(lambda: self._resolve(host), deadline.remaining())
-        if found is None:
-            raise deadline.passed()
-        return found
 
     def _tls(self) -> ssl.SSLContext:
         from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl

@@ -26,10 +26,12 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
-def tls_failure(url: Url, error: ssl.SSLError) -> FetchError:
-    """Return what went wrong in a handshake, as an error of ours."""
+def tls_failure(url: Url, error: OSError) -> FetchError | None:
+    """Return the error of a failed handshake; None for any other error."""
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"the certificate of {url.host} is not valid: {error.verify_message}"
-    else:
+    elif isinstance(error, ssl.SSLError):
         message = f"no TLS with {url.host}: {error.reason or error}"
+    else:
+        return None
     return FetchError("TLS_FAILED", message, place=SourceLocation(str(url)))

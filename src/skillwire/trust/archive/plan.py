@@ -203,15 +203,11 @@ def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
         budget.spend(len(entry.content), entry.path)
         tree.add(entry)
     files = sorted(_files_below(tree.root, "", (tree.root,), tree, budget), key=lambda file: file.path)
-    paths = {file.path for file in files}
-    if _SKILL_MD not in paths:
-        wrapper = next(
-            (path for path in sorted(paths) if path.endswith(f"/{_SKILL_MD}") and path.count("/") == 1), None
-        )
-        where = "there is no SKILL.md at the root"
-        if wrapper:
-            where = f"SKILL.md is in a wrapper folder, {show(wrapper.partition('/')[0])}"
-        raise ValidationError("NO_SKILL_MD", where)
+    if not any(file.path == _SKILL_MD for file in files):
+        for folder, _, rest in (file.path.partition("/") for file in files):
+            if rest == _SKILL_MD:
+                raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")
+        raise ValidationError("NO_SKILL_MD", "there is no SKILL.md at the root")
     return ArchivePlan(tuple(files))
 
 

@@ -7,7 +7,8 @@ import pytest
 from skillwire import limits
 from skillwire.adapters.http.connection import ConnectionPool, known_addresses, resolve_host, socket_address
 from skillwire.errors import FetchError
-from skillwire.model.url import Origin
+from skillwire.model.url import parse_url
+from skillwire.trust.address import AddressPolicy
 
 
 @pytest.mark.parametrize(
@@ -53,42 +54,51 @@ def test_a_socket_is_told_the_number_of_the_interface_that_an_address_names():
         socket_address("fe80::1%nowhere", 80)
 
 
-A, B = Origin("https://a.example"), Origin("https://b.example")
+A, B = parse_url("https://a.example/"), parse_url("https://b.example/")
+PUBLIC = AddressPolicy()
 
 
 class Connection:
-    closed = False
+    def __init__(self, address: str = "192.88.98.1", *, quiet: bool = True) -> None:
+        self.address = address
+        self.quiet = quiet
+        self.closed = False
+
+    def is_quiet(self) -> bool:
+        return self.quiet
 
     def close(self) -> None:
         self.closed = True
 
 
-def test_the_one_used_last_is_taken_first():
-    kept: ConnectionPool[Connection] = ConnectionPool()
+@pytest.fixture
+def kept() -> ConnectionPool[Connection]:
+    return ConnectionPool()
+
+
+def test_the_one_used_last_is_taken_first_and_by_its_origin_only(kept):
     first, second = Connection(), Connection()
-    kept.keep(A, first)
-    kept.keep(A, second)
-    assert [kept.take(A) for _ in range(3)] == [second, first, None]
+    kept.keep(A.origin, first)
+    kept.keep(A.origin, second)
+    assert kept.take(PUBLIC, B) is None
+    assert [kept.take(PUBLIC, A) for _ in range(3)] == [second, first, None]
 
 
-def test_an_origin_gets_its_own_only():
-    kept: ConnectionPool[Connection] = ConnectionPool()
-    kept.keep(A, Connection())
-    assert kept.take(B) is None
+@pytest.mark.parametrize("unusable", [Connection(quiet=False), Connection("127.0.0.1")])
+def test_one_that_has_ended_or_is_no_longer_allowed_is_closed(kept, unusable):
+    usable = Connection()
+    for connection in (usable, unusable):
+        kept.keep(A.origin, connection)
+    assert kept.take(PUBLIC, A) is usable
+    assert unusable.closed
+    assert not usable.closed
 
 
-def test_the_oldest_goes_when_there_are_too_many():
-    kept: ConnectionPool[Connection] = ConnectionPool()
+def test_the_oldest_goes_when_there_are_too_many_and_closing_closes_all(kept):
     connections = [Connection() for _ in range(limits.HTTP_KEPT + 1)]
     for connection in connections:
-        kept.keep(A, connection)
+        kept.keep(A.origin, connection)
     assert [connection.closed for connection in connections] == [True] + [False] * limits.HTTP_KEPT
-
-
-def test_closing_closes_all():
-    kept: ConnectionPool[Connection] = ConnectionPool()
-    connection = Connection()
-    kept.keep(A, connection)
     kept.close()
-    assert connection.closed
-    assert kept.take(A) is None
+    assert all(connection.closed for connection in connections)
+    assert kept.take(PUBLIC, A) is None

@@ -377,7 +377,7 @@ def test_a_clock_is_judged_by_its_distance(seconds, severity, text):
 
 
 def test_a_proxy_is_named_and_its_password_is_not():
-    (row,) = judge_proxies({"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""})
+    row = judge_proxies({"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""})
     assert row.what == "HTTPS_PROXY, ALL_PROXY set, and not used: connections are direct"
     assert "hush" not in repr(row)
 
@@ -389,9 +389,9 @@ def test_a_wide_opening_is_a_warning(entry, severity):
     assert [row.severity for row in judge_allow([entry])] == [severity]
 
 
-def test_permissions_for_others_are_a_problem():
-    assert [judge_secret_file("f", mode).severity for mode in (0o100600, 0o100640, 0o100602)] == [
-        "ok",
-        "problem",
-        "problem",
-    ]
+@pytest.mark.parametrize(("mode", "severity"), [(0o600, "ok"), (0o640, "problem"), (0o602, "problem")])
+def test_permissions_for_others_are_a_problem(tmp_path, mode, severity):
+    secret = tmp_path / "credentials.json"
+    secret.touch()
+    secret.chmod(mode)
+    assert judge_secret_file(secret).severity == severity

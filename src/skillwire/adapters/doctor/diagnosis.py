@@ -1,15 +1,14 @@
-"""The findings of ``skillwire doctor``, and the judgements that need facts alone.
-
-A check examines one thing and returns a diagnosis for each fact worth knowing, good ones included.
-"""
+"""The findings of ``skillwire doctor``, and the judgements that need facts alone."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from skillwire.errors import SkillwireError
 
@@ -24,7 +23,7 @@ _FOR_OTHERS: Final = 0o077
 
 
 class Diagnosis(NamedTuple):
-    """One fact. ``why`` says why it matters and ``fix`` what to do; both are empty where all is well."""
+    """One fact; ``why`` it matters and the ``fix`` are empty where all is well."""
 
     severity: Severity
     what: str
@@ -33,7 +32,7 @@ class Diagnosis(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What the checks of one subject found."""
+    """The diagnoses of one subject."""
 
     title: str
     diagnoses: tuple[Diagnosis, ...]
@@ -41,40 +40,37 @@ class Section(NamedTuple):
 
 def from_error(error: SkillwireError, severity: Severity = "problem", lead: str = "") -> Diagnosis:
     """Return an error as a diagnosis, its place included."""
-    told = error.diagnostics()
-    place = f" ({told.place})" if told.place else ""
-    return Diagnosis(severity, f"{lead}{told.message}{place} [{told.code}]", told.cause, told.fix)
+    parts = error.diagnostics()
+    place = f" ({parts.place})" if parts.place else ""
+    return Diagnosis(severity, f"{lead}{parts.message}{place} [{parts.code}]", parts.cause, parts.fix)
 
 
-def judge_proxies(environment: Mapping[str, str]) -> list[Diagnosis]:
+def judge_proxies(environment: Mapping[str, str]) -> Diagnosis:
     """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
     named = [name for name in _PROXIES if environment.get(name) or environment.get(name.lower())]
     if not named:
-        return [Diagnosis("ok", "no proxy is set; connections are direct")]
+        return Diagnosis("ok", "no proxy is set; connections are direct")
+    what = f"{', '.join(named)} set, and not used: connections are direct"
+    why = "A proxy looks names up itself, so the address policy could not hold through it."
+    fix = "Allow direct https connections to your sources, or publish a copy of them inside your network."
+    return Diagnosis("warning", what, why, fix)
+
+
+def judge_allow(entries: Sequence[str]) -> list[Diagnosis]:
+    """Judge what the setting ``allow`` opens."""
+    why = "Any index, redirect or DNS answer may then lead into that whole network."
+    if not entries:
+        return [Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")]
     return [
-        Diagnosis(
-            "warning",
-            f"{', '.join(named)} set, and not used: connections are direct",
-            "A proxy looks names up itself, so the address policy could not hold through it.",
-            "Allow direct https connections to your sources, or publish a copy of them inside your network.",
-        )
+        Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean.")
+        if _WIDE.fullmatch(entry)
+        else Diagnosis("ok", f"allow opens {entry}")
+        for entry in entries
     ]
 
 
-def judge_allow(entries: Iterable[str]) -> list[Diagnosis]:
-    """Judge what the setting ``allow`` opens."""
-    found = []
-    for entry in entries:
-        if _WIDE.fullmatch(entry):
-            why = "Any index, redirect or DNS answer may then lead into that whole network."
-            found.append(Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean."))
-        else:
-            found.append(Diagnosis("ok", f"allow opens {entry}"))
-    return found or [Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")]
-
-
 def judge_skew(seconds: float, source: str) -> Diagnosis:
-    """Judge how far this clock is ahead (or, when negative, behind) of the one of ``source``."""
+    """Judge how far this clock is ahead (or, when negative, behind) of that of ``source``."""
     if abs(seconds) < _SKEW_NOTICED:
         return Diagnosis("ok", f"the clock agrees with that of {source} within a minute")
     direction = "ahead of" if seconds > 0 else "behind"
@@ -84,8 +80,9 @@ def judge_skew(seconds: float, source: str) -> Diagnosis:
     return Diagnosis(severity, what, why, "Let the system set its time, such as with timedatectl set-ntp true.")
 
 
-def judge_secret_file(path: str, mode: int) -> Diagnosis:
-    """Judge the permissions of a file that holds credentials; ``mode`` as ``stat`` gives it."""
+def judge_secret_file(path: Path) -> Diagnosis:
+    """Judge the permissions of a file that holds credentials."""
+    mode = path.stat().st_mode
     if not mode & _FOR_OTHERS:
         return Diagnosis("ok", f"{path} is for you alone")
     why = "It holds passwords, and other users of this machine can read or change it."
@@ -93,9 +90,6 @@ def judge_secret_file(path: str, mode: int) -> Diagnosis:
 
 
 def count(sections: Iterable[Section]) -> Mapping[Severity, int]:
-    """Return how many diagnoses there are of each severity."""
-    counted: dict[Severity, int] = {"ok": 0, "warning": 0, "problem": 0}
-    for section in sections:
-        for diagnosis in section.diagnoses:
-            counted[diagnosis.severity] += 1
-    return counted
+    """Return the number of diagnoses of each severity."""
+    severities = Counter(diagnosis.severity for section in sections for diagnosis in section.diagnoses)
+    return {severity: severities[severity] for severity in get_args(Severity)}

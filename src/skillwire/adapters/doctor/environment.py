@@ -1,10 +1,11 @@
-"""What ``skillwire doctor`` examines, and its checks of the machine, the sandbox and the network."""
+"""The environment that ``skillwire doctor`` examines, and its checks of the machine, the sandbox and the network."""
 
 from __future__ import annotations
 
 import importlib
 import platform
 import re
+import ssl
 import sys
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from skillwire.adapters.files.credentials import credential_place, find_password
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.adapters.http.connection import known_addresses, resolve_host
 from skillwire.adapters.http.sync import SyncDriver
+from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
@@ -41,21 +43,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the checks work with.
+    """The facts that the checks share."""
 
-    Args:
-        root: the project, or the home folder when the user's own skills are meant.
-        environment: variables; tests hand their own over.
-        now: seconds since the epoch.
-        settings: those in force; the defaults when ``settings_error`` says why they cannot be read.
-    """
-
-    root: Path
+    root: Path  # the project, or the home folder for the user's own skills
     environment: Mapping[str, str]
-    now: float
+    now: float  # seconds since the epoch
     for_user: bool = False
     offline: bool = False
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = field(default_factory=Settings)  # the defaults with a ``settings_error``
     settings_error: SkillwireError | None = None
 
     def policy(self) -> AddressPolicy:
@@ -69,7 +64,7 @@ class Environment:
 def read_environment(
     root: Path, environment: Mapping[str, str], now: float, *, for_user: bool = False, offline: bool = False
 ) -> Environment:
-    """Return the surroundings of ``root``. Settings that cannot be read are a finding, not the end."""
+    """Return the environment of ``root``. Settings that cannot be read are a finding."""
     try:
         settings = load_settings(root, environment)
     except SkillwireError as error:
@@ -80,7 +75,7 @@ def read_environment(
 _OLDEST: Final = (3, 11)
 _SLACK: Final = 120.0  # seconds; file systems on a network keep the time of another machine
 
-#: Package → what it is for. One that does not stand here is for the server; installing skills needs click alone.
+#: Package → what it is for. Every other one is for the server; installing skills needs click alone.
 _PURPOSES: Final = {
     "click": "every command",
     "msgspec": "check and build",
@@ -117,7 +112,11 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
     for requirement in metadata.requires("skillwire") or ():
         name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
         purpose = _PURPOSES.get(name, _SERVER)
-        error = _import_error(_MODULES.get(name, name.replace("-", "_")))
+        error: Exception | None = None
+        try:
+            importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
+        except Exception as failure:  # noqa: BLE001  # a damaged package may raise anything, which is reported
+            error = failure
         if error is None:
             working.setdefault(purpose, []).append(name)
         elif isinstance(error, ModuleNotFoundError) and ";" in requirement:  # of another system, or an extra
@@ -130,20 +129,8 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", f"{purpose}: {', '.join(names)}")
 
 
-def _import_error(module: str) -> Exception | None:
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # noqa: BLE001  # a damaged package may raise anything, which is what is reported
-        return error
-    return None
-
-
 def check_authorities(_: Environment) -> Iterator[Diagnosis]:
     """Look for the certificate authorities that https is verified with."""
-    import ssl  # noqa: PLC0415  # costs milliseconds, here only
-
-    from skillwire.adapters.http.tls import client_context  # noqa: PLC0415  # as above
-
     known = client_context().cert_store_stats()["x509_ca"]
     folder = ssl.get_default_verify_paths().capath  # read when a certificate is met, so it is not counted above
     if known or folder:
@@ -160,11 +147,9 @@ def check_file_times(surroundings: Environment) -> Iterator[Diagnosis]:
     files = [surroundings.root / LOCK_NAME, *sorted(state_directory().glob("*.json"))]
     ahead = [path for path in files if path.is_file() and path.stat().st_mtime > surroundings.now + _SLACK]
     for path in ahead:
-        seconds = path.stat().st_mtime - surroundings.now
-        why = "This clock is behind, or the one that wrote the file was ahead; what is cached looks newer than it is."
-        yield Diagnosis(
-            "warning", f"{path} is from {seconds:,.0f} s in the future", why, "Set the clock, then touch it."
-        )
+        what = f"{path} is from {path.stat().st_mtime - surroundings.now:,.0f} s in the future"
+        why = "This clock is behind, or the one that wrote the file was ahead; cached responses look too new."
+        yield Diagnosis("warning", what, why, "Set the clock, then touch it.")
     if not ahead:
         yield Diagnosis("ok", "no file of ours is from the future")
 
@@ -186,17 +171,17 @@ def check_sandbox(_: Environment) -> Iterator[Diagnosis]:
 
 def check_proxies(surroundings: Environment) -> Iterator[Diagnosis]:
     """Look for proxies in the environment."""
-    yield from judge_proxies(surroundings.environment)
+    yield judge_proxies(surroundings.environment)
 
 
 def check_policy(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Say what the address policy opens."""
+    """Report what the address policy opens."""
     surroundings.policy()  # raises for an entry that cannot be read
     yield from judge_allow(surroundings.settings.allow)
 
 
 def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Say that sources are not asked, and which would be."""
+    """Report that sources are not asked, and which."""
     if surroundings.offline and surroundings.settings.sources:
         yield Diagnosis("ok", f"offline: not asked are {', '.join(surroundings.settings.sources)}")
 

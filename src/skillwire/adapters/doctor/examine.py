@@ -25,12 +25,11 @@ DEADLINE_SECONDS: Final = 5.0
 
 
 class Check(NamedTuple):
-    """One check: the section that it belongs to, what it looks at, and how; ``connects``: left out when offline."""
+    """One check: its section, its subject, and the function that looks."""
 
     section: str
     subject: str
     look: Callable[[Environment], Iterator[Diagnosis]]
-    connects: bool = False
 
 
 CHECKS: Final = (
@@ -55,15 +54,12 @@ CHECKS: Final = (
 def examine(
     surroundings: Environment, checks: Sequence[Check] = CHECKS, *, deadline: float = DEADLINE_SECONDS
 ) -> list[Section]:
-    """Run ``checks``, and one for each configured source; return what they found, section by section, in order.
+    """Run ``checks``, and one for each configured source, all at once; return their sections in order.
 
-    Args:
-        surroundings: where.
-        checks: rows of the table.
-        deadline: seconds that one check may take. All run at once, so this is about what the whole takes at most.
+    Each may take ``deadline`` seconds.
     """
-    rows = [*checks, *_source_checks(surroundings)]
-    rows = [row for row in rows if not (row.connects and surroundings.offline)]
+    sources = [] if surroundings.offline else surroundings.settings.sources
+    rows = [*checks, *(Check("Network", name, partial(environment.check_source, name)) for name in sources)]
     found: dict[int, list[Diagnosis]] = {}
     calls = [partial(_run, row, surroundings, deadline) for row in rows]
     for index, outcome in run_parallel(calls, threads=len(calls)):
@@ -74,13 +70,6 @@ def examine(
     for index, row in enumerate(rows):
         sections.setdefault(row.section, []).extend(found[index])
     return [Section(title, tuple(diagnoses)) for title, diagnoses in sections.items()]
-
-
-def _source_checks(surroundings: Environment) -> list[Check]:
-    return [
-        Check("Network", source, partial(environment.check_source, source), connects=True)
-        for source in surroundings.settings.sources
-    ]
 
 
 def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnosis]:
@@ -100,7 +89,6 @@ def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnos
         seen.append(from_error(error))
     except Exception as error:  # noqa: BLE001  # a check that breaks is a finding of its own, and stops no other
         what = f"{row.subject} could not be looked at: {type(error).__name__}: {error}"
-        seen.append(
-            Diagnosis("problem", what, "The check itself failed.", "skillwire explain INTERNAL says how to report it.")
-        )
+        fix = "skillwire explain INTERNAL describes how to report it."
+        seen.append(Diagnosis("problem", what, "The check itself failed.", fix))
     return seen

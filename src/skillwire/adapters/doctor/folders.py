@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.doctor.diagnosis import Diagnosis, from_error, judge_secret_file
@@ -18,6 +17,7 @@ from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from skillwire.adapters.doctor.environment import Environment
     from skillwire.adapters.files.credentials import StoredLogin
@@ -29,32 +29,27 @@ _MEBIBYTE: Final = 1024 * 1024
 
 
 def check_settings(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Say which settings files are read, and what is wrong with them."""
+    """Report which settings files are read, and what is wrong with them."""
     if surroundings.settings_error is not None:
         yield from_error(surroundings.settings_error)
         return
     own = user_file()
-    files = [path for path in (find_project_file(surroundings.root), own) if path is not None and path.is_file()]
-    yield Diagnosis(
-        "ok", f"read from {' and '.join(map(str, files))}" if files else "no settings file; the defaults hold"
-    )
+    files = [str(path) for path in (find_project_file(surroundings.root), own) if path is not None and path.is_file()]
+    yield Diagnosis("ok", f"read from {' and '.join(files)}" if files else "no settings file; the defaults hold")
     if not surroundings.settings.sources:
         yield Diagnosis("ok", "no sources are configured: skills are named as example.com/name")
 
 
 def check_own_folders(_: Environment) -> Iterator[Diagnosis]:
-    """See whether the cache and the state can be written, and what is remembered can be read."""
-    for purpose, folder in (
-        ("cache", cache_directory()),
-        ("state", state_directory()),
-        ("settings", config_directory()),
-    ):
+    """Check that the cache and the state can be written, and the stored origins read."""
+    folders = {"cache": cache_directory(), "state": state_directory(), "settings": config_directory()}
+    for purpose, folder in folders.items():
         yield _writable(folder, f"the folder of {purpose}, {folder}")
     FileOriginBook(state_directory() / "origins.json").look_up("")  # raises when the file is damaged
 
 
 def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Say which agents are found, and see whether their folders of skills can be used."""
+    """Report which agents are found, and whether their folders of skills can be used."""
     found = [name for name, agent in AGENTS.items() if (surroundings.root / agent.found_by).is_dir()]
     listed = ", ".join(found) if found else "none; skills go into .agents/skills, which many agents read"
     yield Diagnosis("ok", f"agents found: {listed}")
@@ -63,28 +58,22 @@ def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:
     for place in plan_placement(chosen, for_user=surroundings.for_user, copy=True).folders:
         real = folder.inside(place)  # raises when it leads out
         yield _writable(real, f"{place}")
-        yield from _dangling(real, place)
-
-
-def _dangling(folder: Path, shown: str) -> Iterator[Diagnosis]:
-    if not folder.is_dir():
-        return
-    for entry in sorted(folder.iterdir()):
-        if entry.is_symlink() and not entry.exists():
-            why = "The agent finds nothing there; what the link leads to was moved or removed."
-            fix = f"skillwire add --frozen puts a locked skill back; else remove {entry}."
-            yield Diagnosis("problem", f"{shown}/{entry.name} is a link to nothing", why, fix)
+        for entry in sorted(real.iterdir()) if real.is_dir() else ():
+            if entry.is_symlink() and not entry.exists():
+                why = "The agent finds nothing there; the link's target was moved or removed."
+                fix = f"skillwire add --frozen puts a locked skill back; else remove {entry}."
+                yield Diagnosis("problem", f"{place}/{entry.name} is a link to nothing", why, fix)
 
 
 def check_secret_files(surroundings: Environment) -> Iterator[Diagnosis]:
-    """See whether others can read the files that hold credentials."""
+    """Check that no other user can read the files that hold credentials."""
     path = netrc_file(surroundings.environment)
     if path.is_file():
-        yield judge_secret_file(str(path), path.stat().st_mode)
+        yield judge_secret_file(path)
     store = open_store()
     if store.path.is_file():
-        yield judge_secret_file(str(store.path), store.path.stat().st_mode)
-        yield from (_judge_login(login) for login in store.logins())
+        yield judge_secret_file(store.path)
+        yield from map(_judge_login, store.logins())
     if surroundings.environment.get("SKILLWIRE_TOKENS"):
         yield Diagnosis("ok", "tokens come from SKILLWIRE_TOKENS; programs that you start inherit it")
 
@@ -96,7 +85,8 @@ def _judge_login(login: StoredLogin) -> Diagnosis:
     if credential.expires_at is None or credential.expires_at > time.time() or credential.renewable:
         return Diagnosis("ok", what)
     fix = f"skillwire auth login {credential.origin}"
-    return Diagnosis("warning", f"{what}: it has ended", "The origin takes it no more, and it cannot be renewed.", fix)
+    why = "The origin no longer accepts it, and it cannot be renewed."
+    return Diagnosis("warning", f"{what}: it has ended", why, fix)
 
 
 def check_cache(_: Environment) -> Iterator[Diagnosis]:
@@ -124,7 +114,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _writable(folder: Path, shown: str) -> Diagnosis:
-    """Say whether ``folder`` can be written, or, when it does not exist yet, be made."""
+    """Report whether ``folder`` can be written, or, when it does not exist yet, be made."""
     standing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
         return Diagnosis("ok", f"{shown}: writable" if standing == folder else f"{shown}: not there yet, can be made")
@@ -132,28 +122,21 @@ def _writable(folder: Path, shown: str) -> Diagnosis:
         why = "It is a file, or a link to nothing, where a folder must be."
         return Diagnosis("problem", f"{shown}: {standing} is not a folder", why, f"Move {standing} away.")
     why = "Nothing can be installed or remembered there."
-    return Diagnosis(
-        "problem", f"{shown}: {standing} cannot be written", why, f"Give yourself leave to write {standing}."
-    )
-
-
-def open_folder(surroundings: Environment) -> FileSkillsFolder:
-    """Return the installed skills that are meant."""
-    lock = surroundings.root / ".agents/skills.lock" if surroundings.for_user else None
-    return FileSkillsFolder(surroundings.root, lock)
+    fix = f"Give yourself permission to write {standing}."
+    return Diagnosis("problem", f"{shown}: {standing} cannot be written", why, fix)
 
 
 def check_installed(surroundings: Environment) -> Iterator[Diagnosis]:
     """Read the lock, and compare each skill of it with what stands on disk."""
-    folder = open_folder(surroundings)
+    own_lock = surroundings.root / ".agents/skills.lock" if surroundings.for_user else None
+    folder = FileSkillsFolder(surroundings.root, own_lock)
     lock = folder.read_lock()  # raises when it cannot be read
     if not lock.skills:
         yield Diagnosis("ok", f"no skills are installed here; there is no {folder.lock_path}")
         return
     broken = [diagnosis for locked in lock.skills.values() if (diagnosis := _examine(locked, folder))]
-    yield Diagnosis(
-        "ok", f"{len(lock.skills) - len(broken)} of {len(lock.skills)} skills are as {folder.lock_path} says"
-    )
+    whole = len(lock.skills) - len(broken)
+    yield Diagnosis("ok", f"{whole} of {len(lock.skills)} skills are as {folder.lock_path} says")
     yield from broken
 
 
@@ -171,15 +154,11 @@ def _examine(locked: LockedSkill, folder: FileSkillsFolder) -> Diagnosis | None:
 def check_leftovers(surroundings: Environment) -> Iterator[Diagnosis]:
     """Look for folders that a killed process, or a change that could not be undone, left beside the skills."""
     folders = {agent.home if surroundings.for_user else agent.project for agent in AGENTS.values()}
-    found = [
-        path
-        for folder in sorted(folders)
-        for name in (STAGING, KEPT)
-        for path in sorted(Path(surroundings.root / folder).glob(f"{name}-*"))
-    ]
+    names = [(folder, name) for folder in sorted(folders) for name in (STAGING, KEPT)]
+    found = [path for folder, name in names for path in sorted((surroundings.root / folder).glob(f"{name}-*"))]
     for path in found:
         if path.name.startswith(KEPT):
-            why = "A change failed and could not be undone; the skills that stood there are kept in it."
+            why = "A change failed and could not be undone; it contains the replaced skills."
             yield Diagnosis("problem", f"{path} holds skills of yours", why, "Move them back, then remove the folder.")
         else:
             why = "A command was killed, or is at work at this moment. The next change removes it."

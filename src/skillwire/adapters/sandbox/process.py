@@ -2,8 +2,7 @@
 
 Bubblewrap dies with the *thread* that started it, so this thread lives exactly as long as the sandbox, and a server
 that is killed takes its sandboxes along. The thread starts bubblewrap, hands over the request, reads and writes each
-descriptor when it is ready, measures what is used, and ends everything when a limit is passed, the time is over or the
-caller cancels.
+descriptor when it is ready, measures usage, and ends everything at a limit, a deadline or a cancellation.
 
 Ending kills the first process of the sandbox's process namespace; the kernel then kills all others in it, forked or
 detached. A *pidfd* shows when they are gone.
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from skillwire.adapters.sandbox.resources import ControlGroup, Limit, ResourceLimits
-    from skillwire.errors import TrustError
 
 
 _PIECE: Final = 64 * 1024
@@ -59,15 +57,14 @@ class Pipes:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         descriptor, given = ours.detach(), theirs.detach()
         self._theirs.add(given)
-        self._ours.add(descriptor)
 
-        def hear() -> None:
+        def receive() -> None:
             process = _sender(descriptor)
             self._end(descriptor)
             if process is not None:
                 sender(process)
 
-        self._selector.register(descriptor, selectors.EVENT_READ, hear)
+        self._watch(descriptor, receive)
         return given
 
     def writing(self, data: bytes) -> tuple[int, Callable[[], None]]:
@@ -81,20 +78,22 @@ class Pipes:
     def follow(self, descriptor: int, take: Callable[[bytes], object]) -> None:
         """Read ``descriptor``, which now belongs here, as it is ready."""
         os.set_blocking(descriptor, False)
-        self._ours.add(descriptor)
-        self._selector.register(descriptor, selectors.EVENT_READ, partial(self._read, descriptor, take))
+        self._watch(descriptor, partial(self._read, descriptor, take))
 
     def await_end(self, process: int, ended: Callable[[], object]) -> int:
         """Return a *pidfd* of ``process``; ``ended`` is called when it has ended."""
         descriptor = os.pidfd_open(process)
-        self._ours.add(descriptor)
 
-        def tell() -> None:
+        def on_end() -> None:
             self._selector.unregister(descriptor)
             ended()
 
-        self._selector.register(descriptor, selectors.EVENT_READ, tell)
+        self._watch(descriptor, on_end)
         return descriptor
+
+    def _watch(self, descriptor: int, on_ready: Callable[[], None]) -> None:
+        self._ours.add(descriptor)
+        self._selector.register(descriptor, selectors.EVENT_READ, on_ready)
 
     def hand_over(self) -> None:
         """Close the other side's ends here, so that its end is seen."""
@@ -132,9 +131,9 @@ class Pipes:
         try:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
-            pass  # full; it is gone on with when there is room
+            pass  # full; the selector reports when there is room
         except BrokenPipeError:
-            rest = rest[:0]  # nobody reads it any more
+            rest = rest[:0]  # the reader has gone
         if rest:
             self._selector.register(descriptor, selectors.EVENT_WRITE, partial(self._write, descriptor, rest))
         else:
@@ -148,64 +147,46 @@ class Pipes:
 
 
 def _sender(descriptor: int) -> int | None:
-    """Return the process that has sent what has come on a socket, as the kernel says; None at the end."""
+    """Return the process that has sent what is on a socket, as the kernel says; None at the end."""
     sock = socket.socket(fileno=descriptor)
     try:
-        data, told, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+        data, rows, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
     finally:
         sock.detach()
-    rows = [row for level, kind, row in told if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)]
-    process: int = _CREDENTIALS.unpack(rows[0])[0] if data and rows else 0
-    return process or None
+    for level, kind, row in rows if data else ():
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return _CREDENTIALS.unpack(row)[0] or None
+    return None
 
 
-_LOOK_SECONDS: Final = 0.05  # between two looks at what is used; a core fills 200 MiB of memory in that time
+_LOOK_SECONDS: Final = 0.05  # between two measurements; a core fills 200 MiB of memory in that time
 _END_SECONDS: Final = 10.0  # for the kernel to end what was killed
 _SAID_LENGTH: Final = 300
 _BEGUN: Final = b"+"
 
 
 class Launch(NamedTuple):
-    """What is started.
+    """What is started."""
 
-    Args:
-        command: makes the command from two descriptors: the one on which the runner greets, and the one that its
-            report goes to.
-        descriptors: further ones that the command names.
-        request: handed to the runner.
-        bounds: hold for it.
-        kept_bytes: how much of the end of what it prints is kept.
-        spool: makes a file for what is handed out; None where nothing is.
-    """
-
+    #: Makes the command from two descriptors: the runner greets on one, and its report goes to the other.
     command: Callable[[int, int], Sequence[str]]
-    descriptors: tuple[int, ...]
-    request: bytes
+    descriptors: tuple[int, ...]  # further ones that the command names
+    request: bytes  # handed to the runner
     bounds: ResourceLimits
-    kept_bytes: int
-    spool: Callable[[], BinaryIO] | None = None
+    kept_bytes: int  # how much of the end of what it prints is kept
+    spool: Callable[[], BinaryIO] | None = None  # makes a file for what is handed out; None where nothing is
 
 
 class Ending(NamedTuple):
-    """How a sandbox ended.
+    """How a sandbox ended."""
 
-    Args:
-        report: what the runner wrote, up to the first line feed; empty when it wrote nothing.
-        limit: the bound for which it was stopped.
-        code: the exit code; 128 and the signal's number where one ended it.
-        log: the end of what was printed.
-        is_log_cut: whether more was printed before that.
-        started: seconds until the skill's code began.
-        files: what it wrote behind the report, for the caller to close; None for nothing.
-    """
-
-    report: bytes
-    limit: Limit | None
-    code: int
-    log: bytes
+    report: bytes  # up to the first line feed; empty when the runner wrote nothing
+    limit: Limit | None  # the bound for which it was stopped
+    code: int  # 128 and the signal's number where one ended it
+    log: bytes  # the end of what was printed
     is_log_cut: bool
-    started: float
-    files: BinaryIO | None = None
+    started: float  # seconds until the skill's code began
+    files: BinaryIO | None = None  # what it wrote behind the report, for the caller to close
 
 
 class Process:
@@ -232,7 +213,7 @@ class Process:
         self._spooled = 0
 
     def cancel(self) -> None:
-        """Have everything killed; :meth:`run` then returns soon. Any thread may say so until :meth:`close`."""
+        """Kill everything from any thread until :meth:`close`; :meth:`run` then returns soon."""
         with contextlib.suppress(BrokenPipeError):  # it has ended already
             os.write(self._waker, b"!")
 
@@ -242,11 +223,7 @@ class Process:
         self._pipes.close()
 
     def run(self, launch: Launch) -> Ending:
-        """Start it and run it to its end; then no process of it is left.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE`` when it could not be set up.
-        """
+        """Run it to its end; then no process of it is left. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         self._launch = launch
         self._began = time.monotonic()
         try:
@@ -271,8 +248,17 @@ class Process:
         if self._files_failure is not None:
             raise self._files_failure
         if self._started is None and not self._is_cancelled and self._limit is None:
-            raise self._not_started()
-        return self._ending(code)
+            printed = " ".join(self._log.decode(errors="replace").split())[:_SAID_LENGTH]
+            raise unavailable(f"the sandbox did not start: {printed or 'it did not answer'}", fix_for(printed))
+        return Ending(
+            report=bytes(self._report.removeprefix(_BEGUN)),
+            limit=self._limit,
+            code=code,
+            log=bytes(self._log[-launch.kept_bytes :]),
+            is_log_cut=self._logged > launch.kept_bytes,
+            started=(self._started or time.monotonic()) - self._began,
+            files=self._files,
+        )
 
     def _start(self) -> subprocess.Popen[bytes]:
         request, self._send = self._pipes.writing(self._launch.request)
@@ -302,7 +288,9 @@ class Process:
         while not self._is_over:
             self._pipes.turn(_LOOK_SECONDS)
             if killed is None:
-                if self._must_end() and self._may_be_killed():
+                # Until its first process is known, bubblewrap has processes that wait for each other, killed or not.
+                is_overdue = time.monotonic() - self._began > limits.SANDBOX_START_SECONDS
+                if self._must_end() and (self._first_handle is not None or is_overdue):
                     self._kill(process)
                     killed = time.monotonic()
             elif time.monotonic() - killed > _END_SECONDS:
@@ -321,13 +309,6 @@ class Process:
             self._limit = usage.exceeds(bounds)
         return self._limit is not None
 
-    def _may_be_killed(self) -> bool:
-        """Whether the first process is known, or overdue.
-
-        Until it does, bubblewrap has processes that wait for each other, also for one that was killed.
-        """
-        return self._first_handle is not None or time.monotonic() - self._began > limits.SANDBOX_START_SECONDS
-
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the first process of the sandbox, and with it all; before there is one, bubblewrap and its children."""
         with contextlib.suppress(ProcessLookupError):
@@ -340,13 +321,11 @@ class Process:
         self._is_cancelled = True
 
     def _on_ready(self, runner: int) -> None:
-        """Send the request to the runner, the first process of the sandbox, which has said that it waits for it.
-
-        From now on everything inside dies with bubblewrap, and bubblewrap with us. If we died before, the runner would
-        meet the end of an empty request, and nothing of the skill would run.
-        """
+        """Send the request to the runner, the first process of the sandbox, which waits for it."""
+        # From now on everything inside dies with bubblewrap, and bubblewrap with us. If we died before, the runner
+        # would meet the end of an empty request, and nothing of the skill would run.
         self._first = runner
-        with contextlib.suppress(ProcessLookupError):  # it has ended: bubblewrap tells
+        with contextlib.suppress(ProcessLookupError):  # it has ended; the end of bubblewrap shows that
             self._first_handle = self._pipes.await_end(runner, self._on_first_ended)
         if self._group is not None and not self._group.add(runner):
             self._group.remove()
@@ -365,20 +344,19 @@ class Process:
 
     def _spool(self, data: bytes) -> bytes:
         """Keep what belongs to files; return what belongs to the report."""
+        report = b""
         if self._files is None:
             report, begins, data = data.partition(b"\n")
             if not begins or self._files_failure is not None or self._launch.spool is None:
                 return report
             self._files = self._launch.spool()
-        else:
-            report = b""
         self._spooled += len(data)
         if self._spooled > self._launch.bounds.blob_bytes:
             self._limit = self._limit or "blob_bytes"
         elif self._files_failure is None:
             try:
                 write_all(self._files, data)
-            except OSError as error:  # such as a full disk: told when everything has ended
+            except OSError as error:  # such as a full disk: raised when everything has ended
                 self._files_failure = error
         return report
 
@@ -395,22 +373,6 @@ class Process:
 
     def _on_first_ended(self) -> None:
         self._is_over = True
-
-    def _ending(self, code: int) -> Ending:
-        kept = self._launch.kept_bytes
-        return Ending(
-            report=bytes(self._report.removeprefix(_BEGUN)),
-            limit=self._limit,
-            code=code,
-            log=bytes(self._log[-kept:]),
-            is_log_cut=self._logged > kept,
-            started=(self._started or time.monotonic()) - self._began,
-            files=self._files,
-        )
-
-    def _not_started(self) -> TrustError:
-        said = " ".join(self._log.decode(errors="replace").split())[:_SAID_LENGTH]
-        return unavailable(f"the sandbox did not start: {said or 'it did not answer'}", fix_for(said))
 
 
 def write_all(file: BinaryIO, data: bytes) -> None:

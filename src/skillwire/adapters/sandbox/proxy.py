@@ -58,26 +58,20 @@ _REQUEST: Final = re.compile(rb"CONNECT ([A-Za-z0-9.-]{1,253}):([1-9][0-9]{0,4})
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t!-~\x80-\xff]*\r\n)*\r\n")
 _END: Final = b"\r\n\r\n"
 _PIECE: Final = 64 * 1024
+_NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV  # no name is looked up again
 _SOCKET_PATH_LENGTH: Final = 100  # the kernel takes 107 bytes
 _REFUSALS_LOGGED: Final = 10
-_READABLE: Final = (
-    0o666  # whoever may reach it: its folder is this server's alone, and the sandbox has a uid of its own
-)
+_READABLE: Final = 0o666  # its folder is this server's alone, and the sandbox has a uid of its own
 
 
-class _Refusal(NamedTuple):
-    status: str
-    why: str
+class _RefusedError(Exception):
+    """The proxy does not connect; args are the status of the response and the reason."""
 
 
 class AllowListProxy:
-    """The proxy of one sandbox, for as long as it is entered.
+    """The proxy of one sandbox, while it is entered; it connects to ``patterns`` that ``policy`` allows.
 
-    Args:
-        patterns: where it may connect.
-        policy: which addresses may be connected to.
-        resolve: asked for the addresses of a name, in a thread.
-        on_refusal: called with the reason of the first refusals, and at the end with the number of the others.
+    ``on_refusal`` is called with the reason of the first refusals, and at the end with the number of the others.
     """
 
     def __init__(
@@ -138,35 +132,39 @@ class AllowListProxy:
         try:
             async with asyncio.timeout(limits.SANDBOX_PROXY_HEAD_SECONDS):
                 head = await reader.readuntil(_END)
-            far = await self._connect(head)
-            if isinstance(far, _Refusal):
-                self._refuse(far.why)
-                writer.write(f"HTTP/1.1 {far.status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+            try:
+                far = await self._connect(head)
+            except _RefusedError as refusal:
+                status, why = refusal.args
+                self._refuse(why)
+                writer.write(f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
                 await writer.drain()
-                return
-            await self._tunnel(reader, writer, *far)
+            else:
+                await self._tunnel(reader, writer, *far)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # whoever speaks so, or goes away, gets no answer
+            return  # a malformed or broken request gets no response
         finally:
             writer.transport.abort()
 
-    async def _connect(self, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | _Refusal:
-        """Return a connection to where ``head`` asks for."""
+    async def _connect(self, head: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to the target of the request ``head``. Raises _RefusedError."""
         if len(head) > limits.SANDBOX_PROXY_HEAD_BYTES:
-            return _Refusal("431 Request Header Fields Too Large", "the request to the proxy is too long")
+            raise _RefusedError("431 Request Header Fields Too Large", "the request to the proxy is too long")
         target = _read_target(head)
         if target is None:
-            return _Refusal("405 Method Not Allowed", "the proxy was asked for something else than CONNECT host:port")
+            why = "the proxy was asked for something else than CONNECT host:port"
+            raise _RefusedError("405 Method Not Allowed", why)
         if not any(pattern.covers(target.host, target.port) for pattern in self._patterns):
-            return _Refusal("403 Not Granted", f"{target.origin} is not granted")
+            raise _RefusedError("403 Not Granted", f"{target.origin} is not granted")
         try:
             # The pattern grants the port; the policy judges the name and its addresses.
             self._policy.check_url(target._replace(port=DEFAULT_PORTS["https"]))
             return await self._reach(target)
         except SkillwireError as error:
-            return _Refusal("502 Bad Gateway", f"{target.origin}: {error.message}")
+            raise _RefusedError("502 Bad Gateway", f"{target.origin}: {error.message}") from error
         except OSError as error:
-            return _Refusal("502 Bad Gateway", f"{target.origin}: {error.strerror or 'no connection'}")
+            why = f"{target.origin}: {error.strerror or 'no connection'}"
+            raise _RefusedError("502 Bad Gateway", why) from error
 
     async def _reach(self, target: Url) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         addresses = await asyncio.to_thread(self._resolve, target.host)
@@ -175,7 +173,7 @@ class AllowListProxy:
             try:
                 self._policy.check_address(target, address)
                 async with asyncio.timeout(limits.HTTP_CONNECT_SECONDS):
-                    return await _open(address, target.port)
+                    return await asyncio.open_connection(address, target.port, limit=_PIECE, flags=_NUMERIC)
             except (SkillwireError, OSError) as error:
                 failure = error
         raise failure
@@ -194,7 +192,7 @@ class AllowListProxy:
                 ways.create_task(self._carry(reader, far_writer, clock))
                 ways.create_task(self._carry(far_reader, writer, clock))
         except* OSError:
-            pass  # one side has gone, both fell silent, or the sandbox has had its share
+            pass  # one side has gone, both fell silent, or a limit is reached
         finally:
             far_writer.transport.abort()
 
@@ -218,11 +216,7 @@ class _Idle:
         self._moved = self._loop.time()
 
     async def watch(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what ``work`` does, which counts as movement.
-
-        Raises:
-            TimeoutError: neither it nor anything else of the connection moved.
-        """
+        """Return the result of ``work``, which counts as movement. Raises TimeoutError if nothing moves."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -237,7 +231,7 @@ class _Idle:
 
 
 def _read_target(head: bytes) -> Url | None:
-    """Return what ``head`` asks to be connected to, None when it is not exactly such a request."""
+    """Return the target of the request ``head``; None when it is not exactly such a request."""
     found = _REQUEST.match(head)
     if found is None or not _FIELDS.fullmatch(head, found.end()):
         return None
@@ -246,18 +240,6 @@ def _read_target(head: bytes) -> Url | None:
         return parse_url(f"https://{host.decode('ascii')}:{port.decode('ascii')}/")
     except ValidationError:
         return None
-
-
-async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    loop = asyncio.get_running_loop()
-    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        await loop.sock_connect(sock, (address, port))
-    except BaseException:
-        sock.close()
-        raise
-    return await asyncio.open_connection(sock=sock, limit=_PIECE)
 
 
 def _listen() -> tuple[Path, socket.socket]:

@@ -1,13 +1,13 @@
 """How much one execution may use of the machine, and how that is measured and enforced.
 
-The kernel limits each process by itself. What all of them use together is read many times a second from the sandbox's
-own ``/proc``. Memory shared with the parent since a fork is charged to each process in part; a large shared mapping is
+The kernel limits each process by itself. The use of all together is read many times a second from the sandbox's own
+``/proc``. Memory shared with the parent since a fork is charged to each process in part; a large shared mapping is
 charged to each as a whole, since its pages may stay where no process shows them. That may stop a skill early, never
 late.
 
 Where systemd delegates a control group to this service (``Delegate=yes`` and ``DelegateSubgroup=server``), each
 sandbox gets a group beside ours, in which the kernel counts everything at once, also what sockets hold. Elsewhere, and
-with version 1 of control groups, the measuring alone counts.
+with version 1 of control groups, only the measurement counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from skillwire import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 #: A bound that an execution met; ``details.limit`` of its failure.
@@ -52,7 +52,7 @@ _ROW_BYTES = 6 * limits.ARCHIVE_PATH_BYTES  # each of them escaped
 
 
 class ResourceLimits(NamedTuple):
-    """The bounds of one execution; their reasons stand in :mod:`skillwire.limits`. ``seconds`` is the wall clock."""
+    """The bounds of one execution; :mod:`skillwire.limits` has their reasons. ``seconds`` is the wall clock."""
 
     seconds: float
     cpu_seconds: int = limits.SANDBOX_CPU_SECONDS
@@ -72,7 +72,7 @@ class ResourceLimits(NamedTuple):
 
     @property
     def frame_bytes(self) -> int:
-        """How many bytes a report may have beside the output in it: names of files above all."""
+        """How many bytes a report may have beside the output: names of files above all."""
         return _FRAME_BYTES + self.blobs * _ROW_BYTES
 
     def say(self, limit: Limit) -> str:
@@ -83,12 +83,12 @@ class ResourceLimits(NamedTuple):
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _KIB: Final = 1024
-_MAPPED_BY_LIBRARIES: Final = 64 * _KIB * _KIB  # read-only parts of programs and libraries, which are nobody's memory
+_MAPPED_BY_LIBRARIES: Final = 64 * _KIB * _KIB  # read-only parts of programs and libraries, which cost no memory
 _READ: Final = 4096
 
 
 class Usage(NamedTuple):
-    """What is used: bytes, seconds of processor time, processes and threads, files and folders."""
+    """The use of a sandbox: bytes, seconds of processor time, processes and threads, files and folders."""
 
     memory: int
     cpu: float
@@ -97,25 +97,22 @@ class Usage(NamedTuple):
 
     def exceeds(self, bounds: ResourceLimits) -> Limit | None:
         """Return the bound that is passed, if one is."""
-        if self.memory > bounds.memory_bytes:
-            return "memory_bytes"
-        if self.cpu > bounds.cpu_seconds:
-            return "cpu_seconds"
-        if self.files > bounds.files:
-            return "files"
-        return "processes" if self.processes > bounds.processes + _OURS else None
+        rows: tuple[tuple[Limit, bool], ...] = (
+            ("memory_bytes", self.memory > bounds.memory_bytes),
+            ("cpu_seconds", self.cpu > bounds.cpu_seconds),
+            ("files", self.files > bounds.files),
+            ("processes", self.processes > bounds.processes + _OWN_PROCESSES),
+        )
+        return next((limit for limit, is_passed in rows if is_passed), None)
 
 
-_OURS: Final = 40  # the runner's, and the forwarder's with its threads; the kernel counts before we do
+_OWN_PROCESSES: Final = 40  # the runner's, and the forwarder's with its threads; the kernel counts before we do
 
 
 def measure_usage(first: int, work: str, memory_bytes: int) -> Usage | None:
     """Return the usage of the sandbox with the first process ``first``; None when it has ended.
 
-    Args:
-        first: its number outside.
-        work: the path of its work folder inside.
-        memory_bytes: what may be used; more is measured more precisely.
+    ``work`` is its work folder inside. Beyond ``memory_bytes``, memory is measured more precisely.
     """
     root = f"/proc/{first}/root"
     try:
@@ -128,7 +125,8 @@ def measure_usage(first: int, work: str, memory_bytes: int) -> Usage | None:
         with suppress(OSError, ValueError, IndexError, KeyError):  # it ends while it is read
             status = dict(_rows(f"{root}/proc/{number}/status"))
             private += status[b"RssAnon"]
-            shared += _shared(status)
+            own = status[b"VmData"] + status[b"VmStk"] + status[b"VmExe"] + status[b"VmLib"]
+            shared += max(status[b"RssShmem"], status[b"VmSize"] - own - _MAPPED_BY_LIBRARIES)
             fields = _read(f"{root}/proc/{number}/stat").rpartition(b")")[2].split()
             ticks += sum(map(int, fields[11:15]))  # its own, and those of its children that have ended
             tasks += int(fields[17])
@@ -137,16 +135,11 @@ def measure_usage(first: int, work: str, memory_bytes: int) -> Usage | None:
     return Usage(private + shared, ticks / _TICKS, tasks, space.f_files - space.f_ffree)
 
 
-def _shared(status: Mapping[bytes, int]) -> int:
-    private = status[b"VmData"] + status[b"VmStk"] + status[b"VmExe"] + status[b"VmLib"]
-    return max(status[b"RssShmem"], status[b"VmSize"] - private - _MAPPED_BY_LIBRARIES)
-
-
 def _divided(path: str) -> int:
     """Return the private memory of one process, what it shares divided by those that share it."""
     try:
         return dict(_rows(path))[b"Pss_Anon"]
-    except (OSError, KeyError):  # it has ended; or a kernel that does not tell, where nothing is divided
+    except (OSError, KeyError):  # it has ended; or the kernel has no such row, and nothing is divided
         return 0 if not os.path.exists(path) else sys.maxsize  # noqa: PTH110  # text
 
 
@@ -168,15 +161,10 @@ def _read(path: str) -> bytes:
 _TREE: Final = Path("/sys/fs/cgroup")
 _DELEGATED: Final = ("user.delegate", "trusted.delegate")
 _NEEDED: Final = frozenset({"memory", "pids"})
-_OWN_PROCESSES: Final = 40  # the runner's and the forwarder's; the kernel's limit of processes holds before
 
 
 class ControlGroup:
-    """The group of one sandbox. Its processes are added before they run anything of a skill.
-
-    Args:
-        folder: made, and ours.
-    """
+    """The group of one sandbox. Its processes are added before they run anything of a skill."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -199,7 +187,7 @@ class ControlGroup:
 
     def remove(self) -> None:
         """Remove the group, which has no process left."""
-        with contextlib.suppress(OSError):  # the kernel is still about it; an empty group costs nothing
+        with contextlib.suppress(OSError):  # the kernel still uses it; an empty group costs nothing
             self._folder.rmdir()
 
 
@@ -208,10 +196,7 @@ def make_group(
 ) -> ControlGroup | None:
     """Return a new group that holds to ``bounds``, None where none can be made.
 
-    Args:
-        bounds: of the sandbox. Files in its work folder are memory, too.
-        tree: where control groups are mounted.
-        own: says which is ours.
+    Control groups are mounted at ``tree``; the file ``own`` names ours.
     """
     try:
         parent = _delegated(tree, own)
@@ -221,7 +206,7 @@ def make_group(
         folder.mkdir()
     except OSError:
         return None
-    memory = bounds.memory_bytes + bounds.work_bytes + bounds.shared_bytes
+    memory = bounds.memory_bytes + bounds.work_bytes + bounds.shared_bytes  # files in the work folder are memory, too
     settings = {
         "memory.max": memory,
         "memory.swap.max": 0,
@@ -247,8 +232,7 @@ def _delegated(tree: Path, own: Path) -> Path | None:
     parent = (tree / path.lstrip("/")).parent
     if not _is_delegated(parent) or not set((parent / "cgroup.controllers").read_text().split()) >= _NEEDED:
         return None
-    switched = set((parent / "cgroup.subtree_control").read_text().split())
-    if not switched >= _NEEDED:
+    if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
         (parent / "cgroup.subtree_control").write_text("+memory +pids", encoding="ascii")
     return parent
 

@@ -32,8 +32,8 @@ _MESSAGE_LENGTH = 64 * 1024  # cut shorter outside, when secrets have been taken
 def main() -> None:
     """Run the skill; never return."""
     greeting, channel = map(int, sys.argv[1:])
-    os.write(greeting, b"?")  # whoever started this learns from the kernel which process it is
-    request = marshal.loads(sys.stdin.buffer.read())  # noqa: S302  # it is from whoever started this
+    os.write(greeting, b"?")  # the server learns from the kernel which process this is
+    request = marshal.loads(sys.stdin.buffer.read())  # noqa: S302  # it is from the server
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     _close_all_but(channel)
@@ -44,46 +44,41 @@ def main() -> None:
     os.environ.update(request["environment"])
     if child := os.fork():
         os.close(channel)
-        _await(child)
+        process = 0
+        while process != child:  # other processes may end before
+            process, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(code if code >= 0 else 128 - code)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a file; what is killed has still printed
     os.write(channel, b"+")
-    report, left = _call(request, channel)
+    report, files = _call(request, channel)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):  # the skill has closed or replaced it
             continue
     _write(channel, report)
-    for path, size in left:
+    for path, size in files:
         _send(channel, path, size)
     os._exit(0)
 
 
-def _await(child: int) -> None:
-    """End as ``child`` ends; what else has ended meanwhile is taken note of."""
-    while True:
-        process, status = os.wait()
-        if process == child:
-            code = os.waitstatus_to_exitcode(status)
-            os._exit(code if code >= 0 else 128 - code)
-
-
 def _call(request: dict[str, Any], channel: int) -> tuple[bytes, list[tuple[str, int]]]:
     """Return the report, and the files whose bytes follow it."""
-    left: list[tuple[str, int]] = []
-    report = _report(request, channel, left)
-    return report, left
-
-
-def _report(request: dict[str, Any], channel: int, left: list[tuple[str, int]]) -> bytes:
+    files: list[tuple[str, int]] = []
     try:
         function = _load(request["folder"], request["entrypoint"], request["export"])
         output = function(request["inputs"])
     except SystemExit as error:
-        return _encode({"exit": str(error.code)[:_MESSAGE_LENGTH]})
+        return _encode({"exit": str(error.code)[:_MESSAGE_LENGTH]}), files
     except BaseException as error:  # noqa: BLE001  # whatever a skill raises is reported
         _close_all_but(channel)  # it may have used up its descriptors
-        return _encode(_told(error))
+        return _encode(_describe(error)), files
+    return _report(request, output, files), files
+
+
+def _report(request: dict[str, Any], output: Any, files: list[tuple[str, int]]) -> bytes:
+    """Return the report about a result, and add the files that the skill hands out to ``files``."""
     if type(output).__name__ in ("coroutine", "async_generator"):
         getattr(output, "close", bool)()  # or Python prints that it was never awaited
         return _encode({"asynchronous": request["export"]})
@@ -93,27 +88,21 @@ def _report(request: dict[str, Any], channel: int, left: list[tuple[str, int]]) 
         return _encode({"unfit": str(error)[:_MESSAGE_LENGTH]})
     if len(report) > request["output_bytes"]:
         return _encode({"large": len(report)})
-    return report if request["outputs"] is None else _with_files(request, output, report, left)
-
-
-def _with_files(request: dict[str, Any], output: Any, report: bytes, left: list[tuple[str, int]]) -> bytes:
-    """Return the report, with the files that the skill left."""
-    exceeded = _find_left(left, *request["outputs"])
-    if exceeded:
-        left.clear()
+    if request["outputs"] and (exceeded := _find_files(files, *request["outputs"])):
+        files.clear()
         return _encode({"exceeded": exceeded})
-    if not left:
+    if not files:
         return report
     begin = len(request["outputs"][0]) + 1
-    return _encode({"output": output, "files": [[path[begin:], size] for path, size in left]}) + b"\n"
+    return _encode({"output": output, "files": [[path[begin:], size] for path, size in files]}) + b"\n"
 
 
-def _find_left(left: list[tuple[str, int]], folder: str, most: int, most_bytes: int) -> str | None:
-    """Add to ``left`` the files that the skill hands out, with their sizes; return the bound that they pass, if one.
+def _find_files(files: list[tuple[str, int]], folder: str, most: int, most_bytes: int) -> str | None:
+    """Add to ``files`` what the skill hands out, with sizes; return the bound that they pass, if one.
 
-    What is no plain file or folder is passed over: nothing is read through a link, a pipe or a device.
+    Only plain files and folders count: nothing is read through a link, a pipe or a device.
     """
-    folders, total = [] if os.path.islink(folder) else [folder], 0  # noqa: PTH114  # as above
+    folders, total = [] if os.path.islink(folder) else [folder], 0  # noqa: PTH114  # pathlib would cost every start 5 ms
     while folders:
         try:
             with os.scandir(folders.pop()) as entries:
@@ -122,15 +111,15 @@ def _find_left(left: list[tuple[str, int]], folder: str, most: int, most_bytes: 
                         folders.append(entry.path)
                     elif entry.is_file(follow_symlinks=False):
                         size = entry.stat(follow_symlinks=False).st_size
-                        left.append((entry.path, size))
+                        files.append((entry.path, size))
                         total += size
-                        if len(left) > most:
+                        if len(files) > most:
                             return "blobs"
                         if total > most_bytes:
                             return "blob_bytes"
         except OSError:  # the skill has removed it, or closed it to itself
             continue
-    left.sort()
+    files.sort()
     return None
 
 
@@ -167,19 +156,19 @@ def _load(folder: str, entrypoint: str, export: str) -> Any:
         raise AttributeError(f"{entrypoint} has no function {export}") from None
 
 
-def _told(error: BaseException) -> dict[str, Any]:
+def _describe(error: BaseException) -> dict[str, Any]:
     try:
         message = str(error)
-    except BaseException:  # noqa: BLE001  # a skill's exception may fail to say anything
+    except BaseException:  # noqa: BLE001  # a skill's exception may have a broken __str__
         message = ""
-    trace = error.__traceback__
-    while trace is not None and (trace.tb_frame.f_code.co_filename == __file__ or "importlib" in _file(trace)):
+    trace: Any = error.__traceback__
+    while trace and (trace.tb_frame.f_code.co_filename == __file__ or "importlib" in trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     try:
         import traceback
 
         lines = traceback.format_exception(type(error), error, trace, limit=-_FRAMES)
-    except BaseException:  # noqa: BLE001  # same; or there is no memory left to tell
+    except BaseException:  # noqa: BLE001  # same; or there is no memory left
         lines = []
     return {
         "exception": type(error).__name__,
@@ -188,11 +177,6 @@ def _told(error: BaseException) -> dict[str, Any]:
         "memory": isinstance(error, MemoryError),
         "traceback": "".join(lines)[-2 * _MESSAGE_LENGTH :],
     }
-
-
-def _file(trace: Any) -> str:
-    name: str = trace.tb_frame.f_code.co_filename
-    return name
 
 
 def _encode(report: dict[str, Any]) -> bytes:

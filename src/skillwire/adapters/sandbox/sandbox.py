@@ -55,57 +55,32 @@ _FORWARDING: Final = 32  # threads of the forwarder, two for each open connectio
 
 
 class Job(NamedTuple):
-    """One call of a skill's function.
+    """One call of a skill's function."""
 
-    Args:
-        folder: the skill, unpacked; readable for all users, because it runs under another uid when we are root. None
-            where it is ``code`` alone.
-        entrypoint: the file, relative to the folder.
-        export: the function in it.
-        inputs: its argument, as JSON values.
-        environment: variables; they are on no command line.
-        bounds: hold for all its processes together where the kernel or we can count them.
-        proxy: the socket of an :class:`~skillwire.adapters.sandbox.proxy.AllowListProxy`; without one no network.
-        log_bytes: how much of the end of what it prints is kept.
-        code: the text of the entry point, where it lies in no folder.
-        mounts: further files and folders that it sees, readable for all users; places below ``/blobs`` and ``/skills``.
-        spool: makes a file for what it hands out; without one nothing is.
-    """
-
-    folder: Path | None
+    folder: Path | None  # the skill, unpacked, readable for all users: as root it runs under another uid; None for code
     entrypoint: str
     export: str
     inputs: Mapping[str, Any]
-    environment: Mapping[str, str]
-    bounds: ResourceLimits
-    proxy: Path | None = None
-    log_bytes: int = 0
-    code: bytes | None = None
-    mounts: Sequence[Mount] = ()
-    spool: Callable[[], BinaryIO] | None = None
+    environment: Mapping[str, str]  # on no command line
+    bounds: ResourceLimits  # for all its processes together where the kernel or we can count them
+    proxy: Path | None = None  # the socket of an AllowListProxy; without one no network
+    log_bytes: int = 0  # how much of the end of what it prints is kept
+    code: bytes | None = None  # the entry point's text, without a folder
+    mounts: Sequence[Mount] = ()  # readable for all users; places below /blobs and /skills
+    spool: Callable[[], BinaryIO] | None = None  # makes a file for what it hands out; without one nothing is
 
 
 class Sandbox:
-    """Runs jobs, each in a sandbox of its own, any number at once.
-
-    Args:
-        program: bubblewrap; by default that of this machine, looked for when the first job comes.
-    """
+    """Runs jobs, each in a sandbox of its own, any number at once; ``program`` is this machine's by default."""
 
     def __init__(self, program: Program | None = None) -> None:
         self._given = program
 
     async def run(self, job: Job) -> Ending:
-        """Run ``job`` to its end. When this is cancelled, everything of it is killed first.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE``.
-        """
+        """Run ``job`` to its end; a cancellation kills it first. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Ending] = loop.create_future()
-        ended.add_done_callback(
-            lambda future: future.cancelled() or future.exception()
-        )  # its result is not needed when cancelled
+        ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # unneeded when cancelled
         over = asyncio.Event()
         process = Process()
 
@@ -131,11 +106,7 @@ class Sandbox:
             process.close()
 
     def run_here(self, job: Job) -> Ending:
-        """Run ``job`` in this thread.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE``.
-        """
+        """Run ``job`` in this thread. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         process = Process()
         try:
             with ExitStack() as stack:
@@ -144,39 +115,40 @@ class Sandbox:
             process.close()
 
     def check(self) -> float:
-        """See whether a sandbox starts; return how many seconds it took.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE``, with the fix.
-        """
-        probe = Job(Path(__file__).resolve().parent, "probe.py", "main", {}, {}, ResourceLimits(seconds=30))
-        return self.run_here(probe).started
+        """Return the seconds that a sandbox takes to start. Raises TrustError with the fix."""
+        code = b"def main(_):\n    return True\n"
+        return self.run_here(Job(None, "probe.py", "main", {}, {}, ResourceLimits(seconds=30), code=code)).started
 
     @cached_property
     def program(self) -> Program:
-        """The bubblewrap that is used.
-
-        Raises:
-            TrustError: ``SANDBOX_UNAVAILABLE``.
-        """
+        """The bubblewrap that is used. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         return self._given or find_program()
 
     def _launch(self, job: Job, stack: ExitStack) -> Launch:
         interpreter = find_interpreter()
-        skill = [] if job.folder is None else [Mount(str(job.folder), SKILL)]
-        mounts = [*own_mounts(interpreter), *skill, *job.mounts, *_network_mounts(job)]
+        mounts = [*own_mounts(interpreter), *job.mounts]
+        if job.folder is not None:
+            mounts.append(Mount(str(job.folder), SKILL))
+        if job.proxy is not None:
+            mounts.append(Mount(os.path.realpath(job.proxy), PROXY))
+            if authorities := find_authorities():
+                mounts.append(Mount(authorities, AUTHORITIES))
         seccomp = _in_memory(filter_program(os.uname().machine), stack)
         code = [] if job.code is None else [Written(_in_memory(job.code, stack), f"{SKILL}/{job.entrypoint}")]
         inner = inner_arguments(interpreter, mounts, job.bounds, filter_descriptor=seccomp, written=code)
         arguments = _in_memory("\0".join(inner).encode(errors="surrogateescape") + b"\0", stack)
-        outer = self._outer(mounts)
-        command = [*outer, self.program.path, "--args", str(arguments), "--", *_bare(interpreter.executable), RUNNER]
-
-        def complete(greeting: int, report: int) -> Sequence[str]:
-            return [*command, str(greeting), str(report)]
-
+        # No environment, no installed packages, nothing written beside modules.
+        bare = [interpreter.executable, "-I", "-S", "-B", "-X", "utf8"]
+        command = [*self._outer(mounts), self.program.path, "--args", str(arguments), "--", *bare, RUNNER]
         descriptors = (seccomp, arguments, *(one.descriptor for one in code))
-        return Launch(complete, descriptors, _request(job), job.bounds, job.log_bytes, job.spool)
+        return Launch(
+            lambda greeting, report: [*command, str(greeting), str(report)],
+            descriptors,
+            _request(job),
+            job.bounds,
+            job.log_bytes,
+            job.spool,
+        )
 
     def _outer(self, mounts: Sequence[Mount]) -> list[str]:
         """Return the command that root needs in front."""
@@ -210,18 +182,6 @@ async def _uninterrupted(over: asyncio.Event) -> None:
         raise cancelled
 
 
-def _bare(executable: str) -> list[str]:
-    """Return the interpreter's command: no environment, no installed packages, nothing written beside modules."""
-    return [executable, "-I", "-S", "-B", "-X", "utf8"]
-
-
-def _network_mounts(job: Job) -> list[Mount]:
-    if job.proxy is None:
-        return []
-    authorities = find_authorities()
-    return [Mount(os.path.realpath(job.proxy), PROXY), *([Mount(authorities, AUTHORITIES)] if authorities else [])]
-
-
 def _request(job: Job) -> bytes:
     """Return what the runner reads."""
     network = {"SSL_CERT_FILE": AUTHORITIES} if job.proxy else {}
@@ -242,9 +202,13 @@ def _request(job: Job) -> bytes:
 
 
 def _limits(job: Job) -> dict[str, tuple[int, int]]:
-    """Return what the kernel holds each process to: resource → soft and hard limit."""
+    """Return the kernel's limits of each process: resource → soft and hard limit."""
     bounds = job.bounds
-    processes = bounds.processes + _OWN_PROCESSES + (_FORWARDING if job.proxy else 0) + _counted_outside()
+    processes = bounds.processes + _OWN_PROCESSES + (_FORWARDING if job.proxy else 0)
+    release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+    if os.geteuid() and release < _UIDS_SINCE:  # then the kernel counts this user's other processes, too
+        tasks = Path("/proc").glob("[0-9]*/task/*")
+        processes += sum(path.stat().st_uid == os.geteuid() for path in tasks)
     values = {
         "RLIMIT_AS": bounds.address_bytes,
         "RLIMIT_CORE": 0,
@@ -256,15 +220,6 @@ def _limits(job: Job) -> dict[str, tuple[int, int]]:
         "RLIMIT_SIGPENDING": bounds.processes,
     }
     return {"RLIMIT_CPU": (bounds.cpu_seconds, bounds.cpu_seconds + 1), **{key: (n, n) for key, n in values.items()}}
-
-
-def _counted_outside() -> int:
-    """Return how many processes an old kernel counts into the limit although they are not the sandbox's."""
-    release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
-    if os.geteuid() == 0 or release >= _UIDS_SINCE:
-        return 0
-    own = [path for path in Path("/proc").glob("[0-9]*/task/*") if path.stat().st_uid == os.geteuid()]
-    return len(own)
 
 
 def _free_uid() -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillwire.adapters.sandbox import bubblewrap as program_module
-from skillwire.adapters.sandbox.bubblewrap import _outermost, find_authorities, find_interpreter, find_program, fix_for
+from skillwire.adapters.sandbox.bubblewrap import find_authorities, find_interpreter, find_program, fix_for
 from skillwire.adapters.sandbox.process import Pipes
 from skillwire.adapters.sandbox.proxy import read_patterns
 from skillwire.adapters.sandbox.resources import ResourceLimits, Usage, make_group, measure_usage
@@ -51,10 +51,6 @@ def test_what_is_shown_is_an_interpreter_and_its_libraries():
     assert all(Path(path).is_dir() for path in found.hidden)
     authorities = find_authorities()
     assert authorities is None or "BEGIN CERTIFICATE" in Path(authorities).read_text()
-
-
-def test_what_lies_within_another_is_shown_once():
-    assert _outermost(["/a/b", "/a", "/a-b", "/c/d", "/c/d/e"]) == ("/a", "/a-b", "/c/d")
 
 
 def test_the_first_bound_that_is_passed_is_told():

@@ -60,11 +60,8 @@ class Diagnostics(NamedTuple):
 class SkillwireError(Exception):
     """The root of the tree.
 
-    Args:
-        code: a key of :data:`skillwire.codes.CODES`.
-        message: what happened in this case, one sentence without a final stop.
-        fix: what to do in this case; the code's general advice otherwise.
-        details: facts for machines, JSON values only. Never a secret.
+    ``message`` is one sentence without a final stop; ``fix`` replaces the general advice of ``code``; ``details`` are
+    JSON values for machines, never a secret.
     """
 
     exit_code = 1

@@ -4,11 +4,8 @@ An ``[executor]`` table runs with the operator's secrets and takes inputs from u
 allowed only in the path or the query, and its value stays one percent-encoded piece there: never empty in the path,
 never a dot segment under repeated decoding. A header field may describe the request or the caller; fields that frame a
 message, route it or claim an address are refused. A secret is written ``${NAME}`` and must be listed in
-``[permissions]``, so that a person who grants the skill has read its name.
-
-``[health]`` names a URL for an API, or a function of the folder for code. Neither needs more than the grant of the
-skill: the function runs in the same sandbox, and the URL's origin counts as one of the skill's permissions. The table
-is ours; health itself is Skill Discovery's (SDP §8.1).
+``[permissions]``, where a person who grants the skill reads it. ``[health]`` (ours; SDP §8.1) needs only the grant of
+the skill: its function runs in the same sandbox, and its URL's origin counts as one of the permissions.
 """
 
 from __future__ import annotations
@@ -138,13 +135,8 @@ def fill_secrets(value: str, secrets: Mapping[str, str]) -> str:
 
 
 def fill(upstream: Upstream, inputs: Mapping[str, Any]) -> CallUrl:
-    """Return the URL of a call, with the template's origin and number of path segments.
-
-    Null inputs count as absent. Without a request body, inputs that the template does not name go into the query.
-    Raises ValidationError (``VALIDATION_ERROR``) for an input that does not fit its place. Trust: ``inputs`` are
-    hostile.
-    """
-    given = {name: value for name, value in inputs.items() if value is not None}
+    """Return the URL of a call, with the template's origin and path segments. Raises ValidationError."""
+    given = {name: value for name, value in inputs.items() if value is not None}  # null counts as absent
     path, _, query = upstream.url.partition("?")
     named = set(placeholders(upstream.url))
     rest = {name: value for name, value in given.items() if name not in named}

@@ -1,15 +1,12 @@
 """SKILL.md: a YAML frontmatter between two lines ``---``, then the body in Markdown.
 
-:func:`parse_skill_md` raises only for files that no reader can use: bytes that are no SKILL.md, a missing name or
-description, a name that leads out of a folder. Faults that an importer can accept (an unknown field, a list in place of
-text) are kept as read; :attr:`SkillMd.flaws` and the lint rules report them at the level of the check. The frontmatter
-ends at the first line that is exactly ``---``; lines may end in CR LF.
+:func:`parse_skill_md` raises only for files that no reader can use. It keeps faults that an importer can accept (an
+unknown field, a list in place of text) as read; :attr:`SkillMd.flaws` and the lint rules report them.
 
 :func:`read_flat` reads the simple frontmatter that most skills have: ``key: value`` lines with plain text or one quoted
-string, and one level of such lines below ``metadata:``. For anything else, including any character with a meaning in
-YAML, it returns None, and :mod:`skillwire.trust.guarded_yaml` reads the text. A property test checks that both agree,
-locations included. So installation starts without PyYAML, and a build reads each skill in about 10 µs.
-Spec: specs §1 "SKILL.md fields".
+string, and one level of such lines below ``metadata:``. For anything else it returns None, and
+:mod:`skillwire.trust.guarded_yaml` reads the text. A property test checks that both agree, locations included. So
+installation starts without PyYAML, and a build reads each skill in about 10 µs. Spec: specs §1 "SKILL.md fields".
 """
 
 from __future__ import annotations
@@ -80,15 +77,7 @@ _UNSAFE_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f]|^\.|^~|^[A-Za-z]:")
 
 
 class SkillMd(NamedTuple):
-    """The contents of a SKILL.md; an optional field with an error in ``flaws`` is None or empty.
-
-    Args:
-        fields: the whole frontmatter: text, lists and mappings of text.
-        places: each key's location by its path.
-        flows: locations of bracketed lists and mappings.
-        head: the frontmatter's text.
-        body_line: the line of ``source`` on which the body begins.
-    """
+    """The contents of a SKILL.md; an optional field with an error in ``flaws`` is None or empty."""
 
     source: str
     name: str
@@ -97,12 +86,12 @@ class SkillMd(NamedTuple):
     compatibility: str | None
     metadata: Mapping[str, str]
     allowed_tools: str | None
-    fields: Mapping[str, Any]
-    places: Mapping[tuple[str, ...], SourceLocation]
-    flows: tuple[SourceLocation, ...]
-    head: str
+    fields: Mapping[str, Any]  # the whole frontmatter: text, lists and mappings of text
+    places: Mapping[tuple[str, ...], SourceLocation]  # each key's location by its path
+    flows: tuple[SourceLocation, ...]  # locations of bracketed lists and mappings
+    head: str  # the frontmatter's text
     body: str
-    body_line: int
+    body_line: int  # the line of ``source`` on which the body begins
     flaws: tuple[ValidationError, ...] = ()
 
     @property
@@ -116,11 +105,7 @@ class SkillMd(NamedTuple):
 
 
 def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
-    """Return the contents of a SKILL.md, UTF-8, with or without a byte order mark.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, ``LIMIT_ENTRIES``, ``ENCODING``, ``FRONTMATTER`` or a ``YAML_...`` code.
-        ValidationError: ``NAME_FORM``, ``DESCRIPTION_FORM``.
+    """Return the contents of a SKILL.md, with or without a byte order mark. Raises DecodeError, ValidationError.
 
     Spec: specs §1. Trust: time is linear in the size; the text may hold hidden characters, so show it through
     :func:`skillwire.trust.hidden_text.neutralise`.

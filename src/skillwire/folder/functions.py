@@ -3,11 +3,8 @@
 msgspec turns each hint into JSON Schema and also decodes a call's inputs by it, so the descriptor and the function's
 arguments cannot differ. The schema is made self-contained: definitions are inlined, and null is removed, because a
 caller leaves an optional input out. A type that does not allow this is refused at registration. The docstring's first
-paragraph is the summary; of its sections (Google style), ``Args:`` and ``Returns:`` are read.
-
-A SKILL.md and a skill.toml are written from the description, so the skill passes the strict rules and appears in
-indexes, search and pages like any other. Its folder contains no code: the function runs in the process that registered
-it.
+paragraph is the summary; of its sections (Google style), ``Args:`` and ``Returns:`` are read. The files written from
+this pass the strict rules and contain no code: the function runs in the process that registered it.
 """
 
 from __future__ import annotations
@@ -114,22 +111,15 @@ class FunctionInput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TypedFunction:
-    """A function that can be called with JSON.
+    """A function that can be called with JSON."""
 
-    Args:
-        function: called with keyword arguments.
-        arguments: a struct with a field for each input; decodes them.
-        context: the parameter for a :class:`~skillwire.model.execution.CallContext`, or None.
-        output: schema of the result; None when the hints do not state it.
-    """
-
-    function: Callable[..., Any]
+    function: Callable[..., Any]  # called with keyword arguments
     summary: str
     details: str
     inputs: tuple[FunctionInput, ...]
-    arguments: type[msgspec.Struct]
-    context: str | None = None
-    output: Mapping[str, Any] | None = None
+    arguments: type[msgspec.Struct]  # decodes the inputs
+    context: str | None = None  # the parameter for a CallContext
+    output: Mapping[str, Any] | None = None  # schema of the result, if the hints state it
     returns: str = ""
 
     def read(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,10 @@
 """Writing a skill's archive: equal files give equal bytes, so a digest identifies the content.
 
 An archive is a ustar in gzip, or a zip when a path exceeds the 100 bytes of a ustar header. It holds files only: no
-``./``, folders, links or owners. Times are zero (in a zip 1980, where its calendar begins), modes 0644 and 0755;
-``SKILL.md`` comes first, the rest sorted by the bytes of their paths. The headers are written here byte by byte because
-no library promises the same ones in its next version.
-
-Another zlib, such as zlib-ng, may compress differently: the content is then the same and the archive's digest is not. A
-publisher who needs equal digests uses equal zlibs; ``python -c "import zlib; print(zlib.ZLIB_RUNTIME_VERSION)"`` prints
-the version. Spec: ASD Archive Structure; specs §1 "Archives we write".
+``./``, folders, links or owners. Times are zero (in a zip 1980), modes 0644 and 0755; ``SKILL.md`` comes first, the
+rest sorted by the bytes of their paths. The headers are written here because no library promises the same ones in its
+next version. Another zlib may compress differently: publishers who need equal digests use equal zlibs
+(``zlib.ZLIB_RUNTIME_VERSION``). Spec: ASD Archive Structure; specs §1 "Archives we write".
 """
 
 from __future__ import annotations

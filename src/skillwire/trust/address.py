@@ -2,11 +2,8 @@
 
 An index is hostile text full of URLs. Without a rule, ``https://127.0.0.1:9200/``, a redirect to a router's console, or
 a DNS name whose second answer is ``10.0.0.1`` would let its author act inside this machine's network. So a driver asks
-an *allow* rule twice:
-
-- :meth:`AddressPolicy.check_url` before a name is resolved: scheme, port, literal addresses, local names.
-- :meth:`AddressPolicy.check_address` with the address that it is about to connect to. It connects to exactly that
-  address, so a later lookup cannot change it.
+twice: :meth:`AddressPolicy.check_url` before a name is resolved, and :meth:`AddressPolicy.check_address` with the
+address that it is about to connect to. It connects to exactly that address, so a later lookup cannot change it.
 
 Allowed is https to public addresses on port 443. The user must *name* everything else: by typing or configuring an
 origin (:meth:`AddressPolicy.naming`), or in the setting ``allow``:
@@ -26,10 +23,10 @@ the user named                      which opens
 Metadata services, which provide a cloud machine's credentials, open through ``allow`` only; multicast and the
 unspecified address never.
 
-The table of address ranges is ours, after the IANA special-purpose registries. ``ipaddress.is_global`` answers whether
-an address is routed, not where its packets end: it accepts 64:ff9b::/96, 2002::/16 and multicast, and changes between
-patch releases of Python. IPv6 addresses that embed an IPv4 address are never public here, because a gateway decides
-where they lead. Each family's rows cover every address; the first match wins. Spec: ASD Security Considerations.
+The table of ranges follows the IANA special-purpose registries. ``ipaddress.is_global`` answers whether an address is
+routed, not where its packets end, and changes between patch releases of Python. IPv6 addresses that embed an IPv4
+address are never public, because a gateway decides where they lead. Each family's rows cover every address; the first
+match wins. Spec: ASD Security Considerations.
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """Untrusted JSON: the standard parser after a scan that bounds its cost, and the locations of values for messages.
 
-The standard parser is fast and follows the grammar, but it recurses, takes the last of two equal keys, reads ``NaN``,
-turns ``1e999`` into infinity, and builds millions of values out of a few megabytes. So :func:`load_json` works in three
-steps:
-
-1. **Scan.** Strings and everything else that cannot nest are deleted from the bytes, at memory speed; brackets and
-   commas remain. Their number bounds the values, their running sum is the depth. A document with wrong quotes is read
-   differently here than by the parser, but only after the place where the parser refuses it.
-2. **Parse**, with hooks that refuse equal keys and excessive numbers.
-3. **On refusal only**, find the line and column. The parser reports the place of syntax errors only, so the text is
-   read again token by token. Only the first MiB is searched; beyond, the location is the source alone.
-
-A leading byte order mark is skipped, as RFC 8259 §8.1 allows, because sites made on Windows have one. Every other
-departure from UTF-8, a lone surrogate included, is refused.
+The standard parser recurses, takes the last of two equal keys, reads ``NaN``, turns ``1e999`` into infinity, and builds
+millions of values out of a few megabytes. So a scan first deletes strings and everything else that cannot nest, at
+memory speed: the number of brackets and commas bounds the values, their running sum is the depth. (Only a document that
+the parser refuses before that place could mislead the scan.) Hooks of the parser refuse equal keys and excessive
+numbers. The parser reports the place of syntax errors only, so a refused text is read again token by token, up to the
+first MiB, to find the line and column. A leading byte order mark is skipped (RFC 8259 §8.1), because sites made on
+Windows have one; every other departure from UTF-8, a lone surrogate included, is refused.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ controls the terminal; a variation selector hides a byte after each emoji. :func
 outside, and :func:`neutralise` prepares it for display.
 
 The table :data:`RANGES` names every character that draws nothing, or draws what cannot be checked. Real writing needs
-some of them in a certain context: a joiner between emoji or Persian letters, a variation selector after the symbol that
-it varies, a direction mark beside Hebrew. ``_FITS`` has one pattern for each such use. One character in its context is
-accepted; two in a row are hidden text. ``\n``, ``\t`` and a carriage return before ``\n`` are text.
+some of them in a certain context, such as a joiner between emoji or Persian letters; ``_FITS`` has one pattern for each
+such use. One character in its context is accepted; two in a row are hidden text.
 Spec: specs §1 "a skill is a prompt-injection vector".
 """
 
@@ -100,17 +99,10 @@ _FITS: Final = "|".join(
     )
 )
 #: The sorts that ``_FITS`` and ``_passes`` may let through; every other one is always hidden.
-_SOMETIMES_TEXT: Final = frozenset(
-    {
-        "carriage return",
-        "direction mark",
-        "variation selector",
-        "vowel separator",
-        "zero-width joiner",
-        "zero-width space",
-        "braille blank",
-    }
-)
+_SOMETIMES_TEXT: Final = (
+    "carriage return", "direction mark", "variation selector", "vowel separator", "zero-width joiner",
+    "zero-width space", "braille blank",
+)  # fmt: skip
 _ALWAYS: Final = "".join(
     f"\\u{first:04x}-\\u{last:04x}"
     for first, last, name in RANGES
@@ -149,26 +141,23 @@ def find_hidden(text: str) -> list[Hidden]:
         if runs and runs[-1].start + runs[-1].length == start:
             runs[-1] = runs[-1]._replace(length=done - runs[-1].start)
         else:
-            runs.append(Hidden(start, done - start, _name(ord(text[start]))))
+            runs.append(Hidden(start, done - start, _range_of(ord(text[start]))[2]))
     return runs
 
 
 def neutralise(text: str) -> str:
-    """Return ``text`` with each run of hidden characters replaced by a visible note.
+    """Return ``text`` with each run of hidden characters replaced by a note: ``[U+202E]``, ``[U+E0069 x30]``.
 
-    One character becomes ``[U+202E]``, several become ``[U+E0069 x30]``. The hidden words, which a model might decode
-    from escapes, are removed. The result is safe for terminals and models, and neutralising it again changes nothing.
+    The hidden words, which a model might decode from escapes, are removed. The result is safe for terminals and models,
+    and neutralising it again changes nothing.
     """
-    runs = find_hidden(text)
-    if not runs:
-        return text
     parts = []
     end = 0
-    for index, length, _ in runs:
+    for index, length, _ in find_hidden(text):
         count = f" x{length}" if length > 1 else ""
         parts += [text[end:index], f"[U+{ord(text[index]):04X}{count}]"]
         end = index + length
-    return "".join([*parts, text[end:]])
+    return "".join([*parts, text[end:]]) if parts else text
 
 
 def reveal(run: str) -> str:
@@ -189,7 +178,7 @@ def _passes(text: str, index: int) -> int:
         return index + 1  # the one before a line feed; every other is in a run
     if character in _MARKS:
         return index + _beside_right_to_left(text, index)
-    if character > "\uffff" and not _is_suspect(ord(character)):
+    if character > "\uffff" and ord(character) > _range_of(ord(character))[1]:
         return index + 1
     if text.startswith(_TAG_FLAGS, index):
         return index + 6 if text[index - 1 : index] == "\U0001f3f4" else index
@@ -204,9 +193,5 @@ def _beside_right_to_left(text: str, index: int) -> bool:
     return _compiled(_RIGHT_TO_LEFT).search(text, max(0, index - 40), index + 40) is not None
 
 
-def _is_suspect(code: int) -> bool:
-    return code <= RANGES[bisect_right(_FIRSTS, code) - 1][1]
-
-
-def _name(code: int) -> str:
-    return RANGES[bisect_right(_FIRSTS, code) - 1][2]
+def _range_of(code: int) -> tuple[int, int, str]:
+    return RANGES[bisect_right(_FIRSTS, code) - 1]

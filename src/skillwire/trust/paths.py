@@ -1,15 +1,10 @@
 """One rule for the relative path of a skill's file, from any source.
 
-Paths come from archives, indexes, the command line (``cat REF PATH``), requests, lock files and folders.
-:func:`check_path` judges all of them, so everything published can be installed, and nothing installed means something
-else on another system. A path is returned unchanged or refused, never repaired.
-
-An accepted path names one file below the skill's folder on Linux, macOS and Windows. Refused are paths that leave the
-folder (``..``, a leading ``/``, drives, backslashes), that Windows reads differently (alternate streams, devices, a
-final dot or space, 8.3 short names), that a second decoding would change (``%2e%2e``, full-width dots), invisible
-characters, and metadata folders of version control, whose hooks a tool would run. Two paths with equal
-:func:`collision_key` are one file on some file system.
-Spec: ASD Archive Safety; specs §1 for the stricter ASCII rules of the 0.1.0 index.
+:func:`check_path` judges all paths (archives, indexes, the command line, requests, lock files, folders), so everything
+published can be installed, and nothing installed means something else on another system. A path is returned unchanged
+or refused, never repaired. An accepted path names one file below the skill's folder on Linux, macOS and Windows. Paths
+with equal :func:`collision_key` are one file on some file system. Version control's folders are refused because tools
+run the hooks in them. Spec: ASD Archive Safety; specs §1 for the stricter ASCII rules of the 0.1.0 index.
 """
 
 from __future__ import annotations
@@ -36,16 +31,9 @@ _SHOWN: Final = 80
 
 
 def check_path(path: str | bytes) -> str:
-    """Return ``path`` as text if it safely names one file of a skill.
+    """Return ``path``, bytes in UTF-8 or text, as text if it safely names one file of a skill.
 
-    Args:
-        path: relative, ``/`` between components, no final ``/``; bytes are UTF-8.
-
-    Raises:
-        TrustError: ``PATH_TRAVERSAL``, ``PATH_ABSOLUTE``, ``PATH_WINDOWS``, ``PATH_INVALID``, ``PATH_TOO_LONG``,
-            ``PATH_TOO_DEEP`` or ``PATH_FORBIDDEN``.
-
-    Trust: hostile; linear time, and the length is bounded first.
+    Raises TrustError (a ``PATH_...`` code). Trust: hostile; linear time, and the length is bounded first.
     """
     text = _decode(path)
     if _CONTROL.search(text) or (not text.isascii() and find_hidden(text)):

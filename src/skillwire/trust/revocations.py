@@ -1,14 +1,14 @@
 """Signed lists of revoked certificates: reading them, and checking certificates against them.
 
-A list is an X.509 CRL (RFC 5280) signed by a trusted authority with ECDSA P-256 and SHA-256; a PEM bundle has one per
-authority. An authority can revoke only what it issued. Of two lists by one key the higher number counts, so replaying
-an old list has no effect; an expired list still counts, and :meth:`Revocations.ends` reports it. A bundle may include
-certificates of SkillCenter CAs: those signed by a trusted root are learned, so running agents accept a new CA. If the
-root revokes a CA, its lists no longer count and the certificates that it issued are refused.
+A list is an X.509 CRL (RFC 5280) signed by a trusted authority with ECDSA P-256 and SHA-256. An authority can revoke
+only what it issued. Of two lists by one key the higher number counts, so replaying an old list has no effect; an
+expired list still counts. A PEM bundle may include certificates of SkillCenter CAs: those signed by a trusted root are
+learned. If the root revokes a CA, its lists no longer count and the certificates that it issued are refused.
 
-With a certificate its key is revoked, and self-signed claims to its names are refused. RFC 5280 identifies a
-certificate by its number only, and its holder could return with the same key in a self-signed one. So our entries
-carry a non-critical extension **[ours]**::
+With a certificate its key is revoked, and self-signed claims to its names are refused: its holder could return with
+the same key in a self-signed one. RFC 5280 lists numbers only, so our entries have a non-critical extension **[ours]**:
+
+::
 
     RevokedHolder ::= SEQUENCE {
       key    OCTET STRING (SIZE (32)),    -- SHA-256 of the SubjectPublicKeyInfo

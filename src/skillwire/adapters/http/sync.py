@@ -4,16 +4,12 @@ Start-up time matters most there, so this module needs only ``socket``: ``http.c
 which costs as much as a hundred small downloads (docs/decisions/0002). :mod:`skillwire.wire.http1` encodes and reads
 HTTP; this module resolves, connects, keeps connections and watches the clock.
 
-The life of a request: the policy checks the URL. A kept connection of its origin is used after the current policy
-allowed it again and if nothing has arrived on it; otherwise the name is resolved and the policy checks each address
-right before the connection. The request is sent in one piece; the response is read within its bounds. If a server
-closes a kept connection while a ``GET`` is on its way, it is sent once more on a new one. Other retries are the
-business of :mod:`skillwire.wire.download`. No proxy is used: a proxy resolves names itself, outside the address policy.
-No cookie, credential or ``~/.netrc`` is added.
+The policy checks the URL, a kept connection before its reuse, and each address right before a connection. A ``GET`` is
+sent once more if a server closes a kept connection before it answers; :mod:`skillwire.wire.download` does all other
+retries. No proxy is used: it would resolve names outside the address policy. Drivers add no cookie or credential.
 
-Several flows run on a few short-lived threads. A new thread starts only when no call has ended for some milliseconds:
-calls to a distant server overlap, and calls to a near one run one after another, which is faster under one interpreter
-lock. ``concurrent.futures`` would start all threads, and importing it costs as much as forty requests.
+A new thread starts only when no call has ended for some milliseconds: calls to a distant server overlap, and calls to
+a near one run one after another, which is faster under one interpreter lock.
 """
 
 from __future__ import annotations
@@ -110,20 +106,14 @@ def _next(waiting: queue.SimpleQueue[T], seconds: float | None) -> T | None:
 
 
 class SyncDriver:
-    """Runs flows, one or several at a time; its methods may be called from any thread.
-
-    Args:
-        policy: where connections may lead; may be replaced at any time.
-        user_agent: for requests without one.
-        resolve: looks up addresses of names.
-
-    ``on_traffic``, if set, is called with a host and 0 for each request, and with the size of each received piece.
-    """
+    """Runs flows, one or several at a time; its methods may be called from any thread."""
 
     def __init__(
         self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
     ) -> None:
+        #: Where connections may lead; may be replaced at any time.
         self.policy = policy
+        #: Called with a host and 0 for each request, and with the size of each received piece.
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
         self._resolve = resolve

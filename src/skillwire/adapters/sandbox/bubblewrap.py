@@ -1,18 +1,14 @@
 """The command line of bubblewrap: the program, what a sandbox sees of this machine, and every mount and namespace.
 
 A sandbox sees the interpreter that runs this program, without its virtual environment: the program file, its standard
-library, the shared libraries that this process has mapped, the dynamic loader and its cache, time zones, and, with a
-network, the certificate authorities, each at its own path. It sees no installed packages, other programs, shell,
-``/etc`` or home.
+library, the shared libraries that this process has mapped, the dynamic loader, time zones, and, with a network, the
+certificate authorities, each at its own path. It sees no installed packages, other programs, shell, ``/etc`` or home.
 
 An ordinary user starts one bubblewrap, which makes a user namespace. Root starts two. The outer one makes a mount
-namespace with the same few paths, so that an unprivileged uid can reach an interpreter in a folder of root's. Within
-it ``setpriv`` takes a uid that nothing else has, drops every capability, and starts the inner one. Both have a process
-namespace: bubblewrap without capabilities could not kill another uid, but the kernel kills a whole namespace when its
-first process ends. So nothing inside is root, and limits that count by uid count one sandbox.
-
-The inner bubblewrap reads its arguments from a descriptor, so a skill can read no path of this machine on a command
-line.
+namespace with the same few paths; within it ``setpriv`` takes a uid that nothing else has, drops every capability, and
+starts the inner one. Both have a process namespace: bubblewrap without capabilities could not kill another uid, but the
+kernel kills a whole namespace when its first process ends. So nothing inside is root, and limits that count by uid
+count one sandbox. The inner bubblewrap reads its arguments from a descriptor: no command line shows a path to a skill.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """How much one execution may use of the machine, and how that is measured and enforced.
 
 The kernel limits each process by itself. The use of all together is read many times a second from the sandbox's own
-``/proc``. Memory shared with the parent since a fork is charged to each process in part; a large shared mapping is
-charged to each as a whole, since its pages may stay where no process shows them. That may stop a skill early, never
-late.
-
-Where systemd delegates a control group to this service (``Delegate=yes`` and ``DelegateSubgroup=server``), each
-sandbox gets a group beside ours, in which the kernel counts everything at once, also what sockets hold. Elsewhere, and
-with version 1 of control groups, only the measurement counts.
+``/proc``. Shared memory is divided among its processes; a large shared mapping is charged to each as a whole, which may
+stop a skill early, never late. Where systemd delegates a control group to this service (``Delegate=yes`` and
+``DelegateSubgroup=server``), each sandbox gets a group beside ours, in which the kernel counts everything at once, also
+what sockets hold. Elsewhere, and with version 1 of control groups, only the measurement counts.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """The first program in a sandbox: it reads the request, sets its limits, calls the skill and reports.
 
-A bare interpreter runs this file. It imports nothing of skillwire and little of Python, since each start waits for
+A bare interpreter runs this file, which imports nothing of skillwire and little of Python, since each start waits for
 that. The request is one object on standard input, in Python's marshal form, which only the server writes. The report
-goes to a descriptor of its own, so nothing that a skill prints passes for a result: a ``+`` when the skill's code is
-about to begin, one JSON object, and, with output files, a line feed and their bytes. Only the skill itself could forge
-a report, about itself.
-
-The runner stays the first process of the sandbox, under the same limits and the same filter as the skill, which runs
-in its child: a skill that takes over the first process has gained nothing. When the child ends, the first process
-ends, and the kernel kills what is left.
+goes to a descriptor of its own: a ``+`` when the skill's code is about to begin, one JSON object, and, with output
+files, a line feed and their bytes. A skill could forge only its own report. The skill runs in a child of the runner,
+under the same limits and filter. When the child ends, the runner ends, and the kernel kills what is left.
 """
 # ruff: noqa: PLC0415  # what a skill does not need is not imported: each start pays for it
 

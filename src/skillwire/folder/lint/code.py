@@ -1,15 +1,11 @@
 """Rules about code: scripts that do dangerous things, secrets in files, and entry points that cannot run.
 
-The rules about scripts and commands match patterns in plain text. They remind an honest publisher and point a reviewer
-to the place; they do not prove that a script is harmless.
-
-The rules about secrets find keys and tokens of a known form, and assignments that look like one: quoted, or in files
-whose names show that values need no quotes. Each row names a literal that must occur before its pattern is tried, so
-most files cost a few lookups. The other rules get the text with every secret masked, and
-:meth:`Findings.redact` removes secrets from earlier findings, so no message or excerpt contains one.
-
-The entry point's file is parsed and never run. Names that only execution can bind (``from x import *``,
-``globals()``, ``exec``, ``__getattr__``) count as bound, so the rule reports only code that can never run.
+The rules about scripts match patterns in plain text: they remind an honest publisher and point a reviewer to the place,
+and prove nothing. The rules about secrets find tokens of a known form, and assignments that look like one; each row
+names a literal that must occur before its pattern is tried, so most files cost a few lookups. The other rules get the
+text with every secret masked, and :meth:`Findings.redact` cleans earlier findings, so no message contains a secret.
+The entry point's file is parsed and never run. Names that only execution can bind (``from x import *``, ``globals()``,
+``exec``, ``__getattr__``) count as bound, so the rule reports only code that can never run.
 """
 
 from __future__ import annotations

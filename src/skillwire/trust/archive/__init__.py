@@ -24,22 +24,12 @@ _ZIP_MAGIC = b"PK\x03\x04"
 
 
 def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None) -> ArchivePlan:
-    """Return the files of an archive with all rules checked and nothing written.
+    """Return the files of a whole archive as views of one buffer, with all rules checked and nothing written.
 
-    Args:
-        content: the whole archive, its digest already verified.
-        expected_format: from the ``Content-Type`` or the URL's extension, if any.
-
-    Returns:
-        A plan whose contents are views of at most one buffer: keep it only as long as needed.
-
-    Raises:
-        DecodeError: ``ARCHIVE_MALFORMED``, ``ARCHIVE_UNSUPPORTED_METHOD`` or ``ARCHIVE_ENCRYPTED``.
-        ValidationError: ``NO_SKILL_MD``.
-        TrustError: any other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` code.
-
-    Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; the ``ARCHIVE_`` rows of
-    :mod:`skillwire.limits` bound memory and time.
+    ``expected_format`` comes from the ``Content-Type`` or the URL's extension. Raises DecodeError (it cannot be read),
+    ValidationError (``NO_SKILL_MD``), TrustError (any other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` code).
+    Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; :mod:`skillwire.limits` bounds memory
+    and time.
     """
     if len(content) > limits.ARCHIVE_BYTES:
         raise TrustError("ARCHIVE_SIZE", f"the archive has {len(content)} bytes, at most {limits.ARCHIVE_BYTES}")

@@ -1,14 +1,11 @@
 """The tar format, as POSIX (ustar, pax) and GNU write it, read strictly.
 
-A tar is a run of 512-byte blocks: a header, the content padded to a block, the next header; two blocks of zeros end it.
-Extension headers precede their entry: a PAX one (``x``), or GNU's long name (``L``) and long link (``K``). Most attacks
-make two readers disagree on block boundaries, so that one takes a file's content for headers. Here each number has one
-form, extension headers of different kinds do not mix, only zeros follow the end, and a header that is neither ustar nor
-GNU is refused.
-
-A PAX header consists of records ``LENGTH KEY=VALUE`` and a line feed, and may override an entry's name, link target and
-size. So each length must fit exactly, each relevant key may occur once, and a size must repeat the header's. Owners,
-times, device numbers and extended attributes are never read. Spec: POSIX.1 pax.
+Extension headers precede their entry: a PAX one (``x``: records ``LENGTH KEY=VALUE``), or GNU's long name (``L``) and
+long link (``K``). Most attacks make two readers disagree on block boundaries, so that one takes a file's content for
+headers. Here each number has one form, extension headers of different kinds do not mix, only zeros follow the end, and
+a header that is neither ustar nor GNU is refused. In a PAX header each length must fit exactly, each relevant key may
+occur once, and a size must repeat the header's. Owners, times, device numbers and extended attributes are never read.
+Spec: POSIX.1 pax.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a caller may see and use: :class:`AccessView`, the start of every response, and its cache of indexes.
 
-Indexes of scopes, and those at pasted URLs, may be as many as there are skills, so they are made when they are asked
-for, and kept, within a bound, as long as their revision is the current one. Work that several requests wait for is done
-once, in a task that outlives each of them.
+Indexes of scopes may be as many as there are skills, so they are made on request, and kept, within a bound, while their
+revision is the current one. Work that several requests wait for is done once, in a task that outlives each of them.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _OVERHEAD: Final = 6 * limits.KIB
 
 
 class Encodable(Protocol):
-    """An answer that is encoded when it is wanted; how many ``skills`` it is made of says how long that takes."""
+    """A document that is encoded on request; the number of its ``skills`` says how long that takes."""
 
     @property
     def skills(self) -> Sized:
-        """What it is made of."""
+        """The skills in it."""
 
     @property
     def media_type(self) -> str:
@@ -50,7 +49,7 @@ class Encodable(Protocol):
 
     @property
     def encode(self) -> Callable[[], bytes]:
-        """Gives its bytes."""
+        """Returns its bytes."""
 
 
 class IndexCache:
@@ -72,10 +71,10 @@ class IndexCache:
         if len(listing.skills) <= _FEW:
             return self._keep(path, prepare(listing))
         if (task := self._making.get(path)) is None:
-            task = self._making[path] = asyncio.create_task(self._prepare_aside(path, listing))
-        return await asyncio.shield(task)  # who goes away leaves the work to the others who wait for it
+            task = self._making[path] = asyncio.create_task(self._prepare_in_thread(path, listing))
+        return await asyncio.shield(task)  # the task outlives a request that is cancelled
 
-    async def _prepare_aside(self, path: str, listing: Encodable) -> CachedResponse:
+    async def _prepare_in_thread(self, path: str, listing: Encodable) -> CachedResponse:
         try:
             async with self._turn:
                 return self._keep(path, await asyncio.to_thread(prepare, listing))

@@ -1,19 +1,19 @@
 """Watches the folders of skills and makes the next revision of the catalog.
 
-One thread waits for a change, loads what changed, makes the next revision and swaps it in with a single assignment.
-The event loop only reads :attr:`CatalogService.current`, so no lock is needed, and requests are answered from the
-previous revision however long loading takes.
+One thread waits for a change, loads what changed, makes the next revision and swaps it in with a single assignment. The
+event loop only reads :attr:`CatalogService.current`, so there is no lock, and requests get the previous revision while
+the next one is made.
 
 File notifications report a change at once, but they can fail: a large tree needs more watches than the system grants,
 some file systems send none, and a watched folder can be replaced as a whole (a link that points elsewhere, a volume
-mounted anew). The folders themselves are therefore compared now and then, and every few seconds where notifications
-are unavailable.
+mounted anew). So the folders are also compared, every second for replaced roots, and every few seconds in full where
+notifications are unavailable.
 
 After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
 may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down.
 
 Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
-with the process: Python keeps free tuples, each of which pins a megabyte, and the C library of Linux keeps one heap per
+with the process: Python keeps free tuples, and each pins a megabyte; the C library of Linux keeps one heap per
 thread. After each revision the service returns what it can to the system.
 """
 
@@ -36,7 +36,7 @@ from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills
 from skillwire.server.log import log_broken, log_changes, log_templates
-from skillwire.server.revision import Catalogs, make_revision
+from skillwire.server.revision import make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
 
 
 def _identities(folders: Sequence[str]) -> list[tuple[int, int]]:
-    """Return what tells a folder from another of the same name."""
     return [(seen.st_dev, seen.st_ino) for seen in map(os.stat, folders)]
 
 
@@ -243,14 +242,14 @@ class CatalogService:
             while not self._stop.is_set():
                 try:
                     self._follow()
-                except Exception as error:  # noqa: BLE001  # nobody else would hear of it, and it may pass
+                except Exception as error:  # noqa: BLE001  # it may pass, and is reported nowhere else
                     self._log.error("the folders are not watched", again_in=self._pause, exc_info=error)
                     self._wait()
         finally:
             self.blobs.unlock()
 
     def _follow(self) -> None:
-        """Load what changes, until the end."""
+        """Load changes until the service stops."""
         self.blobs.lock()
         if not self._is_restored:
             self.folders.restore()
@@ -298,15 +297,20 @@ class CatalogService:
         broken = tuple(self.folders.broken())
         known = self.folders.known_skills()
         public_number = self._count_public(known, broken)
-        catalogs = Catalogs(
+        revision = make_revision(
             Catalog(self._number, everything),
             Catalog(public_number, known),
             Catalog(public_number, skills),
+            SearchAnswers(self._indexed(skills, changes), skills, self._base_url),
+            base_url=self._base_url,
+            superseded=self._superseded.keys(),
+            broken=broken,
         )
-        search = self._indexed(skills, changes)
-        answers = SearchAnswers(search, skills, self._base_url)
-        revision = make_revision(catalogs, answers, self._base_url, self._superseded.keys(), broken)
-        self._prepare(revision)
+        for prepare in self.prepares:
+            try:
+                prepare(revision)
+            except Exception:  # noqa: BLE001  # it is prepared on request, or fails there
+                self._log.exception("a revision could not be prepared")
         self.current = revision
         self._skills = skills
         for loop, event in self._waiting:
@@ -323,13 +327,6 @@ class CatalogService:
             self._warn([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
 
-    def _prepare(self, revision: Revision) -> None:
-        for prepare in self.prepares:
-            try:
-                prepare(revision)
-            except Exception:  # noqa: BLE001  # it is made when it is asked for, or fails there
-                self._log.exception("a revision could not be prepared")
-
     def _count_public(self, known: PackedSkills, broken: Iterable[InvalidFolder]) -> int:
         """Return the number that anonymous clients may see: it rises with what they may see, and with nothing else."""
         reported = [one for one in broken if one.access is Access.PUBLIC]
@@ -341,11 +338,11 @@ class CatalogService:
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""
         index, self._index = self._index, None
-        if index is None:
+        if index is not None:
+            search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
+        else:
             index = self._make_index()
             search = index.update(skills, tuple(skills), ())
-        else:
-            search = index.update(skills, (*changes.added, *changes.changed), changes.removed)
         self._index = index
         return search
 

@@ -1,4 +1,4 @@
-"""What a server is made of: the parts that its routes, its LAN service and its standard input share."""
+"""The parts of a server, which its routes, its LAN service and its standard input share, and what a protocol adds."""
 
 from __future__ import annotations
 

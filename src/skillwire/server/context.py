@@ -1,8 +1,8 @@
-"""What a request handler gets: the caller, what it may see and use, and the revision that answers the request.
+"""The argument of a request handler: the caller, its view, and the revision that answers the request.
 
 A route (:mod:`skillwire.server.routing`) authenticates the caller and loads the view before its handler runs, unless
-the row says otherwise. Where credentials may be in the body, the handler does both itself. A request is answered
-from one revision to its end, however many follow meanwhile.
+the row says otherwise. Where credentials may be in the body, the handler does both itself. One revision answers a
+request to its end, however many follow meanwhile.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ResponseRecorder:
 
 
 class RequestServices(Protocol):
-    """What a context needs of :class:`skillwire.server.components.Services`."""
+    """The fields of :class:`skillwire.server.components.Services` that a context reads."""
 
     catalog: CatalogService
     authentication: Authentication
@@ -77,7 +77,7 @@ class RequestServices(Protocol):
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Seconds that never run backwards."""
+        """Monotonic seconds."""
 
 
 class RequestContext:

@@ -1,12 +1,8 @@
-"""Streams of server-sent events that are open in a server: how many, for how long, and what ends them.
+"""Open streams of server-sent events, and live pages: a stream that sends a part of its page when that may differ.
 
-A stream ends when its reader goes, when what writes it returns, and when the server stops.
-
-Pages that stay live: a stream of server-sent events that carries a part of the page anew whenever it may differ.
-
-A stream ends when its page is closed, its session ends, the server stops, or after
-:data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page begins another where that makes sense. However much happens,
-a page gets a few events a second at most.
+A stream ends with its reader, with its content, and with the server. A live page's stream also ends with its session,
+or after :data:`~skillwire.limits.CONSOLE_STREAM_SECONDS`; the page opens another where that makes sense. A page gets a
+few events a second at most.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the server says while it runs: to standard error, one line an event, for people or as JSON.
+"""The log of the server: to standard error, one line an event, for people or as JSON.
 
 An application that mounts ours keeps its own configuration of structlog; :func:`configure_logging` is for
-``skillwire serve``. What came from outside, such as a path, is shown harmless: a request cannot fake a line.
+``skillwire serve``. Hidden characters of untrusted values are shown, so a request cannot fake a line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNSET_FIX: Final = "set them in the environment of the server, or in the secrets
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
+def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
     """Log to standard error as ``human`` lines or ``json``; ``on_event`` gets the fields of each event."""
 
     def shorten(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -44,7 +44,7 @@ def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = l
         return event
 
     def hand_on(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        tell(event)
+        on_event(event)
         return event
 
     structlog.configure(
@@ -70,19 +70,19 @@ def configure_logging(form: str, tell: Callable[[Mapping[str, Any]], object] = l
 
 def log_changes(log: FilteringBoundLogger, revision: int, skills: int, changes: SkillChanges) -> None:
     """Log what a new revision publishes."""
-    told = {
-        kind: ", ".join(names) if len(names) <= _NAMED else len(names)
-        for kind, names in changes._asdict().items()
-        if names
-    }
-    log.info("published", revision=revision, skills=skills, **told)
+    changed = {kind: _names(names) for kind, names in changes._asdict().items() if names}
+    log.info("published", revision=revision, skills=skills, **changed)
 
 
 def log_templates(log: FilteringBoundLogger, names: Sequence[str]) -> None:
     """Log the skills that are published with text of a template."""
     if names:
-        told = ", ".join(names) if len(names) <= _NAMED else len(names)
-        log.warning("template text is published", skills=told, code="PLACEHOLDER", fix=RULES["PLACEHOLDER"].fix)
+        fix = RULES["PLACEHOLDER"].fix
+        log.warning("template text is published", skills=_names(names), code="PLACEHOLDER", fix=fix)
+
+
+def _names(names: Sequence[str]) -> str | int:
+    return ", ".join(names) if len(names) <= _NAMED else len(names)
 
 
 def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
@@ -94,8 +94,8 @@ def log_ungranted(log: FilteringBoundLogger, names: Sequence[str]) -> None:
 def log_unset(log: FilteringBoundLogger, secrets: Sequence[str], skills: Sequence[str]) -> None:
     """Log the missing secrets of skills that may run."""
     if secrets:
-        told = {"secrets": ", ".join(secrets), "skills": _few(skills)}
-        log.warning("secrets are not set, so that calls may fail", **told, fix=UNSET_FIX)
+        named = {"secrets": ", ".join(secrets), "skills": _few(skills)}
+        log.warning("secrets are not set, so that calls may fail", **named, fix=UNSET_FIX)
 
 
 def _few(names: Sequence[str]) -> str:

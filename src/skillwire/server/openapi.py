@@ -358,7 +358,7 @@ PARAMETERS: Final[Node] = {
         "schema": {"type": "string", "pattern": f"^[ -~]{{1,{limits.IDEMPOTENCY_KEY_LENGTH}}}$"},
     },
     "Callback-Url": {
-        **_in_header("Callback-Url", "Who is told of the end, by a signed webhook."),
+        **_in_header("Callback-Url", "The URL that gets a signed webhook at the end."),
         "schema": {"type": "string", "format": "uri"},
     },
     "Range": _in_header("Range", "One part, in bytes; what is malformed is passed over."),

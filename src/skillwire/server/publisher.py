@@ -1,12 +1,11 @@
 """Publishing from Python: typed functions as skills, beside folders or without any.
 
-A decorated function is described at once, so that what cannot be published is said where it is written. It is still an
-ordinary function afterwards. See docs/how-to/publish-a-function.md.
+A decorated function is described at once, so that an error points to its definition. It stays an ordinary function. See
+docs/how-to/publish-a-function.md.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from skillwire import limits
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_SHORTEST: Final = 0.001
 _LONGEST: Final = 24 * 3600.0
 _MOST_ATTEMPTS: Final = 20
 
@@ -214,9 +214,9 @@ def _facts(
     )
     if len(text) > limits.DESCRIPTION_LENGTH:
         raise refusal(function, f"its description has more than {int(limits.DESCRIPTION_LENGTH)} characters")
-    if facts.timeout is not None and not _is_between(facts.timeout, 0.001, _LONGEST):
+    if facts.timeout is not None and not _SHORTEST <= facts.timeout <= _LONGEST:
         raise refusal(function, "timeout is 0.001 to 86400 seconds")
-    if not _is_between(facts.retry, 1, _MOST_ATTEMPTS) or not _is_between(facts.backoff, 0.001, _LONGEST):
+    if not (1 <= facts.retry <= _MOST_ATTEMPTS and _SHORTEST <= facts.backoff <= _LONGEST):
         raise refusal(function, f"retry is 1 to {_MOST_ATTEMPTS} attempts, backoff 0.001 to 86400 seconds")
     return facts
 
@@ -225,7 +225,3 @@ def _texts(what: str, texts: Iterable[str]) -> tuple[str, ...]:
     if isinstance(texts, str):
         raise UsageError("FUNCTION_FORM", f"{what} is a list of texts")
     return tuple(texts)
-
-
-def _is_between(number: float, least: float, most: float) -> bool:
-    return math.isfinite(number) and least <= number <= most

@@ -167,7 +167,7 @@ class CachedResponse:
                 accepted = value if accepted is None else accepted + b"," + value
             elif name == b"if-none-match":
                 condition = value if condition is None else condition + b"," + value
-        if condition is not None and (held := self._held(condition)) is not None:
+        if condition is not None and (held := self._matching(condition)) is not None:
             return 304, held
         return 200, self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
 
@@ -180,7 +180,7 @@ class CachedResponse:
             await asyncio.sleep(0)  # others have their turn
         await send({"type": "http.response.body", "body": b""})
 
-    def _held(self, condition: bytes) -> EncodedBody | None:
+    def _matching(self, condition: bytes) -> EncodedBody | None:
         if (variant := self._by_tag.get(condition)) is not None:
             return variant
         tag = matching_tag(condition.decode("latin-1"), self._tags)

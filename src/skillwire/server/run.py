@@ -7,7 +7,7 @@ import errno
 import signal
 import socket
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 
@@ -29,40 +29,36 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes a free one. Raises UsageError (``HOST_UNUSABLE``), ConflictError."""
     place = SourceLocation(f"{host}:{port}")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return _listen(family, address)
+    except socket.gaierror as error:
         raise UsageError("HOST_UNUSABLE", f"cannot listen at {host}: {error.strerror}", place=place) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRINUSE:
             raise ConflictError("PORT_IN_USE", f"port {port} is in use", place=place) from error
         raise UsageError("HOST_UNUSABLE", f"cannot listen: {error.strerror}", place=place) from error
-    return listener
 
 
 def listen_everywhere(port: int) -> list[socket.socket]:
-    """Return sockets that listen on every IPv4 address, and on every IPv6 address if there are any."""
+    """Return sockets that listen on every IPv4 address, and on every IPv6 address if this machine has any."""
     first = listen("0.0.0.0", port)  # noqa: S104  # what is asked for
+    with suppress(OSError):  # a machine without IPv6, or another program has the port there
+        return [first, _listen(socket.AF_INET6, ("::", first.getsockname()[1]), is_only_ipv6=True)]
+    return [first]
+
+
+def _listen(family: int, address: Any, *, is_only_ipv6: bool = False) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        second = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
-    except OSError:  # a machine without IPv6
-        return [first]
-    try:
-        second.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        second.bind(("::", first.getsockname()[1]))
-        second.listen(_BACKLOG)
-    except OSError:  # the same, or another has the port there
-        second.close()
-        return [first]
-    return [first, second]
+        if is_only_ipv6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def address_of(listener: socket.socket) -> str:
@@ -104,7 +100,11 @@ def run(
 async def _serve(
     server: _Server, application: Application, listeners: list[socket.socket], on_ready: Callable[[Revision], None]
 ) -> None:
-    ready = asyncio.create_task(_wait_ready(application, on_ready))
+    async def wait_ready() -> None:
+        if (revision := await application.catalog.first()) is not None:
+            on_ready(revision)
+
+    ready = asyncio.create_task(wait_ready())
     try:
         await server.serve(sockets=listeners)
     except (Exception, SystemExit):  # the library's own end is not reached
@@ -114,12 +114,6 @@ async def _serve(
         ready.cancel()
         with suppress(asyncio.CancelledError):
             await ready
-
-
-async def _wait_ready(application: Application, on_ready: Callable[[Revision], None]) -> None:
-    revision = await application.catalog.first()
-    if revision is not None:
-        on_ready(revision)
 
 
 class _Server(uvicorn.Server):

@@ -76,8 +76,7 @@ SEARCH_PATH: Final = "/api/search"
 _SINGLE: Final = ("q", "limit", "after", "facets")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 _PARAMETERS: Final = 64
-_COMMON: Final = (("Cache-Control", CachePolicy.BRIEF.value), *OPEN_FIELDS.items())
-_FIELDS: Final = encode_fields(dict(_COMMON))
+_FIELDS: Final = encode_fields({"Cache-Control": CachePolicy.BRIEF.value}, OPEN_FIELDS)
 _LINES: Final = join_fields(_FIELDS)
 #: What an answer that is kept takes beside its body.
 _OVERHEAD: Final = 1 * limits.KIB
@@ -136,19 +135,16 @@ class SearchAnswers:
 
     def answer_briefly(self, query: bytes, site: str) -> SearchAnswer | None:
         """Return the answer if it takes at most a millisecond or two; ``site`` ends with a slash. Raises UsageError."""
-        kept = self._kept.get((query, site))
-        if kept is not None:
+        if (kept := self._kept.get((query, site))) is not None:
             return kept
         page = self.search.search_briefly(read_parameters(query))
         return None if page is None else self._keep(query, site, page)
 
     async def answer(self, query: bytes, site: str) -> SearchAnswer:
         """Return the answer, see :meth:`answer_briefly`."""
-        answer = self._kept.get((query, site))
-        if answer is None:
-            page = await asyncio.to_thread(self.search.search, read_parameters(query))
-            answer = self._keep(query, site, page)
-        return answer
+        if (kept := self._kept.get((query, site))) is not None:
+            return kept
+        return self._keep(query, site, await asyncio.to_thread(self.search.search, read_parameters(query)))
 
     def _keep(self, query: bytes, site: str, page: SearchPage) -> SearchAnswer:
         body = b'{"skills":[%s],"total":%d' % (encode_hits(self._skills, page.names, site), page.total)

@@ -171,7 +171,7 @@ _SPANS: Final[Mapping[str, str]] = {
 
 
 class ShownExecution(NamedTuple):
-    """An execution, its output as JSON, its caller's name, and the time; ``told`` is the key of a notice."""
+    """An execution, its output as JSON, its caller's name, and the time; ``notice`` confirms an action."""
 
     execution: Execution
     output: bytes | None
@@ -179,7 +179,7 @@ class ShownExecution(NamedTuple):
     now: float
     may_cancel: bool = False
     has_skill: bool = False
-    told: str = ""
+    notice: str = ""
 
 
 class Step(NamedTuple):

@@ -72,7 +72,7 @@ def _text_of(skill: LanSkill) -> str:
     return "\n".join(parts).lower()
 
 
-#: Status → its sign, as a path around (0, 0): told apart by shape, and by colour where that is seen.
+#: Status → its sign, as a path around (0, 0): distinguished by shape, and by colour where that is seen.
 SIGNS: Final = {
     "HEALTHY": "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
     "DEGRADED": "M0-6.5L7 6H-7z",
@@ -85,7 +85,7 @@ _SKILLS_OF_AGENT: Final = 8
 
 
 class Card(NamedTuple):
-    """A skill: where it stands, what it says, in full and as far as there is room, and how it looks, as classes."""
+    """A skill: its place, its line of text, in full and shortened, and its look, as classes."""
 
     x: float
     y: float
@@ -93,7 +93,7 @@ class Card(NamedTuple):
     skill: LanSkill
     name: str
     says: str
-    told: str
+    short: str
     look: str
     sign: str
 
@@ -200,7 +200,7 @@ def status_text(skill: LanSkill) -> str:
 
 def look_of(skill: LanSkill) -> str:
     """Return the classes of a skill's health and trust."""
-    trust = {"verified": "", "unverified": " unverified", "not known": " hearsay"}[skill.trust]
+    trust = {"verified": "", "unverified": " unverified", "not known": " unknown-trust"}[skill.trust]
     return f"{skill.status.lower()}{trust}{' stale' if skill.is_stale else ''}"
 
 
@@ -258,8 +258,8 @@ class _Form:
         """Return a skill at a place."""
         name = _short(skill.skill_id, int((width - 38) / _LETTER))
         says = status_text(skill)
-        told = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
-        return Card(x, y, width, skill, name, says, told, look_of(skill), skill.status)
+        short = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
+        return Card(x, y, width, skill, name, says, short, look_of(skill), skill.status)
 
     def ties(self) -> dict[str, list[_Tie]]:
         """Return scene → the cards that take part in it, by height."""

@@ -26,7 +26,7 @@ TRAYS: Final[Mapping[Tray, str]] = {"open": "Open", "mine": "Mine", "others": "W
 _EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
     "open": ("No task waits for a person.", "One appears here as soon as a skill that asks people is called."),
     "mine": ("You have no task.", "Claim one of those that are open: it is yours then, until you hand it in."),
-    "others": ("Nobody else has a task.", "What others have claimed appears here."),
+    "others": ("No other person has a task.", "What others have claimed appears here."),
     "ended": ("No task has ended yet.", "What was handed in, declined or not done in time appears here."),
 }
 _TEXT: Final = 200
@@ -42,7 +42,7 @@ class TaskList(NamedTuple):
     now: float
     after: str | None = None
     is_first: bool = True
-    told: str = ""
+    notice: str = ""
 
 
 def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
@@ -98,7 +98,7 @@ _YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
 class ShownTask(NamedTuple):
-    """A task, what its person typed by field, ``errors`` with ``path`` and ``message``; ``told`` is a notice's key."""
+    """A task, what its person typed by field, ``errors`` with ``path`` and ``message``; ``notice`` confirms an action."""
 
     execution: Execution
     output: bytes | None
@@ -109,7 +109,7 @@ class ShownTask(NamedTuple):
     errors: Sequence[Mapping[str, Any]] = ()
     reason: str = ""
     reject_problem: str = ""
-    told: str = ""
+    notice: str = ""
 
 
 def task_page(shown: ShownTask, frame: Frame) -> str:
@@ -162,7 +162,7 @@ def read_typed(execution: Execution, pairs: Sequence[tuple[str, str]]) -> tuple[
 
 
 def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
-    """Return a field with its widget, choices and value; ``told`` and ``told_above`` are the sentences of its error."""
+    """Return a field with its widget, choices and value; ``wrong`` and ``summary`` are sentences about its error."""
     value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
     choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
     error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
@@ -178,8 +178,8 @@ def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
         "hint": "" if choices else _HINTS.get(field.kind, ""),
         "mode": _MODES.get(field.kind, "text"),
         "error": error,
-        "told": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",
-        "told_above": f" {error}." if continues_label else f": {error}.",
+        "wrong": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",
+        "summary": f" {error}." if continues_label else f": {error}.",
     }
 
 

@@ -130,7 +130,7 @@ def test_what_a_skill_says_holds_what_is_to_be_known():
     assert (status_text(one), look_of(one)) == ("Degraded · unverified · stale", "degraded unverified stale")
     assert (status_text(skill("a", "x")), look_of(skill("a", "x"))) == ("Healthy", "healthy")
     told = skill("a", "x", status="UNKNOWN", is_verified=False, found_via=FoundVia.MDNS)
-    assert (status_text(told), look_of(told)) == ("Unknown · trust not known", "unknown hearsay")
+    assert (status_text(told), look_of(told)) == ("Unknown · trust not known", "unknown unknown-trust")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_the_list_of_scenes_is_bounded_and_says_how_many_more_there_are():
 
 
 def test_a_scene_without_a_provider_says_so():
-    assert "Nobody provides it." in page_of([skill("a", "x", scenes=("empty",))], [scene("empty")])
+    assert "No provider." in page_of([skill("a", "x", scenes=("empty",))], [scene("empty")])
 
 
 def test_without_a_network_the_page_says_why():

@@ -140,7 +140,7 @@ class SkillHealth:
             await self._folders.close()
 
     async def _check(self, name: str) -> HealthReading:
-        """Return the result of a registered function, of which one call runs at a time."""
+        """Return the result of a registered function; one call runs at a time."""
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._call(self._checks[name]))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
 
-#: For how long what was granted is taken to be so. Nobody runs anything by what is listed.
+#: For how long grants are kept; a list of skills gives no right to run them.
 _SECONDS: Final = 10.0
 
 
@@ -77,21 +77,22 @@ class CallableHere:
         if look is None or (look.task.done() and (look.until <= now or has_failed(look.task))):
             look = _Lookup(now + _SECONDS, asyncio.create_task(self._look(view)))
             self._looks[view.indexes] = look
-        return await asyncio.shield(look.task)  # who goes away leaves the work to the others who wait for it
+        return await asyncio.shield(look.task)  # the task outlives a request that is cancelled
 
     async def _look(self, view: AccessView) -> Runnable:
-        actions, skills = await asyncio.to_thread(self._load, view)
+        skills = await asyncio.to_thread(self._load, view)
         ungranted = set() if self._grant_all else set(await self._ungranted(skills))
-        names = tuple(name for name in actions if name not in ungranted)
+        names = tuple(skill.name for skill in skills if skill.name not in ungranted)
         return Runnable(names, hashlib.sha256("\n".join(names).encode()).hexdigest())
 
-    def _load(self, view: AccessView) -> tuple[tuple[str, ...], list[Skill]]:
+    def _load(self, view: AccessView) -> list[Skill]:
+        """Return the usable skills that are executed by their publisher."""
         skills = view.usable.skills
         actions = self._actions.get(view.indexes)
         if actions is None:
             called = (skill for skill in executed(skills.values()) if skill.sharing is not None)
             actions = self._actions[view.indexes] = tuple(skill.name for skill in called)
-        return actions, [skills[name] for name in actions]
+        return [skills[name] for name in actions]
 
 
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a search has at most {limits.CATALOG_SEARCH_BYTES:,} bytes")
@@ -208,18 +209,11 @@ class Interop(Protocol):
 
             return await documents.respond(context, f"{context.path} {version}", SiteUrlBody(names, encode, view.cache))
 
-        has_catalog, has_card = bool(settings.ai_catalog), bool(settings.agent_card)
+        search = _search if settings.ai_catalog else None
         return [
-            Route(CATALOG_PATH, catalog if has_catalog else None, "service", describes=_CATALOG),
-            Route(
-                SEARCH_PATH,
-                _search if has_catalog else None,
-                "service",
-                methods=("POST",),
-                loads=False,
-                describes=_SEARCH,
-            ),
-            Route(CARD_PATH, card if has_card else None, "service", describes=_CARD),
+            Route(CATALOG_PATH, catalog if settings.ai_catalog else None, "service", describes=_CATALOG),
+            Route(SEARCH_PATH, search, "service", methods=("POST",), loads=False, describes=_SEARCH),
+            Route(CARD_PATH, card if settings.agent_card else None, "service", describes=_CARD),
         ]
 
     def error_table(self, error: SkillwireError) -> Problem:

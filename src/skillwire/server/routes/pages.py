@@ -103,7 +103,7 @@ class SkillPages:
         ]
 
     async def absent(self, context: RequestContext) -> ASGIApp:
-        """Answer a browser where there is no page: at ``/NAME``, which people are told to add, lead to the skill."""
+        """Answer a browser where there is no page; ``/NAME``, as commands name a skill, leads to its page."""
         name = context.path[1:].removesuffix("/")
         if context.method in READ and await self._has(context, name):
             return Redirect(_SKILLS + name, HTTPStatus.SEE_OTHER)

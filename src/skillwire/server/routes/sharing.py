@@ -26,7 +26,7 @@ from skillwire.server.problems import Problem
 from skillwire.server.routing import Operation, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,7 +70,7 @@ class SkillSharing(Protocol):
         return {WELL_KNOWN[1:]: Sharing(view.catalog.skills, view.publisher, view.base_url).index()}
 
     def announce(self, _: Services) -> Sequence[Interface]:
-        """Return where skills are called."""
+        """Return the path at which skills are called."""
         return (Interface(WELL_KNOWN, SHARING_BINDING),)
 
     def error_table(self, error: SkillwireError) -> Problem:
@@ -96,20 +96,23 @@ class _Answers:
 
     async def index(self, context: RequestContext) -> ASGIApp:
         """Return the Skill Index."""
-        wanted = check_type(_type_of(context.scope["query_string"]))
-        make = partial(self._sharing(context).index, wanted)
-        made = SiteUrlBody(context.view.visible.skills, make, context.view.cache)
-        return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
+        return await self._list(context, self._sharing(context).index)
 
     async def listing(self, context: RequestContext) -> ASGIApp:
         """Return the list of a registry, or the page of it to a browser."""
         if context.prefers_html():
             return await self._pages.list(context)
         await context.load()
-        wanted = check_type(_type_of(context.scope["query_string"]))
-        make = partial(self._sharing(context).listing, wanted)
-        made = SiteUrlBody(context.view.visible.skills, make, context.view.cache)
-        return _varying(await self._documents.respond(context, f"{context.path}?{wanted or ''}", made))
+        return _varying(await self._list(context, self._sharing(context).listing))
+
+    async def _list(self, context: RequestContext, encode: Callable[[str | None], bytes]) -> ASGIApp:
+        """Return the list that ``encode`` makes of skills of the requested type. Raises UsageError (``QUERY``)."""
+        types = [value for key, value in read_pairs(context.scope["query_string"], _PARAMETERS) if key == "type"]
+        if len(types) > 1:
+            raise UsageError("QUERY", "type is given twice")
+        wanted = check_type(types[0] if types else None)
+        made = SiteUrlBody(context.view.visible.skills, partial(encode, wanted), context.view.cache)
+        return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
 
     async def descriptor(self, context: RequestContext) -> ASGIApp | None:
         """Return a descriptor: the one in the skill's folder, or one that is made from it."""
@@ -137,11 +140,3 @@ def _varying(response: ASGIApp) -> ASGIApp:
         await response(scope, receive, varying)
 
     return respond
-
-
-def _type_of(query: bytes) -> str | None:
-    """Return the parameter ``type``. Raises UsageError (``QUERY``) when it is given twice, or for too many."""
-    types = [value for key, value in read_pairs(query, _PARAMETERS) if key == "type"]
-    if len(types) > 1:
-        raise UsageError("QUERY", "type is given twice")
-    return types[0] if types else None

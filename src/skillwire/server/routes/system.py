@@ -1,10 +1,9 @@
-"""What the server says of itself: health, readiness, metrics, search, how to log in, and its OpenAPI document.
+"""Health, readiness, metrics, search, the authorization server, and the OpenAPI document.
 
-``/healthz`` says that the process answers; ``/readyz`` that it has something to serve, and what is wrong with the
-folders that it cannot publish as they are. An invalid folder does not make the server unready: its last good version,
-and all other skills, are served. The server is unready, and says *stale*, while changes of the folders are not
-followed: what it serves may be more than what they allow now. Anyone may ask, so nothing here depends on skills that
-are not public.
+``/healthz`` reports that the process answers; ``/readyz`` that it has a catalog, and the invalid folders. An invalid
+folder does not make the server unready: its last good version, and all other skills, are served. The server is unready,
+and *stale*, while changes of the folders are not followed: it may serve more than they allow now. These routes are
+public, so nothing here depends on skills that are not.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class ResourceMetadata(Struct, forbid_unknown_fields=True):
 
 
 def system_routes(services: Services) -> Sequence[Route]:
-    """Return the rows of what the server says of itself."""
+    """Return the rows of health, readiness, metrics, search, OpenAPI and the authorization server."""
     catalog = services.catalog
 
     async def health(_: RequestContext) -> ASGIApp:
@@ -138,7 +137,6 @@ def system_routes(services: Services) -> Sequence[Route]:
         from skillwire.server.prometheus import render_metrics  # noqa: PLC0415  # 2 MiB that few servers need
 
         network = None if services.lan is None else services.lan.count()
-        # It reads /proc, and the ledger.
         await services.stats.refresh()
         text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network)
         return json_response(text, media_type=_PROMETHEUS)
@@ -168,23 +166,18 @@ def system_routes(services: Services) -> Sequence[Route]:
         ("q", "limit", "after", "facets", *FACETS, CONDITION),
     )
     metadata = Operation(
-        "Which authorization server gives the tokens that are good here",
+        "The authorization server whose tokens are accepted here",
         {"200": Answer("Its metadata.", {JSON: ResourceMetadata}, ("Cache-Control",)), "404": "NotFound"},
     )
     own = Operation("This document", kept({"type": "object"}), (CONDITION,))
+    has_issuer = services.configuration.oauth2 is not None
     return [
         status("/healthz", health, "Whether the process answers", JSON, Liveness),
-        status("/readyz", readiness, "Whether there is something to serve, and what is invalid", JSON, Readiness),
+        status("/readyz", readiness, "Whether skills can be served, and the invalid folders", JSON, Readiness),
         status("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
         Route(SEARCH_PATH, search, "service", describes=found),
         Route(OPENAPI_PATH, openapi, "service", loads=False, describes=own),
-        Route(
-            RESOURCE_PATH,
-            resource if services.configuration.oauth2 else None,
-            "service",
-            loads=False,
-            describes=metadata,
-        ),
+        Route(RESOURCE_PATH, resource if has_issuer else None, "service", loads=False, describes=metadata),
     ]
 
 
@@ -194,8 +187,8 @@ def _document(application: Starlette) -> CachedResponse:
 
 
 def _describe(broken: InvalidFolder) -> BrokenFolder:
-    # The folder's name and not its path: clients that ask whether we are ready need not know this machine. Of what was
-    # never published only the codes: the log says the rest.
+    # The name of a folder and not its path on this machine. Of a folder that was never public only codes are shown; the
+    # log has the rest.
     is_public = broken.is_public
     findings = [
         BrokenFinding(one.code, one.message if is_public else None, one.place.line if is_public else None)

@@ -112,7 +112,7 @@ class ExecutionPages:
             return
         shown = await self._shown(execution)
         told = _NOTICES.get(request.parameter("told"), "")
-        await request.show(await asyncio.to_thread(execution_page, shown._replace(told=told), request.frame))
+        await request.show(await asyncio.to_thread(execution_page, shown._replace(notice=told), request.frame))
 
     async def follow(self, request: ConsoleRequest, execution_id: str, is_good: Callable[[], Awaitable[bool]]) -> None:
         """Send what changes of the page whenever it does."""
@@ -234,7 +234,7 @@ class InboxPages:
     async def show_list(self, request: ConsoleRequest) -> None:
         """Answer with the inbox."""
         tasks = await self._tasks(request)
-        tasks = tasks._replace(told=_TASK_NOTICES.get(request.parameter("told"), ""))
+        tasks = tasks._replace(notice=_TASK_NOTICES.get(request.parameter("told"), ""))
         await request.show(await asyncio.to_thread(inbox_page, tasks, request.frame))
 
     async def follow_list(self, request: ConsoleRequest, is_good: Callable[[], Awaitable[bool]]) -> None:
@@ -251,7 +251,7 @@ class InboxPages:
         if task is None:
             await show_gone(request)
             return
-        await self._show(request, task, told=_TASK_NOTICES.get(request.parameter("told"), ""))
+        await self._show(request, task, notice=_TASK_NOTICES.get(request.parameter("told"), ""))
 
     async def claim(self, request: ConsoleRequest, execution_id: str) -> None:
         """Take a task."""

@@ -98,7 +98,7 @@ _YES_OR_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
 class ShownTask(NamedTuple):
-    """A task, what its person typed by field, ``errors`` with ``path`` and ``message``; ``notice`` confirms an action."""
+    """A task, what its person typed by field, ``errors`` with path and message; ``notice`` confirms an action."""
 
     execution: Execution
     output: bytes | None

@@ -1,15 +1,13 @@
 """Pressing Tab in real shells: bash, zsh and fish, on a terminal, as people do."""
 
-import json
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from tests.support.loopback_server import Handler, LoopbackServer
 from tests.support.terminal import Terminal
 
 from skillwire.cli.completion import SCRIPTS
@@ -30,39 +28,19 @@ HOSTILE = [
 ]
 
 
-class Index(BaseHTTPRequestHandler):
+class Index(Handler):
     """Publishes names, some of which no shell should ever see, and counts what is asked."""
 
     asked: ClassVar[list[str]] = []
 
     def do_GET(self):
-        type(self).asked.append(self.path)
+        Index.asked.append(self.path)
         if self.path != "/.well-known/agent-skills/index.json":
-            self.send_error(404)
+            self.send(404)
             return
-        body = json.dumps(
-            {
-                "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
-                "skills": [
-                    {
-                        "name": name,
-                        "type": "skill-md",
-                        "description": f"About {name}.",
-                        "url": "/x.md",
-                        "digest": f"sha256:{'0' * 64}",
-                    }
-                    for name in [*NAMES, *HOSTILE]
-                ],
-            }
-        ).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+        about = {"type": "skill-md", "url": "/x.md", "digest": f"sha256:{'0' * 64}"}
+        rows = [{"name": name, "description": f"About {name}.", **about} for name in [*NAMES, *HOSTILE]]
+        self.send(200, {"$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json", "skills": rows})
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +58,9 @@ def place(tmp_path_factory):
         "PS1": "> ",
         "SKILLWIRE_HOME": str(folder / "skillwire"),
     }
-    with ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        origin = f"127.0.0.1:{server.server_port}"
-        try:
-            _run(project, environment, "find", "--from", origin)
-        finally:
-            server.shutdown()
+    with LoopbackServer(Index) as server:
+        origin = server.host
+        _run(project, environment, "find", "--from", origin)
     for name in ("alpha-one", "alpha-two", "beta"):
         shutil.copytree(_skill(folder, name), project / "local" / name)
     _run(project, environment, "add", "./local", "--all", "--yes", "-a", "universal")
@@ -95,10 +69,7 @@ def place(tmp_path_factory):
 
 
 def _run(project, environment, *arguments):
-    command = [PROGRAMS / "skillwire", *arguments]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    subprocess.run([PROGRAMS / "skillwire", *arguments], cwd=project, env=environment, capture_output=True, check=True)
 
 
 def _skill(folder, name):

@@ -2,15 +2,12 @@
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.publishing import serving
 from tests.support.raw_server import RawServer, answer
+from tests.support.terminal import Terminal
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
 SKILLWIRE = [sys.executable, "-m", "skillwire"]
@@ -48,42 +46,15 @@ def document(project, *arguments, code=0):
     return done.document()
 
 
-class Terminal:
-    """A command on a pseudo-terminal: what it prints is read, what is typed is sent."""
+def binary_asset(name):
+    folder = EXAMPLES / name
+    (path,) = [path for path in (folder / "assets").iterdir() if b"\0" in path.read_bytes()]
+    return str(path.relative_to(folder))
 
-    def __init__(self, project, *arguments, **environment):
-        self.pid, self.handle = pty.fork()
-        if self.pid == 0:
-            os.chdir(project)
-            os.execvpe(sys.executable, [*SKILLWIRE, *arguments], {**os.environ, "TERM": "xterm", **environment})  # noqa: S606  # arguments of ours, no shell wanted
-        self.text = ""
 
-    def until(self, wanted):
-        deadline = time.monotonic() + PATIENCE
-        while wanted not in self.text:
-            assert time.monotonic() < deadline, f"{wanted!r} never came; this did: {self.text!r}"
-            if select.select([self.handle], [], [], 0.1)[0] and not self._read():
-                break
-        assert wanted in self.text, self.text
-        return self
-
-    def type(self, text):
-        os.write(self.handle, text.encode())
-        return self
-
-    def end(self):
-        while self._read():
-            pass
-        os.close(self.handle)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-    def _read(self):
-        try:
-            data = os.read(self.handle, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            return False
-        self.text += data.decode(errors="replace")
-        return bool(data)
+def at_terminal(project, *arguments, columns=80, **environment):
+    environment = {**os.environ, "TERM": "xterm", **environment}
+    return Terminal([*SKILLWIRE, *arguments], cwd=project, environment=environment, columns=columns)
 
 
 class TestPipe:
@@ -264,47 +235,57 @@ class TestPipe:
 
 class TestTerminal:
     def test_consent_is_asked_once(self, origin, project):
-        terminal = Terminal(project, "add", f"{origin}/csv-profile", "-a", "universal")
-        terminal.until("Trust it? [y/N]").type("y\n").until("added")
-        assert terminal.end() == 0
-        assert "\x1b[" in terminal.text
-        terminal = Terminal(project, "add", f"{origin}/log-triage", "-a", "universal", NO_COLOR="1").until("added")
-        assert terminal.end() == 0
-        assert "\x1b[" not in terminal.text
+        with at_terminal(project, "add", f"{origin}/csv-profile", "-a", "universal") as terminal:
+            terminal.until("Trust it? [y/N]")
+            terminal.type("y\n").until("added")
+            assert terminal.wait() == 0
+            assert b"\x1b[" in terminal.raw
+        with at_terminal(project, "add", f"{origin}/log-triage", "-a", "universal", NO_COLOR="1") as terminal:
+            terminal.until("added")
+            assert terminal.wait() == 0
+            assert b"\x1b[" not in terminal.raw
 
-    def test_no_means_no(self, origin, project):
-        terminal = Terminal(project, "add", f"{origin}/csv-profile").until("[y/N]").type("n\n")
-        assert terminal.end() == 4
+    @pytest.mark.parametrize(
+        ("words", "talk"),
+        [
+            (["add", "ORIGIN/csv-profile"], ("[y/N]", "n\n", 4)),
+            (["add", "ORIGIN"], ("Add them all? [y/N]", "\n", 2)),
+            (["cat", "ORIGIN/letter-docx", binary_asset("letter-docx")], ("is not text", "", 2)),
+        ],
+    )
+    def test_no_means_no_and_a_binary_file_is_not_poured_onto_it(self, origin, project, words, talk):
+        asked, typed, code = talk
+        words = [word.replace("ORIGIN", origin) for word in words]
+        with at_terminal(project, *words, columns=1000) as terminal:
+            terminal.until(asked)
+            terminal.type(typed)
+            assert terminal.wait() == code
+            assert words != ["add", origin] or "csv-profile, " in terminal.text().partition("That means")[0]
         assert list(project.iterdir()) == []
-
-    def test_many_skills_are_asked_about(self, origin, project):
-        terminal = Terminal(project, "add", origin).until("Add them all? [y/N]").type("\n")
-        assert terminal.end() == 2
-        assert "csv-profile, " in terminal.text.partition("That means")[0]
 
     @pytest.mark.parametrize("columns", [40, 80, 100])
     def test_find_keeps_to_the_width(self, origin, project, columns):
-        terminal = Terminal(project, "find", "--from", origin, "--limit", "50", NO_COLOR="1", COLUMNS=str(columns))
-        assert terminal.end() == 0
-        lines = terminal.text.splitlines()
-        skills = [line for line in lines if not line.startswith("show details")]
+        words = ("find", "--from", origin, "--limit", "50")
+        with at_terminal(project, *words, NO_COLOR="1", COLUMNS=str(columns), columns=1000) as terminal:
+            assert terminal.wait() == 0
+            skills = [line for line in terminal.text().splitlines() if not line.startswith("show details")]
         assert max(map(len, skills)) <= columns
         assert any(line.endswith("…") for line in skills)
         assert len(skills) == len(list(EXAMPLES.glob("*/SKILL.md"))) * (2 if columns == 40 else 1)
 
-    def test_a_binary_file_is_not_poured_onto_the_terminal(self, origin, project):
-        terminal = Terminal(project, "cat", f"{origin}/letter-docx", binary_asset("letter-docx")).until("is not text")
-        assert terminal.end() == 2
-
     def test_ctrl_c_leaves_nothing_behind(self, project):
         asked = threading.Event()
-        with RawServer(hanging_artifact(asked)) as server:
-            terminal = Terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes")
+        with (
+            RawServer(hanging_artifact(asked)) as server,
+            at_terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes") as terminal,
+        ):
             assert asked.wait(PATIENCE)
-            terminal.until("adding [--------------------] 0/1").type("\x03")
-            assert terminal.end() == 130
+            terminal.until("adding [--------------------] 0/1")
+            terminal.type("\x03")
+            assert terminal.wait() == 130
         assert list(project.iterdir()) == []
-        assert terminal.text.rpartition("\r\x1b[K")[2].splitlines()[-1] == "interrupted", "the line is cleared"
+        last = terminal.raw.decode().rpartition("\r\x1b[K")[2]
+        assert last.splitlines()[-1] == "interrupted", "the line is cleared"
 
     @pytest.mark.parametrize(
         "arguments", [["find", "--from"], ["show"], ["cat"], ["add"]], ids=lambda arguments: arguments[0]
@@ -312,19 +293,23 @@ class TestTerminal:
     def test_what_keeps_us_waiting_is_named(self, project, arguments):
         with RawServer(silent) as server:
             path = ["SKILL.md"] if arguments == ["cat"] else []
-            terminal = Terminal(project, *arguments, f"127.0.0.1:{server.port}", *path)
-            terminal.until(f"reading 127.0.0.1:{server.port} … 1 s").until("… 2 s").type("\x03")
-            assert terminal.end() == 130
+            with at_terminal(project, *arguments, f"127.0.0.1:{server.port}", *path) as terminal:
+                terminal.until(f"reading 127.0.0.1:{server.port} … 1 s")
+                terminal.until("… 2 s")
+                terminal.type("\x03")
+                assert terminal.wait() == 130
 
     def test_nothing_is_shown_with_quiet_or_on_a_dumb_terminal(self, project):
         asked = threading.Event()
         for options, term in ((["--quiet"], "xterm"), ([], "dumb")):
-            with RawServer(hanging_artifact(asked)) as server:
-                terminal = Terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes", *options, TERM=term)
+            with (
+                RawServer(hanging_artifact(asked)) as server,
+                at_terminal(project, "add", f"127.0.0.1:{server.port}/one", "--yes", *options, TERM=term) as terminal,
+            ):
                 assert asked.wait(PATIENCE)
-                assert not select.select([terminal.handle], [], [], 1.5)[0], "longer than a line would take to come"
+                assert not terminal.shows_within(1.5), "longer than a line would take to come"
                 terminal.type("\x03")
-                assert terminal.end() == 130
+                assert terminal.wait() == 130
             asked.clear()
 
 
@@ -361,12 +346,6 @@ def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
         assert done.err == ""
     compared = document(project, "update", "--dry-run", code=5)["compared"]
     assert {row["state"] for row in compared} == {"unreachable"}
-
-
-def binary_asset(name):
-    folder = EXAMPLES / name
-    (path,) = [path for path in (folder / "assets").iterdir() if b"\0" in path.read_bytes()]
-    return str(path.relative_to(folder))
 
 
 def hanging_artifact(asked):

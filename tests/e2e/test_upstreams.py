@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-import json
+import gzip
 import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
 from tests.support.attempts import attempt_of
+from tests.support.loopback_server import Handler, LoopbackServer
 from tests.support.raw_server import RawServer
 
 from skillwire import limits
@@ -21,31 +21,17 @@ from skillwire.trust.address import AddressPolicy
 KEY = "k-123456789"
 
 
-class Orders(BaseHTTPRequestHandler):
+class Orders(Handler):
     """An API that wants a key, and gives back what it was asked."""
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        self._answer(b"")
-
-    def do_POST(self):
-        self._answer(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def _answer(self, body):
+    def do_GET(self, body=b""):
         known = self.headers["Authorization"] == f"Bearer {KEY}"
         told = {"path": self.path, "body": body.decode(), "host": self.headers["Host"]}
-        content = json.dumps(
-            {"data": told} if known else {"error": f"who is {self.headers['Authorization']}?"}
-        ).encode()
-        self.send_response(200 if known else 401)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        refusal = {"error": f"who is {self.headers['Authorization']}?"}
+        self.send(200 if known else 401, {"data": told} if known else refusal)
 
-    def log_message(self, *_):
-        """Log nothing."""
+    def do_POST(self):
+        self.do_GET(self.body())
 
 
 @pytest.fixture
@@ -61,15 +47,8 @@ def tls(tmp_path, monkeypatch):
 
 @pytest.fixture
 def orders(tls):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Orders)
-    server.daemon_threads = True
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"https://localhost:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with LoopbackServer(Orders, tls) as server:
+        yield f"https://localhost:{server.port}"
 
 
 async def call(url, *, opened=True, seconds=20.0, **settings):
@@ -147,8 +126,6 @@ def redirecting(peer):
 
 
 def bomb(peer):
-    import gzip  # noqa: PLC0415  # for this one
-
     peer.request()
     body = gzip.compress(b"0" * 64 * 1024 * 1024)
     peer.send(HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body)

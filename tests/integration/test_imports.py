@@ -6,13 +6,12 @@ import json
 import subprocess
 import sys
 import tarfile
-import threading
 import tomllib
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from tests.support.loopback_server import LoopbackServer
 
 from skillwire.cli.main import GROUPS
 
@@ -95,13 +94,16 @@ def origin(tmp_path):
     ]
     schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
     (folder / "index.json").write_text(json.dumps({"$schema": schema, "skills": entries}))
-    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+
+    class Site(SimpleHTTPRequestHandler):
+        def translate_path(self, path):
+            return str(site / path.removeprefix("/"))
+
+        def log_message(self, *_):
+            pass
+
+    with LoopbackServer(Site) as server:
+        yield f"http://{server.host}"
 
 
 def _skill(name):

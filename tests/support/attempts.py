@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from tests.support.executions import make_execution
+
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attempt, Execution
+from skillwire.model.execution import Attempt
 from skillwire.model.skill import Action, Artifact, ExecutorKind, Permissions, Skill
 
 DIGEST = Digest.of(b"a skill")
@@ -30,19 +32,15 @@ def attempt_of(
         "execution_id": "exec-" + "0" * 32,
         "skill": name,
         "skill_id": f"acme/{name}",
-        "version": "1.0.0",
         "digest": str(DIGEST),
         "executor": executor,
         "caller": "address 192.0.2.1",
         "caller_id": "anonymous",
         "caller_type": "service",
         "inputs": b"{}",
-        "created": 1_000.0,
-        "updated": 1_000.0,
-        "deadline": 1_000.0 + seconds,
         "timeout": seconds,
         "turn": 0.0,
         "attempt": 1,
         "worker": "worker-1",
     }
-    return Attempt(Execution(**values | fields), skill, inputs or {}, seconds)
+    return Attempt(make_execution(1_000.0, **values | fields), skill, inputs or {}, seconds)

@@ -31,20 +31,21 @@ def make_execution(now=BEGIN, **fields):
     timeout = fields.pop("timeout", TIMEOUT)
     priority = fields.pop("priority", Priority.NORMAL)
     skill = fields.pop("skill", "book")
+    caller_id = fields.pop("caller_id", "anna")
     values = {
         "skill_id": f"acme.{skill}",
         "version": "1.0.0",
         "digest": f"sha256:{'0' * 64}",
         "executor": "python",
         "caller": "principal anna",
-        "caller_id": "anna",
+        "caller_id": caller_id,
         "caller_type": "agent",
         "inputs": b'{"guests":2}',
         "created": now,
         "updated": now,
         "deadline": now + timeout,
         "turn": queue_position(priority, now),
-        "timeline": (Event(now, "accept", "anna"),),
+        "timeline": (Event(now, "accept", caller_id),),
     }
     return Execution(execution_id=execution_id, skill=skill, timeout=timeout, priority=priority, **{**values, **fields})
 

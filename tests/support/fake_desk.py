@@ -8,6 +8,8 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 
+from tests.support.executions import make_execution
+
 from skillwire.errors import UsageError
 from skillwire.executions.inputs import OutputRules
 from skillwire.executions.task_form import field_mismatch
@@ -19,30 +21,18 @@ RUNNING, COMPLETED, FAILED = ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED,
 
 def new_execution(skill="csv-profile", *, age=0.0, timeout=300.0, inputs=None, task=None, **more):
     """Return an execution that was accepted ``age`` seconds ago."""
-    created = time.time() - age
-    caller_id = more.pop("caller_id", "agent-7")
-    return Execution(
-        **{
-            "execution_id": f"exec-{secrets.token_hex(16)}",
-            "skill": skill,
-            "skill_id": f"acme/{skill}",
-            "version": "1.2.0",
-            "digest": "sha256:" + "5e" * 32,
-            "executor": "human" if task else "python",
-            "caller": "principal agent-7",
-            "caller_id": caller_id,
-            "caller_type": "agent",
-            "inputs": json.dumps({"path": "data.csv"} if inputs is None else inputs).encode(),
-            "created": created,
-            "updated": created,
-            "deadline": created + timeout,
-            "timeout": timeout,
-            "turn": created,
-            "task": json.dumps(task).encode() if task else None,
-            "timeline": (Event(created, "accept", caller_id),),
-            **more,
-        }
-    )
+    values = {
+        "execution_id": f"exec-{secrets.token_hex(16)}",
+        "skill_id": f"acme/{skill}",
+        "version": "1.2.0",
+        "digest": "sha256:" + "5e" * 32,
+        "executor": "human" if task else "python",
+        "caller": "principal agent-7",
+        "caller_id": "agent-7",
+        "inputs": json.dumps({"path": "data.csv"} if inputs is None else inputs).encode(),
+        "task": json.dumps(task).encode() if task else None,
+    }
+    return make_execution(time.time() - age, skill=skill, timeout=timeout, **{**values, **more})
 
 
 class FakeDesk:

@@ -8,11 +8,11 @@ import base64
 import contextlib
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.loopback_server import Handler, LoopbackServer
 
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 
@@ -94,33 +94,14 @@ class PrivateOrigin:
 def private_origin() -> Iterator[PrivateOrigin]:
     """Serve one for the time of the context."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Private(Handler):
         def do_GET(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            status, body = origin.answer(self.path, headers)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if status == 401:
-                self.send_header("WWW-Authenticate", origin.challenge)
-            self.end_headers()
-            self.wfile.write(body)
+            status, body = origin.answer(self.path, self.fields)
+            self.send(status, body, headers={"WWW-Authenticate": origin.challenge} if status == 401 else {})
 
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True  # a kept connection may outlast the test
-        origin = PrivateOrigin(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield origin
-        finally:
-            server.shutdown()
-            thread.join()
+    with LoopbackServer(Private) as server:
+        origin = PrivateOrigin(f"http://{server.host}")
+        yield origin
 
 
 def claims(token: str) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import socket
 import struct
 import threading
 import time
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.loopback_server import LoopbackServer
+from tests.support.loopback_server import Handler, LoopbackServer
 
 _TYPED = 20
 NOON = "2025-07-01T12:00:00Z"
@@ -113,21 +112,18 @@ class Provider(LoopbackServer):
         return {**document, "status": "completed", "output": output}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
+class _Handler(Handler):
     provider: Provider
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         """Serve documents, statuses, and skills that are called by ``GET``."""
         path = self._noted()
         if path == "/.well-known/skill-sharing":
-            self._send(200, self._index())
+            self.send(200, self._index())
         elif path.startswith("/skills/"):
-            self._send(200, self._descriptor(path.removeprefix("/skills/").removesuffix(".json")))
+            self.send(200, self._descriptor(path.removeprefix("/skills/").removesuffix(".json")))
         elif path == "/call/table":
-            self._send(200, b"city,high\nBern,31\n", "text/csv")
+            self.send(200, b"city,high\nBern,31\n", "text/csv")
         elif execution := self.provider.executions.get(path.removeprefix("/status/")):
             self._tell(execution)
         else:
@@ -141,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.provider.status(execution)["status"] not in {"completed", "failed"}:
             execution["cancelled"] = True
-        self._send(200, self.provider.status(execution))
+        self.send(200, self.provider.status(execution))
 
     def do_OPTIONS(self):
         self._noted()
@@ -151,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         path = self._noted()
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         skill = path.removeprefix("/call/")
         provider = self.provider
         if skill == "secret" and self.headers["X-API-Key"] != "key-1":
@@ -163,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif skill == "overloaded":
             self._refuse(503, "ENDPOINT_UNREACHABLE", "Out of order.", headers={"Retry-After": "1000"})
         elif skill == "picture":
-            self._send(200, b"\x89PNG\r\n", "image/png")
+            self.send(200, b"\x89PNG\r\n", "image/png")
         else:
             execution, is_new = provider.begin(skill, body, self.headers["Idempotency-Key"])
             if skill in provider.held:
@@ -173,12 +169,9 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._tell(execution, 202 if is_new else 200)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
     def _noted(self) -> str:
         path = self.path.partition("?")[0]
-        self.provider.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+        self.provider.requests.append((self.command, self.path, self.fields))
         return path
 
     def _index(self) -> dict[str, Any]:
@@ -231,19 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
             document = self.provider.status(execution)
         fields = {"ETag": f'"{document["status"]}"'} | ({"Preference-Applied": f"wait={asked}"} if asked else {})
         fields |= {"Retry-After": "1"} if is_open else {}
-        self._send(status if is_open else 200, document, headers=fields)
+        self.send(status if is_open else 200, document, headers=fields)
 
     def _refuse(self, status: int, code: str, message: str, details: Any = None, headers: Any = None) -> None:
         error = {"code": code, "message": message} | ({"details": details} if details else {})
-        self._send(status, {"error": error}, headers=headers)
-
-    def _send(self, status: int, body: Any, kind: str = "application/json", headers: Any = None) -> None:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
+        self.send(status, {"error": error}, headers=headers)
 
     def _reset(self) -> None:
         """Break the connection off, after the call was begun."""

@@ -7,10 +7,9 @@ fails, ``leads.hostile`` says what nobody should. ``encoding`` is not known here
 import base64
 import hashlib
 import json
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.loopback_server import LoopbackServer
+from tests.support.loopback_server import Handler, LoopbackServer
 
 HIDDEN = "\x1b[31mred\x1b[0m \u202eevil\u202c \U000e0041"
 SKILLS: dict[str, dict[str, Any]] = {
@@ -113,12 +112,11 @@ class RpcEndpoint(LoopbackServer):
         return blob_id
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     endpoint: RpcEndpoint
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.body())
         answer = {"jsonrpc": "2.0", "id": request["id"]}
         try:
             answer["result"] = self.endpoint.answer(request["method"], request["params"])
@@ -126,20 +124,10 @@ class _Handler(BaseHTTPRequestHandler):
             answer["error"] = {"code": refusal.args[0], "message": refusal.args[1]}
         except (TypeError, KeyError) as error:
             answer["error"] = {"code": -32602, "message": f"Invalid params: {error}"}
-        self._send(200 if self.path == "/rpc" else 404, json.dumps(answer).encode())
+        self.send(200 if self.path == "/rpc" else 404, answer)
 
     def do_GET(self) -> None:
-        self._send(404 if self.path != "/rpc" else 405, b"{}")
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the library's
-        pass
+        self.send(404 if self.path != "/rpc" else 405, b"{}")
 
 
 def _manifest(name: str) -> dict[str, Any]:

@@ -4,13 +4,13 @@ import json
 import secrets
 import time
 
+from tests.support.executions import make_execution
 from tests.support.opened import BlockingLedger, open_ledger
 
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
-from skillwire.model.execution import Event, Execution
 
 ANSWER = {
     "type": "object",
@@ -33,7 +33,6 @@ def add_task(
     *, state=None, output=ANSWER, title="Book a table", inputs=None, seconds=7200.0, execution_id=None, **more
 ):
     """Keep a task, in the state directory ``state`` if one is named; return it."""
-    now = time.time()
     told = {
         "title": title,
         "description": "Call the restaurant and book a table.",
@@ -45,24 +44,16 @@ def add_task(
         "execution_id": execution_id or f"exec-{secrets.token_hex(16)}",
         "skill": "book-table",
         "skill_id": "corp/book-table",
-        "version": "1.0.0",
-        "digest": "sha256:" + "0" * 64,
         "executor": "human",
         "caller": "token abc",
         "caller_id": "concierge",
-        "caller_type": "agent",
         "inputs": json.dumps({"guests": 4} if inputs is None else inputs).encode(),
-        "created": now,
-        "updated": now,
-        "deadline": now + seconds,
         "timeout": seconds,
-        "turn": now,
         "task": json.dumps(told).encode(),
-        "timeline": (Event(now, "accept", "concierge"),),
         **more,
     }
     ledger = open_at(state) if state else open_ledger()
-    kept = ledger.accept(Execution(**fields)).execution
+    kept = ledger.accept(make_execution(time.time(), **fields)).execution
     if state:
         ledger.close()
     return kept

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Self
 
 import pyte
+from tests.support.eventually import PATIENCE
 
-PATIENCE = 15.0
 _COLORS = {"red": "red", "green": "green", "brown": "yellow", "blue": "blue", "cyan": "cyan", "magenta": "magenta"}
 
 
@@ -114,6 +114,9 @@ class Terminal(Shown):
         while self._read(0.2):
             assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
         return self._reap()
+
+    def shows_within(self, seconds: float) -> bool:
+        return bool(select.select([self._handle], [], [], seconds)[0])
 
     def is_waiting(self) -> bool:
         """Whether the program waits for something, such as a key, and does not run."""

@@ -5,10 +5,9 @@ No field, header and status that the text does not have: no Location, no ETag, n
 """
 
 import json
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.loopback_server import LoopbackServer
+from tests.support.loopback_server import Handler, LoopbackServer
 
 EXECUTION = "exec-f5e4d3c2"
 SUMMARY = "The Skill Sharing Protocol enables decentralized skill discovery and invocation across the internet."
@@ -99,47 +98,34 @@ class TextbookProvider(LoopbackServer):
         }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
+class _Handler(Handler):
+    protocol_version = "HTTP/1.0"
     provider: TextbookProvider
 
     def do_GET(self) -> None:
         self._note(None)
         provider = self.provider
         if self.path == "/.well-known/skill-sharing":
-            self._send(200, provider.index())
+            self.send(200, provider.index())
         elif self.path == "/skills/text-summarizer.json":
-            self._send(200, provider.descriptor())
+            self.send(200, provider.descriptor())
         elif self.path == f"/api/v1/status/{EXECUTION}":
             now = provider.statuses[0]
             del provider.statuses[: len(provider.statuses) > 1]
-            self._send(200, now)
+            self.send(200, now)
         elif self.path == f"/api/v1/result/{EXECUTION}" and provider.result is not None:
-            self._send(200, provider.result)
+            self.send(200, provider.result)
         else:
-            self._send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})
+            self.send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})
 
     def do_POST(self) -> None:
-        self._note(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._note(json.loads(self.body()))
         if self.path != "/api/v1/summarize":
-            self._send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})
+            self.send(404, {"error": {"code": "SKILL_NOT_FOUND", "message": "There is nothing."}})
         elif self.provider.key and self.headers["X-API-Key"] != self.provider.key:
-            self._send(401, REFUSED)
+            self.send(401, REFUSED)
         else:
-            self._send(self.provider.answer, told("accepted"))
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+            self.send(self.provider.answer, told("accepted"))
 
     def _note(self, body: Any) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self.provider.requests.append((self.command, self.path, headers, body))
-
-    def _send(self, status: int, document: Any) -> None:
-        data = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.provider.requests.append((self.command, self.path, self.fields, body))

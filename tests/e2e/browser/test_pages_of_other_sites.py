@@ -4,12 +4,11 @@ The other site is real as far as the browser knows: its name leads to a server o
 """
 
 import shutil
-from http.server import BaseHTTPRequestHandler
 
 import pytest
 from tests.support.command import run_command
 from tests.support.invoking import write_action
-from tests.support.loopback_server import LoopbackServer
+from tests.support.loopback_server import Handler, LoopbackServer
 from tests.support.opened import open_ledger
 from tests.support.publishing import ServeProcess
 
@@ -32,17 +31,9 @@ TAKE_BACK = "async (url) => (await fetch(url, {method: 'DELETE'})).status"
 FOLLOW = "async (url) => (await (await fetch(url)).json()).status"
 
 
-class Page(BaseHTTPRequestHandler):
-    """An empty page."""
-
+class Page(Handler):
     def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>x</title>")
-
-    def log_message(self, *_):
-        pass
+        self.send(200, b"<!doctype html><title>x</title>", "text/html")
 
 
 @pytest.fixture

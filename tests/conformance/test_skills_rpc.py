@@ -67,31 +67,12 @@ description: Sync leads from a sheet blob into Salesforce.
 """
 #: Paths that lead out of a skill, or would somewhere; the whole list is in tests/corpus.
 ESCAPES = [
-    "../outside.txt",
-    "..",
-    "resources/../../outside.txt",
-    "resources/../SKILL.md",
-    "/etc/passwd",
-    "//etc/passwd",
-    "C:\\Windows\\win.ini",
-    "\\\\host\\share",
-    "..\\outside.txt",
-    "%2e%2e/outside.txt",
-    "%2e%2e%2foutside.txt",
-    "..%2foutside.txt",
-    "%252e%252e/outside.txt",
-    "SKILL.md\x00.png",
-    "SKILL.md%00.png",
-    "\uff0e\uff0e/outside.txt",
-    "./SKILL.md",
-    "resources//schema.json",
-    "SKILL.md/",
-    "",
-    "~/.ssh/id_rsa:x",
-    "file:///etc/passwd",
-    "CON",
+    "../outside.txt", "..", "resources/../../outside.txt", "resources/../SKILL.md", "/etc/passwd", "//etc/passwd",
+    "C:\\Windows\\win.ini", "\\\\host\\share", "..\\outside.txt", "%2e%2e/outside.txt", "%2e%2e%2foutside.txt",
+    "..%2foutside.txt", "%252e%252e/outside.txt", "SKILL.md\x00.png", "SKILL.md%00.png", "\uff0e\uff0e/outside.txt",
+    "./SKILL.md", "resources//schema.json", "SKILL.md/", "", "~/.ssh/id_rsa:x", "file:///etc/passwd", "CON",
     ".git/config",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

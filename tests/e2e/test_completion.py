@@ -16,16 +16,8 @@ PROGRAMS = Path(sys.executable).parent
 START = {"bash": ["--norc", "--noprofile", "-i"], "zsh": ["-f", "-i"], "fish": ["--no-config", "-i"]}
 NAMES = ["code-review", "code-style", "csv-profile"]
 HOSTILE = [
-    "$(touch pwned)",
-    "a;touch pwned",
-    "a`b`",
-    'quo"te',
-    "it's",
-    "line\nbreak",
-    "esc\x1b[31m",
-    "ok\u202ename",
-    "-rf",
-]
+    "$(touch pwned)", "a;touch pwned", "a`b`", 'quo"te', "it's", "line\nbreak", "esc\x1b[31m", "ok\u202ename", "-rf",
+]  # fmt: skip
 
 
 class Index(Handler):

@@ -17,44 +17,12 @@ from skillwire.folder.scaffold import scaffold
 SKILLS = sorted((Path(__file__).parents[2] / "examples" / "skills").iterdir())
 VALIDATE = Path(sys.executable).with_name("agentskills")
 WORDS = [
-    "no",
-    "12:30",
-    "a: b",
-    "a #b",
-    "#",
-    "é",
-    "'q'",
-    '"d"',
-    "it's",
-    "{x}",
-    "[y]",
-    "x,y",
-    "---",
-    "- z",
-    "?",
-    "|",
-    ">",
-]
+    "no", "12:30", "a: b", "a #b", "#", "é", "'q'", '"d"', "it's", "{x}", "[y]", "x,y", "---", "- z", "?", "|", ">",
+]  # fmt: skip
 WORDS += [
-    "&a",
-    "*a",
-    "!t",
-    "%",
-    "@",
-    "`",
-    "~",
-    "null",
-    "=",
-    "<<",
-    "0x1F",
-    "\t",
-    "\u2028",
-    "\xa0",
-    "\ufeff",
-    "日本",
-    "😀",
+    "&a", "*a", "!t", "%", "@", "`", "~", "null", "=", "<<", "0x1F", "\t", "\u2028", "\xa0", "\ufeff", "日本", "😀",
     "a\\nb",
-]
+]  # fmt: skip
 PLAIN = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
 VALUE = st.one_of(
     PLAIN,

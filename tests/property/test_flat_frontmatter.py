@@ -11,24 +11,8 @@ from skillwire.trust.guarded_yaml import load_yaml_mapping
 PIECES = ["a", "name", "description", "metadata", "é", "1", "null", "x-y.z", "日本", "C:/x", "http://x", "it's"]
 SIGNS = [": ", ":", " ", "  ", " #", "#", '"', "'", "\\", "- ", "-", "?", "|", ">", "&", "*", "!", "%", "@", "`", "~"]
 ODD = [
-    "\t",
-    "\r",
-    "\x85",
-    "\u2028",
-    "\xa0",
-    "\ufeff",
-    "\x00",
-    "\ufffe",
-    "😀",
-    "---",
-    "...",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    "<<",
-]
+    "\t", "\r", "\x85", "\u2028", "\xa0", "\ufeff", "\x00", "\ufffe", "😀", "---", "...", "{", "}", "[", "]", ",", "<<",
+]  # fmt: skip
 ANY = st.lists(st.sampled_from([*PIECES, *PIECES, *SIGNS, *ODD, "\n", "\n"]), max_size=12).map("".join)
 KEYS = ["name", "description", "license", "a", "b", "x-y.z", "null", "true", "K", "k" * 64, "k" * 65]
 VALUE = st.lists(st.sampled_from([*PIECES, "say:hi", "a#b", "(x)", "{y}", "it, too", "-"]), min_size=1).map(" ".join)

@@ -18,23 +18,8 @@ from skillwire.trust.hidden_text import find_hidden
 
 SECRET = "ghp_" + "a1" * 18
 WORDS = [
-    "name",
-    "description",
-    "demo",
-    "metadata",
-    "version",
-    ": ",
-    "\n",
-    "  ",
-    "---",
-    "- ",
-    "[",
-    "]",
-    "'",
-    '"',
-    "\\",
-    "#",
-]
+    "name", "description", "demo", "metadata", "version", ": ", "\n", "  ", "---", "- ", "[", "]", "'", '"', "\\", "#",
+]  # fmt: skip
 WORDS += [
     "\x1b",
     "\u202e",
@@ -52,33 +37,13 @@ WORDS += [
 TEXT = st.lists(st.sampled_from(WORDS)).map("".join) | st.text(st.characters(codec="utf-8"))
 SKILL_MD = st.builds("---\nname: demo\ndescription: d\n{}\n---\n{}".format, TEXT, TEXT) | TEXT
 KEYS = [
-    "name",
-    "version",
-    "kind",
-    "tags",
-    "access",
-    "id",
-    "runtime",
-    "permissions",
-    "network",
-    "entrypoint",
-    "inputs",
+    "name", "version", "kind", "tags", "access", "id", "runtime", "permissions", "network", "entrypoint", "inputs",
     "x",
-]
+]  # fmt: skip
 VALUES = [
-    "'a.b'",
-    "'1.0.0'",
-    "'action'",
-    "['a']",
-    "[1]",
-    "1",
-    "true",
-    "{}",
-    "{a = 1}",
-    "'https://*.com'",
-    "nan",
+    "'a.b'", "'1.0.0'", "'action'", "['a']", "[1]", "1", "true", "{}", "{a = 1}", "'https://*.com'", "nan",
     "1979-05-27",
-]
+]  # fmt: skip
 MANIFEST = st.lists(
     st.builds("{} = {}\n".format, st.sampled_from(KEYS), st.sampled_from(VALUES))
     | st.sampled_from(KEYS).map("[{}]\n".format)

@@ -6,16 +6,8 @@ from tests.support.raw_server import RawServer, answer, serving
 
 #: What the synchronous driver does without, because importing it costs more than what it is used for.
 HEAVY = {
-    "asyncio",
-    "http.client",
-    "email",
-    "ssl",
-    "urllib.parse",
-    "concurrent.futures",
-    "logging",
-    "ipaddress",
-    "brotli",
-}
+    "asyncio", "http.client", "email", "ssl", "urllib.parse", "concurrent.futures", "logging", "ipaddress", "brotli",
+}  # fmt: skip
 PROGRAM = """
 import sys
 from skillwire.adapters.http.sync import SyncDriver

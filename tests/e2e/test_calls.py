@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from blockbuster import blockbuster_ctx
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.processes import skillwire
 from tests.support.provider import Provider
 from tests.support.transcript import CTRL_C, Surrounding
@@ -16,8 +16,6 @@ from tests.support.transcript import CTRL_C, Surrounding
 from skillwire import AsyncClient, Client, ExecutionError
 from skillwire.adapters.files.credentials import open_store
 from skillwire.model.credential import Credential
-
-PATIENCE = 30.0
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ def folders(home):
 
 @pytest.fixture(scope="module")
 def weather(tmp_path_factory):
-    with started(EXAMPLES / "weather" / "service.py", "--port", 0, home=tmp_path_factory.mktemp("weather")) as url:
+    home = tmp_path_factory.mktemp("weather")
+    with started(EXAMPLES / "weather" / "service.py", "--port", 0, home=home, may_log_errors=True) as url:
         yield url.removeprefix("http://")
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import serving
 from tests.support.raw_server import RawServer, answer
 from tests.support.terminal import Terminal
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
 SKILLWIRE = [sys.executable, "-m", "skillwire"]
-PATIENCE = 30.0
 
 
 @pytest.fixture(scope="module")

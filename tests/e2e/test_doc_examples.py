@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.pages import check, examples
 from tests.support.processes import in_shell
 from tests.support.publishing import serving
@@ -25,7 +25,7 @@ def _sections():
 
 
 def _index(origin):
-    with urllib.request.urlopen(f"http://{origin}/.well-known/agent-skills/index.json", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{origin}/.well-known/agent-skills/index.json", timeout=PATIENCE) as answer:
         return answer.read()
 
 

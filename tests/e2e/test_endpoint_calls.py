@@ -9,7 +9,6 @@ from tests.support.publishing import serving, write_skill
 from skillwire import Client
 from skillwire.errors import FetchError, NotFoundError, SkillwireError
 
-PATIENCE = 60.0
 MANIFEST = """name = "sheet.rows"
 version = "0.1.0"
 kind = "action"

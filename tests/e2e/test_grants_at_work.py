@@ -6,13 +6,12 @@ import urllib.request
 
 import pytest
 from tests.support.command import run_command
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import serving, write_skill
 
 MANIFEST = 'version = "1.0.0"\nkind = "action"\n[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
 CODE = "def main(args):\n    return {}\n"
 CALL = {"skill_id": "local/adder", "inputs": {}, "caller": {"id": "test", "type": "agent"}}
-PATIENCE = 20.0
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def call(origin):
         f"http://{origin}/skills/adder/executions", json.dumps(CALL).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  # a server of this test
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310  # a server of this test
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.raw_server import RawServer, answer
 
 NAMES = [f"skill-{number}" for number in range(12)]
@@ -81,7 +82,7 @@ class Project:
 
     def run(self, *arguments, **moment):
         process = self.start(*arguments, **moment)
-        output = process.communicate(timeout=30)[0].decode()
+        output = process.communicate(timeout=PATIENCE)[0].decode()
         return process.returncode, output
 
     def add(self):
@@ -160,12 +161,12 @@ def test_a_signal_while_it_downloads(project, number, update):
 
         def end(started=started):
             started[0].send_signal(number)
-            started[0].wait(30)
+            started[0].wait(PATIENCE)
 
         project.publisher.at, project.publisher.then = at, end
         process = project.start(*arguments)
         started.append(process)
-        output = process.communicate(timeout=30)[0].decode()
+        output = process.communicate(timeout=PATIENCE)[0].decode()
         project.publisher.at = 0
         assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -9}.get(number, 128 + number), output
         check(project, before, after, number)
@@ -208,6 +209,6 @@ def test_two_state_folders_exclude_each_other(project):
 
     project.publisher.at, project.publisher.then = 3, other
     process = project.start("update", "--yes")
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert outcome[0][0] == 6, outcome
     assert "FOLDER_BUSY" in outcome[0][1]

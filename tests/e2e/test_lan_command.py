@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import write_skill
 from tests.support.terminal import Terminal
 
 PROGRAM = str(Path(sys.executable).with_name("skillwire"))
-PATIENCE = 30.0
 #: Loopback carries multicast, and nothing of it leaves the machine; a port of its own keeps tests apart.
 SETTINGS = "discovery:\n  udp:\n    port: {port}\n    interfaces: [lo]\n  mdns:\n    enabled: false\n"
 

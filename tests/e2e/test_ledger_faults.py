@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.executions import NO_QUOTA, Office, claim_of, make_execution
 
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus
@@ -75,7 +76,7 @@ class Race:
             for child, order in zip(children, orders, strict=True):
                 child.stdin.write(json.dumps(order) + "\n")
                 child.stdin.flush()
-            return [json.loads(child.communicate(timeout=30)[0]) for child in children]
+            return [json.loads(child.communicate(timeout=PATIENCE)[0]) for child in children]
         finally:
             for child in children:
                 child.kill()

@@ -8,6 +8,7 @@ import sys
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from tests.support.eventually import PATIENCE
 from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
@@ -49,7 +50,7 @@ def test_signal_ends_it_while_its_input_is_open(skills, tmp_path, number):
             if b"published" in line:
                 break
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stdout.read() == b""
 
 

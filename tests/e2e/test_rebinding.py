@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import dnslib  # type: ignore[import-untyped]  # it has no type information
 import dnslib.server  # type: ignore[import-untyped]  # same
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.raw_server import RawServer, answer, serving
 
 from skillwire.errors import FetchError, SkillwireError, TrustError
@@ -38,7 +39,9 @@ class NameServer:
         self.server = dnslib.server.DNSServer(self.answers, address="127.0.0.1", port=0)
 
     def look_up(self, host):
-        reply = dnslib.DNSRecord.question(host).send("127.0.0.1", self.server.server.server_address[1], timeout=10)
+        reply = dnslib.DNSRecord.question(host).send(
+            "127.0.0.1", self.server.server.server_address[1], timeout=PATIENCE
+        )
         return [str(record.rdata) for record in dnslib.DNSRecord.parse(reply).rr]
 
 

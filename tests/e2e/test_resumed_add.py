@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.processes import skillwire
 from tests.support.raw_server import RawServer, answer
 
@@ -55,7 +56,7 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
                 while not kept.exists() or kept.stat().st_size < CUT - 2 * limits.DOWNLOAD_PIECE_BYTES:
                     assert not server.stopping.wait(0.01)  # until the process has written what it got
                 processes[-1].send_signal(number)
-                processes[-1].wait(30)
+                processes[-1].wait(PATIENCE)
                 return
             size = len(ARTIFACT)
             part = f"Content-Range: bytes {starts[-1]}-{size - 1}/{size}"
@@ -67,7 +68,7 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
             words = ("add", server.url("/large"), "--yes")
             process = skillwire(*words, home=tmp_path / "home", cwd=tmp_path / "project")
             processes.append(process)
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE)
             assert process.returncode == expected
     assert starts[0] == 0
     assert starts[1] >= CUT - 2 * limits.DOWNLOAD_PIECE_BYTES

@@ -6,11 +6,10 @@ import signal
 import subprocess
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.invoking import write_action
 from tests.support.processes import skillwire
 from tests.support.publishing import write_skill
-
-PATIENCE = 30
 
 
 @pytest.fixture

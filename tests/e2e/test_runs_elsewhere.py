@@ -9,7 +9,7 @@ import threading
 import urllib.request
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.processes import skillwire
 from tests.support.publishing import serving, write_skill
 from tests.support.sandbox_world import sandbox_missing
@@ -39,7 +39,6 @@ def main(args):
         out.write(text * 2)
     return {"attempt": os.environ["SKILLWIRE_ATTEMPT"]}
 """
-PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def ask(origin, method, **params):
 
 def state_of(home):
     """Return the one execution, as the ledger has it: its id, status and attempt."""
-    with contextlib.closing(sqlite3.connect(home / "state" / "skillwire.db", timeout=5)) as database:
+    with contextlib.closing(sqlite3.connect(home / "state" / "skillwire.db", timeout=PATIENCE)) as database:
         return database.execute("SELECT execution_id, status, attempt FROM executions").fetchone()
 
 
@@ -136,12 +135,12 @@ def test_a_server_that_ends_leaves_the_result_in_the_ledger(tmp_path, home):
         asking.join(PATIENCE)
         execution_id = await_state(home, "completed")
     with serving_alone(tmp_path, home) as origin:
-        with urllib.request.urlopen(f"http://{origin}/executions/{execution_id}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{origin}/executions/{execution_id}", timeout=PATIENCE) as answer:
             assert json.load(answer)["output"] == {"attempt": "1"}
         left = "blob:" + json.loads(_blobs_of(home))[0][0].removeprefix("sha256:")
         assert ask(origin, "read_blob", blob_id=left)["content"] == "1.01.0"
 
 
 def _blobs_of(home):
-    with contextlib.closing(sqlite3.connect(home / "state" / "skillwire.db", timeout=5)) as database:
+    with contextlib.closing(sqlite3.connect(home / "state" / "skillwire.db", timeout=PATIENCE)) as database:
         return database.execute("SELECT blobs FROM executions").fetchone()[0]

@@ -4,6 +4,7 @@ import socket
 import threading
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.sandbox_world import World, sandbox_missing, users
 
 MISSING = sandbox_missing()
@@ -227,7 +228,7 @@ def test_a_connection_ends_with_its_sandbox(world, echo):
     )
     assert answer["output"] == []
     assert echo.connections == 1
-    assert echo.closed.wait(5)
+    assert echo.closed.wait(PATIENCE)
     world.check()
 
 

@@ -27,6 +27,14 @@ def skills(tmp_path):
     return tmp_path / "skills"
 
 
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory):
+    """Give a server whose skills nobody changes."""
+    folder = write_skill(tmp_path_factory.mktemp("skills"), "notes").parent
+    with ServeProcess(folder, home=tmp_path_factory.mktemp("home")) as server:
+        yield server
+
+
 @pytest.fixture
 def server(skills, tmp_path):
     with ServeProcess(skills, home=tmp_path / "home") as server:
@@ -151,11 +159,11 @@ def test_a_client_that_never_reads_does_not_keep_it_from_ending(skills, tmp_path
         assert server.end()[0] == 0
 
 
-def test_a_port_in_use_is_said_with_what_to_do(server, skills, tmp_path):
-    process = skillwire("serve", skills, "--port", server.port, home=tmp_path / "other")
+def test_a_port_in_use_is_said_with_what_to_do(standing, skills, tmp_path):
+    process = skillwire("serve", skills, "--port", standing.port, home=tmp_path / "other")
     out, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (6, "")
-    assert f"error[PORT_IN_USE]: port {server.port} is in use" in errors
+    assert f"error[PORT_IN_USE]: port {standing.port} is in use" in errors
     assert "fix: Stop that program, or choose another port with --port (0 picks a free one)." in errors
     assert "Traceback" not in errors
 
@@ -206,8 +214,8 @@ def test_no_access_log_is_kept_when_that_is_not_wanted(skills, tmp_path):
         assert "GET" not in server.end()[1]
 
 
-def test_a_connection_serves_many_requests(server):
-    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
+def test_a_connection_serves_many_requests(standing):
+    with socket.create_connection(("127.0.0.1", standing.port), PATIENCE) as connection:
         for _ in range(3):
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             answer = b""
@@ -217,10 +225,10 @@ def test_a_connection_serves_many_requests(server):
             assert answer.endswith(b'{"status":"alive"}')
 
 
-def test_pipelined_requests_are_answered_in_order(server):
+def test_pipelined_requests_are_answered_in_order(standing):
     request = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
     last = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    received = _raw(server.port, request % b"/healthz" + request % INDEX.encode() + last)
+    received = _raw(standing.port, request % b"/healthz" + request % INDEX.encode() + last)
     assert [received.find(mark) for mark in (b"alive", b"$schema", b"NOT_FOUND")] == sorted(
         received.find(mark) for mark in (b"alive", b"$schema", b"NOT_FOUND")
     )
@@ -241,17 +249,17 @@ def test_pipelined_requests_are_answered_in_order(server):
         b"GET / HTTP/1.1\r\nX: a\x00b\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_request_get_a_400_and_harm_nobody(server, request_bytes):
-    assert _raw(server.port, request_bytes).startswith(b"HTTP/1.1 400 ")
-    assert server.get("/healthz").status == 200
+def test_bytes_that_are_no_request_get_a_400_and_harm_nobody(standing, request_bytes):
+    assert _raw(standing.port, request_bytes).startswith(b"HTTP/1.1 400 ")
+    assert standing.get("/healthz").status == 200
 
 
-def test_a_head_without_end_is_cut_off(server):
+def test_a_head_without_end_is_cut_off(standing):
     with contextlib.suppress(ConnectionError):  # it may be closed while we are still sending
-        received = _raw(server.port, b"GET / HTTP/1.1\r\n" + b"X: " + b"a" * (limits.SERVER_HEAD_BYTES + 100))
+        received = _raw(standing.port, b"GET / HTTP/1.1\r\n" + b"X: " + b"a" * (limits.SERVER_HEAD_BYTES + 100))
         assert received.startswith(b"HTTP/1.1 431 ")
         assert b"HEAD_TOO_LARGE" in received
-    assert server.get("/healthz").status == 200
+    assert standing.get("/healthz").status == 200
 
 
 def test_a_request_that_does_not_arrive_is_not_waited_for(skills, tmp_path):

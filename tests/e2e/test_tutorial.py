@@ -18,14 +18,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.pages import boxes, check, examples
 from tests.support.sandbox_world import sandbox_missing
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "tutorial" / "index.md"
 WRITTEN_ORIGIN = "127.0.0.1:8000"
-PATIENCE = 20.0  # seconds for the server to be ready, or to notice a change
 ROWS, COLUMNS = 40, 120
 SKILL = "publisher/skills/standup-notes/SKILL.md"
 
@@ -74,7 +73,7 @@ class Sides:
     def get(self, path):
         """Return what the server answers, as a browser asks."""
         request = urllib.request.Request(f"http://{self.origin}{path}", headers={"Accept": "text/html"})
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # http, to ourselves
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310  # http, to ourselves
             return answer.read()
 
     def index(self):

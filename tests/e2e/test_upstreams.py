@@ -9,6 +9,7 @@ import threading
 import pytest
 import trustme
 from tests.support.attempts import attempt_of
+from tests.support.eventually import PATIENCE
 from tests.support.loopback_server import Handler, LoopbackServer
 from tests.support.raw_server import RawServer
 
@@ -161,11 +162,11 @@ async def test_a_call_that_is_cancelled_lets_go_of_its_connection(tls):
 
     with hostile(tls, wait_for_end) as (_, url):
         task = asyncio.create_task(call(url))
-        assert await asyncio.to_thread(asked.wait, 5)
+        assert await asyncio.to_thread(asked.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(ended.wait, 5)
+        assert await asyncio.to_thread(ended.wait, PATIENCE)
 
 
 def test_what_an_answer_may_hold_is_bounded():

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.eventually import PATIENCE
+
 from skillwire.executions.view import without_ids
 
 PROJECT = Path(__file__).parents[2]
 FOLDER = PROJECT / "examples" / "restaurant-booking"
-PATIENCE = 50.0
 #: What the text of SSP 5.1 gives and gets.
 INPUTS = {"cuisine": "Italian", "date": "2025-08-15", "time": "19:00", "party_size": 4, "city": "San Francisco"}
 OUTPUT = {

@@ -61,6 +61,7 @@ def run_command(
     env: dict[str, str] | None = None,
     is_all: bool = False,
     columns: int | None = None,
+    is_merged: bool = False,
 ) -> Result:
     """Run ``skillwire`` with ``arguments`` as a process of its own would, and return how it ended.
 
@@ -71,8 +72,10 @@ def run_command(
         env: variables beside those of this process.
         is_all: whether ``env`` is all of its environment.
         columns: of a terminal that it runs on; all that it writes is ``raw`` then.
+        is_merged: whether all that it writes is ``raw``, in its order.
     """
     options: dict[str, Any] = {"input": input, "cwd": cwd, "env": env, "is_all": is_all, "columns": columns}
+    options["is_merged"] = is_merged
     if not _is_loop_running():
         return _run(arguments, **options)
     with ThreadPoolExecutor(1) as threads:  # the driver of a browser keeps a loop running in this thread
@@ -87,7 +90,16 @@ def _is_loop_running() -> bool:
     return True
 
 
-def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any, is_all: bool, columns: Any) -> Result:  # noqa: A002  # same
+def _run(
+    arguments: Sequence[object],
+    *,
+    input: str | bytes,  # noqa: A002  # same
+    cwd: Any,
+    env: Any,
+    is_all: bool,
+    columns: Any,
+    is_merged: bool,
+) -> Result:
     with ExitStack() as stack:
         streams: list[IO[bytes]] = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         streams[0].write(input.encode() if isinstance(input, str) else input)
@@ -102,7 +114,8 @@ def _run(arguments: Sequence[object], *, input: str | bytes, cwd: Any, env: Any,
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
         stack.enter_context(mock.patch.object(gc, "disable"))
         stack.enter_context(mock.patch.object(gc, "freeze"))
-        with _descriptors([terminal.end] * 3 if terminal else [stream.fileno() for stream in streams]):
+        ends = [terminal.end] * 3 if terminal else [stream.fileno() for stream in streams]
+        with _descriptors([*ends[:2], ends[1]] if is_merged else ends):
             code = _exit_code([str(argument) for argument in arguments])
         raw, errors = (terminal.close(), b"") if terminal else (_content(streams[1]), _content(streams[2]))
     check_document(raw)

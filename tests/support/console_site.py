@@ -8,7 +8,7 @@ import threading
 import time
 
 import uvicorn
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.executions import claim_of, make_execution
 from tests.support.fake_desk import FakeDesk
 from tests.support.opened import BlockingLedger, open_tokens
@@ -22,7 +22,6 @@ from skillwire.server.app import make_routes
 from skillwire.server.fastpath import Connection
 from skillwire.server.routes.console import ExecutionsConsole
 
-PATIENCE = 30.0
 LONG = 3600.0
 
 

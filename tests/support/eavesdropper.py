@@ -5,9 +5,8 @@ import socket
 import struct
 import threading
 
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 
-PATIENCE = 30.0
 _GOODBYE = b"SKILL_UNREGISTER:"
 
 

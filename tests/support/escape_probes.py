@@ -252,6 +252,8 @@ def hands_out_another_folder(world):
 def changes_what_it_hands_out_while_it_is_read(world):
     """Swap a file for a link, and its length, as fast as that goes, while the runner reads."""
     out = os.environ["SKILLS_OUTPUT"]
+    with open(f"{out}/a", "wb") as file:
+        file.truncate(3_000_000)
     if os.fork() == 0:
         while True:
             for act in (
@@ -265,8 +267,6 @@ def changes_what_it_hands_out_while_it_is_read(world):
                     act()
                 except OSError:
                     continue
-    with open(f"{out}/a", "wb") as file:
-        file.truncate(3_000_000)
     time.sleep(0.05)
     return []
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire import Client
@@ -16,8 +17,6 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.sources.lan import unverified_scene
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpResponse
-
-PATIENCE = 20.0
 
 
 def lan_skill(skill_id="staff-directory", host="192.168.1.5", **facts):
@@ -98,7 +97,6 @@ class FakeLanAgent:
                 self.loop.call_soon_threadsafe(queue.put_nowait, change)
 
 
-PATIENCE = 20.0
 CITY = [{"name": "city", "type": "string", "description": "Where.", "required": True}]
 FIRST, SECOND, THIRD = (lan_skill("forecast", f"192.168.1.{number}") for number in (1, 2, 3))
 STAMPS = {"created_at": "2025-07-01T12:00:00Z", "updated_at": "2025-07-01T12:00:01Z"}

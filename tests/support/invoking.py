@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from tests.support.eventually import PATIENCE
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.model.execution import Failure, Outcome
@@ -36,7 +37,7 @@ class Scripted:
         self.cancelled = asyncio.Event()
         self._began = asyncio.Event()
 
-    async def began(self, seconds=10.0):
+    async def began(self, seconds=PATIENCE):
         """Return when the first attempt has begun."""
         async with asyncio.timeout(seconds):
             await self._began.wait()
@@ -74,7 +75,7 @@ class Caller(Asgi):
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         return await self.request(path, own, method=method, body=body)
 
-    async def ended(self, answer, seconds=10.0, *, fields=None):
+    async def ended(self, answer, seconds=PATIENCE, *, fields=None):
         """Follow an execution to its end; return the last answer."""
         path = f"/executions/{answer.json()['execution_id']}"
         async with asyncio.timeout(seconds):

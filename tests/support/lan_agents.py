@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from tests.support import lan_agent_process
+from tests.support.eventually import PATIENCE
 
-PATIENCE = 30.0
 #: Ten times faster than by default, so that nobody waits half a minute for an eviction.
 FAST = {"heartbeat_interval": 0.5, "timeout": 4.0, "announce_interval": 3.0, "flap_limit": 100.0}
 

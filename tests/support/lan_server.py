@@ -12,8 +12,8 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 
-PATIENCE = 30.0
 #: Faster than by default, so that nobody waits half a minute for an eviction.
 FIGURES = {"heartbeatInterval": 1000, "timeout": 8000}
 OPERATOR = """

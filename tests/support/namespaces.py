@@ -23,10 +23,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 
 HOSTS = 5
-PATIENCE = 30.0
 _numbers = count(1)
 _NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
 _DEAF = """table inet deaf {{

@@ -12,9 +12,7 @@ from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from tests.support.eventually import eventually
-
-PATIENCE = 30.0
+from tests.support.eventually import PATIENCE, eventually
 
 
 def write_skill(parent, name, files=None, *, description="Does something useful.", version="1.0.0", body="Do it.\n"):

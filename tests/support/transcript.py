@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import IO, NamedTuple, Self
 
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.terminal import Shown, Terminal
 
 from skillwire.version import VERSION
 
 PROGRAM = str(Path(sys.executable).with_name("skillwire"))
-PATIENCE = 15.0
 _HOME = "/home/newcomer"  # as long as what mkdtemp makes below
 CTRL_C = "\x03"
 _CTRL_D = "\x04"

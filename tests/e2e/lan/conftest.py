@@ -3,11 +3,11 @@
 import contextlib
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.lan_server import LanServer
 from tests.support.loopback_lan import own_lan
 
-PATIENCE = 30.0
 LOOPBACK = ("--interface", "127.0.0.1")
 
 

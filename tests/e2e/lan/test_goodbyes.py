@@ -8,9 +8,9 @@ import sys
 
 import pytest
 from tests.support.eavesdropper import Eavesdropper
+from tests.support.eventually import PATIENCE
 from tests.support.publishing import write_skill
 
-PATIENCE = 30.0
 pytestmark = [pytest.mark.timeout(120), pytest.mark.spec("SDP-unregister-reason")]
 
 

@@ -7,11 +7,11 @@ import sys
 from functools import partial
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.lan_server import LanServer
 from tests.support.namespaces import network
 from tests.support.publishing import write_skill
 
-PATIENCE = 30.0
 ASYNC = """
 import asyncio, sys, skillwire
 async def main():

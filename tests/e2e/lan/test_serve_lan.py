@@ -9,10 +9,9 @@ import sys
 
 import pytest
 from tests.support.eavesdropper import Eavesdropper
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import write_skill
 
-PATIENCE = 30.0
 pytestmark = pytest.mark.timeout(240)
 
 

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.authorities import World
 from tests.support.certificates import serial
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
@@ -28,7 +28,6 @@ from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 
-PATIENCE = 30.0
 DAY = 86_400.0
 FIGURES = DiscoverySettings(heartbeat_interval=0.5, timeout=3.0, announce_interval=2.0)
 pytestmark = pytest.mark.timeout(180)

@@ -11,6 +11,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.raw_server import RawServer, answer
 
 from skillwire.adapters.doctor import environment
@@ -133,7 +134,7 @@ class TestTheRunner:
         ]
 
     def test_checks_run_at_once(self, project):
-        together = threading.Barrier(8, timeout=20)
+        together = threading.Barrier(8, timeout=PATIENCE)
 
         def waits(_):
             together.wait()

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from blockbuster import blockbuster_ctx
+from tests.support.eventually import PATIENCE
 from tests.support.private_origin import SKILL, private_origin
 from tests.support.raw_server import RawServer, answer
 from tests.unit.client.test_endpoint_skills import ENDPOINT, REFERENCE, Endpoint, failing, http, refusal
@@ -129,7 +130,7 @@ async def test_the_asynchronous_client_renews_without_holding_up_its_loop(origin
 
 async def test_many_tasks_at_once_renew_once(origin, auth, tmp_path):
     store_token(origin, auth, left=3000)
-    async with AsyncClient(tmp_path, refresh=True) as client, asyncio.timeout(30):
+    async with AsyncClient(tmp_path, refresh=True) as client, asyncio.timeout(PATIENCE):
         found = await asyncio.gather(*(client.index(origin.url) for _ in range(40)))
     assert [len(skills) for skills in found] == [1] * 40
     assert auth.asked == 1

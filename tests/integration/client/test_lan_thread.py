@@ -7,14 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE, eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange
 
-PATIENCE = 20.0
 CHANGE = LanChange("registered", 1.0, lan_skill())
 
 

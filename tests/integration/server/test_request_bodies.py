@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.invoking import write_action
 from tests.support.opened import open_ledger
 
@@ -14,10 +14,9 @@ async def test_who_waits_for_an_execution_holds_nothing_of_its_body(tmp_path, se
     executor.script = lambda _: asyncio.sleep(60)
     waiting = asyncio.create_task(caller.invoke("slow", {"text": "x" * 100_000}, {"Prefer": "wait=50"}))
     await executor.began()
-    await asyncio.sleep(0.1)
-    assert caller.application.services.executions.bodies._held == 0
+    await eventually_async(lambda: caller.application.services.executions.bodies._held == 0)
     caller.application.close_streams()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         answer = await waiting
     assert (answer.status, answer.fields["preference-applied"]) == (202, "wait=50")
 
@@ -35,7 +34,7 @@ async def test_a_server_that_stops_answers_who_waits_at_once(tmp_path, serving, 
     streaming = asyncio.create_task(caller.get(path, {"Accept": "text/event-stream"}))
     await asyncio.sleep(0.1)
     caller.application.close_streams()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         answers = await asyncio.gather(polling, waiting, streaming)
     assert [answer.status for answer in answers] == [200, 304, 200]
     assert json.loads(answers[2].body.decode().rpartition("data: ")[2].split("\n")[0])["status"] == "running"

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from tests.support.eventually import PATIENCE
+
 from skillwire import limits
 from skillwire.server.responses import in_pieces, send_pieces
 
@@ -27,7 +29,7 @@ async def test_who_stops_reading_is_cut_off_long_before_a_slow_reader_of_as_much
         if len(sent) > 1:
             await asyncio.Event().wait()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert not await send_pieces(in_pieces([b"a", b"b", b"c"]), 1_000_000, send)
     assert len(sent) == 2
     assert sent[-1]["more_body"]

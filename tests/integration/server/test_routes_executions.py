@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.invoking import write_action
 
 from skillwire.adapters.clock import moment
@@ -40,7 +41,7 @@ async def test_cancelling_ends_what_runs_and_is_told_as_ours(serving, executor):
     assert cancelled.json()["status"] == "failed"
     assert cancelled.json()["error"]["code"] == "EXECUTION_FAILED"
     assert cancelled.json()["error"]["details"] == {"reason": "cancelled"}
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         await executor.cancelled.wait()
     assert (await caller.request(path, method="DELETE")).json() == cancelled.json()
 
@@ -57,7 +58,7 @@ async def test_the_least_of_all_time_limits_ends_an_execution(serving, executor)
     assert (error["code"], error["message"]) == ("INVOCATION_TIMEOUT", "Skill execution timed out after 200ms")
     assert error["details"]["timeout_ms"] == 200
     assert error["retry"] == {"suggested_delay_ms": 1000, "max_attempts": 3}
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         await executor.cancelled.wait()
 
 
@@ -84,7 +85,7 @@ async def test_polls_carry_tags_and_pauses_and_can_wait(serving, executor):
     await asyncio.sleep(0.05)
     assert not waiting.done()
     gate.set()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         answer = await waiting
     assert answer.json()["output"] == 1
     assert answer.fields["preference-applied"] == "wait=20"
@@ -96,7 +97,7 @@ async def test_a_stream_tells_each_change_until_the_end(serving, executor):
     caller = await serving()
     executor.script = lambda _: asyncio.sleep(0.1, Outcome("out"))
     accepted = await caller.invoke("sum-up", {"text": "a"})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         answer = await caller.get(f"/executions/{accepted.json()['execution_id']}", {"Accept": "text/event-stream"})
     assert answer.fields["content-type"] == "text/event-stream"
     events = [event for event in answer.body.decode().split("\n\n") if event.startswith("event: status")]

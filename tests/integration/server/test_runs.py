@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.executions import claim_of
 from tests.support.invoking import write_action
 from tests.support.publishing import write_skill
@@ -54,9 +54,11 @@ async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executo
     assert "waiting" not in (await first).summary
     executor.script = lambda _: Outcome(1)
     summary = (await second).summary
-    told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting 1\.\d+ s for its turn", summary)
+    told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting (\d+\.\d+) s for its turn", summary)
     assert told is not None
-    assert float(told[1]) < 1.5  # which is more than it ran, and less than both
+    took, waited = map(float, told.groups())
+    assert waited >= 1
+    assert took < waited  # its wait is not counted as a part of the run
 
 
 async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(site, executor):
@@ -101,7 +103,7 @@ async def test_a_run_outlives_its_server_and_whoever_waited(tmp_path, serving, e
     executor.script = wait
     (tmp_path / "skills" / "leads-sync" / "main.py").write_text("changed = True")
     second = Site(await serving(None, on))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await executor.began()
     (attempt,) = executor.attempts
     given = attempt.execution.attachments

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import structlog
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.invoking import failing, write_action
 from tests.support.opened import open_database, open_ledger
 
@@ -34,7 +34,7 @@ async def test_what_is_being_claimed_while_the_server_ends_is_run_and_waited_for
     monkeypatch.setattr(SqliteLedger, "claim", slowly)
     accepted = await caller.invoke("once")
     claiming.clear()
-    await asyncio.to_thread(claiming.wait, 10)
+    await asyncio.to_thread(claiming.wait, PATIENCE)
     await caller.application.shutdown()
     execution = open_ledger().find(accepted.json()["execution_id"])
     assert execution is not None

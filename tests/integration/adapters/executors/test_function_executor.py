@@ -6,6 +6,7 @@ import time
 
 import pytest
 from tests.support.attempts import attempt_of
+from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.adapters.executors.function import FunctionExecutor
@@ -76,7 +77,7 @@ async def test_threads_are_bounded_and_given_back(monkeypatch):
         with lock:
             running += 1
             most = max(most, running)
-        gate.wait(5)
+        gate.wait(PATIENCE)
         with lock:
             running -= 1
 
@@ -94,7 +95,7 @@ async def test_no_thread_is_waited_for_longer_than_there_is_time(monkeypatch):
 
     def function():
         """Do it."""
-        gate.wait(5)
+        gate.wait(PATIENCE)
 
     executor = executor_of(function)
     first = asyncio.create_task(executor.execute(attempt_of("function")))

@@ -5,6 +5,7 @@ import multiprocessing
 from itertools import count
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire.adapters.files.calls import FileCalls
 from skillwire.model.execution import CallRecord
@@ -54,7 +55,7 @@ def test_what_a_killed_process_was_sending_is_taken_up(book):
     ready = context.Event()
     process = context.Process(target=_begin_and_die, args=(book.path, ready), daemon=True)
     process.start()
-    assert ready.wait(20)
+    assert ready.wait(PATIENCE)
     assert book.begin().key != "theirs", "it lives"
     process.kill()
     process.join()

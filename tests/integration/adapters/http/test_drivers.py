@@ -7,6 +7,7 @@ import threading
 
 import brotli
 import pytest
+from tests.support.eventually import PATIENCE
 from tests.support.raw_server import RawServer, answer, serving
 
 from skillwire import limits
@@ -128,7 +129,7 @@ def test_closing_the_driver_closes_its_connections(drive):
     with RawServer(talk) as server:
         drive.get(server.url())
         drive.close()
-        assert ended.wait(10)
+        assert ended.wait(PATIENCE)
         assert drive.get(server.url()).body == b"x"
         assert server.connections == 2
 
@@ -147,7 +148,7 @@ def test_few_connections_are_kept(drive, monkeypatch):
         drive.get(second.url())
         if drive.kind != "sync":
             drive.run(fetch(HttpRequest(second.url())))  # a turn of the loop
-        assert ended.wait(10)
+        assert ended.wait(PATIENCE)
         drive.get(second.url())
         assert second.connections == 1
 
@@ -189,7 +190,7 @@ def test_a_connection_with_unasked_bytes_is_not_used_again(drive):
         peer.request()
         peer.send(answer(b"first"))
         if server.connections == 1:
-            taken.wait(10)
+            taken.wait(PATIENCE)
             peer.send(answer(b"smuggled"))
             sent.set()
         peer.request()
@@ -197,7 +198,7 @@ def test_a_connection_with_unasked_bytes_is_not_used_again(drive):
     with RawServer(talk) as server:
         assert drive.get(server.url()).body == b"first"
         taken.set()
-        assert sent.wait(10)
+        assert sent.wait(PATIENCE)
         assert drive.get(server.url()).body == b"first"
         assert server.connections == 2
 
@@ -292,7 +293,7 @@ def test_a_name_without_addresses(drive):
 
 def test_a_lookup_that_hangs_is_not_waited_for(drive):
     over = threading.Event()
-    drive.open(AddressPolicy(), resolve=lambda _: over.wait(20) and [])
+    drive.open(AddressPolicy(), resolve=lambda _: over.wait(PATIENCE) and [])
     assert code(drive.get, "https://slow.example/", timeout=0.3) == "TIMEOUT"
     over.set()
 
@@ -339,7 +340,7 @@ def test_several_requests_are_under_way_at_once_and_no_more(drive):
 
     def talk(peer):
         while peer.request():
-            together.wait(10)
+            together.wait(PATIENCE)
             peer.send(answer(b"x"))
 
     with RawServer(talk) as server:
@@ -385,7 +386,7 @@ def test_quick_calls_need_one_thread():
 
 def test_calls_that_wait_get_company():
     together = threading.Barrier(4)
-    assert len(dict(run_parallel([lambda: together.wait(10)] * 8, 4))) == 8
+    assert len(dict(run_parallel([lambda: together.wait(PATIENCE)] * 8, 4))) == 8
 
 
 def test_an_exception_is_an_outcome():
@@ -402,7 +403,7 @@ def test_a_caller_that_stops_begins_no_further_call():
     def call():
         begun.append(1)
         if len(begun) > 1:
-            gate.wait(10)
+            gate.wait(PATIENCE)
 
     for _ in run_parallel([call] * 100, 1):
         break
@@ -423,7 +424,7 @@ def test_a_call_within_its_time():
 
 def test_a_call_that_takes_too_long_is_left_behind():
     over = threading.Event()
-    assert call_within(lambda: over.wait(20), 0.05) is None
+    assert call_within(lambda: over.wait(PATIENCE), 0.05) is None
     over.set()
 
 

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.adapters.http import loopback
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.spec("OAU-loopback")
 
 def send(listener, request):
     host, _, port = listener.url.removeprefix("http://").partition("/")[0].partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as sock:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as sock:
         sock.sendall(request)
         sock.shutdown(socket.SHUT_WR)
         received = b""
@@ -96,7 +97,7 @@ def test_connections_that_are_opened_ahead_do_not_hold_it_up(count):
     with RedirectListener() as listener, contextlib.ExitStack() as stack:
         host, _, port = authority(listener).partition(":")
         for _ in range(count):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
         target, (page,) = wait_for(listener, [GOOD])
     assert target == "/callback?code=c&state=s"
     assert page.startswith(b"HTTP/1.1 200 ")
@@ -105,7 +106,7 @@ def test_connections_that_are_opened_ahead_do_not_hold_it_up(count):
 def test_a_request_may_come_in_pieces_on_a_connection_that_was_opened_ahead():
     with RedirectListener() as listener:
         host, _, port = authority(listener).partition(":")
-        with socket.create_connection((host, int(port)), timeout=10) as early, ThreadPoolExecutor(1) as threads:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as early, ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(listener.wait, "s", 20)
             assert send(listener, b"GET / HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400 ")
             request = GOOD.replace(b"HOST", authority(listener).encode())

@@ -27,7 +27,6 @@ from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 
-PATIENCE = 20.0
 KEY = GroupKey(b"a secret that all of us share")
 FIGURES = DiscoverySettings(patience=0.5, heartbeat_interval=0.3)
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 import pytest
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.loopback_lan import own_lan
 
 from skillwire.adapters.clock import moment
@@ -16,7 +16,6 @@ from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.wire.node import Datagram, Peer
 
 GROUP = "239.255.83.70"
-PATIENCE = 20.0
 
 
 class Node:

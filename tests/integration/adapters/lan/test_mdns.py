@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire.adapters.lan import mdns as details_module
 from skillwire.adapters.lan.agent import LanAgent
@@ -200,7 +201,6 @@ async def test_a_fault_ends_mdns_alone_and_is_said(agents, monkeypatch):
 
 
 MANY = tuple(f"capability-{number:03}" for number in range(100))
-PATIENCE = 20.0
 
 
 def hint(port, agent="agent-x", capabilities=MANY[:5], scenes=()):

@@ -143,7 +143,6 @@ def test_what_is_under_way_ends_with_the_prober(monkeypatch):
     assert isinstance(outcome, asyncio.CancelledError)
 
 
-PATIENCE = 20.0
 KEY = GroupKey(b"a secret that all of us share")
 
 

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan import queries as questions_module
@@ -16,7 +17,6 @@ from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMe
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 
-PATIENCE = 20.0
 INFO = ConnectionInfo("gopher", "192.0.2.66", 66, "/evil", "bearer", "X-Evil")
 ANSWER = SceneAnswer(
     "auth", "group-auth-1", INFO, SkillInfo("skill-a", "1.0.0"), (GroupMember("agent-a", "skill-a", "PRIMARY"),)

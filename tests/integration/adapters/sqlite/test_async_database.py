@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database, Migration
@@ -180,7 +181,7 @@ async def test_what_is_handed_in_while_it_closes_is_written_and_hinders_nobody(w
     late = asyncio.ensure_future(writer.write(lambda: writer.insert(1)))
     await asyncio.sleep(0.05)
     writer.gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await closing
         await first
         assert await late == 1
@@ -227,7 +228,7 @@ async def test_what_others_write_is_heard_of(writer):
     await asyncio.sleep(0.1)
     assert not heard.is_set()
     write_elsewhere(writer, 3)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await heard.wait()
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+from tests.support.eventually import PATIENCE
+
 from skillwire.client.mcp_relay import RelayClient
 
 #: Nothing listens there.
@@ -31,7 +33,7 @@ async def test_bad_messages_do_not_end_it(tmp_path, monkeypatch):
         for line in (*BAD, b'{"jsonrpc":"2.0","id":"last","method":"ping"}'):
             yield line
 
-    async with asyncio.timeout(30), RelayClient() as client:
+    async with asyncio.timeout(PATIENCE), RelayClient() as client:
         await client.relay(ENDPOINT, lines(), told.append)
     answers = [json.loads(line) for line in told]
     assert [one["error"]["code"] for one in answers if one["id"] == "last"] == [-32603]
@@ -46,7 +48,7 @@ async def test_failure_of_ours_is_told_and_does_not_end_it(tmp_path, monkeypatch
         for number in (1, 2):
             yield b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number
 
-    async with asyncio.timeout(30), RelayClient() as client:
+    async with asyncio.timeout(PATIENCE), RelayClient() as client:
         monkeypatch.setattr(client._runner, "run", lambda _: 1 / 0)
         await client.relay(ENDPOINT, lines(), told.append)
     assert sorted(json.loads(line)["id"] for line in told) == [1, 2]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import structlog
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.mcp_host import EXECUTES, published
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
@@ -53,7 +53,7 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
 
         asked, client = [], Asgi(application)
         scope = client.scope("/mcp", PLAIN, method="POST")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await application(scope, receive, send)
             (begun,) = (await desk.search(ExecutionQuery())).executions
             found = await eventually_async(

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.publishing import write_skill
 
 from skillwire import limits
@@ -32,7 +32,7 @@ class TestAccess:
         publication = rpc.caller.application.catalog
         before = publication.current
         write_skill(folder, "new-notes")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             publication.look_again()
             await eventually_async(lambda: publication.current is not before)
         listed = await rpc.call("list_skills")

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.model.execution import Outcome
@@ -33,7 +34,7 @@ async def talk(rpc):
             told.append(json.loads(data))
             on_answer()
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await StdioSession(answering, caller, write).run(coming())
         return told
 

@@ -532,12 +532,7 @@ class LanAgent:
         return await self._queries.discover(tuple(capabilities), tuple(scenes), tuple(types), patience, enough)
 
     async def request_scene(
-        self,
-        scene: str,
-        capabilities: Sequence[str] = (),
-        *,
-        is_join: bool = False,
-        use_unverified: bool | None = None,
+        self, scene: str, capabilities: Sequence[str] = (), *, is_join: bool = False, use_unverified: bool | None = None
     ) -> SceneResult:
         """Request a scene, or join a known one, and stay in its group; the settings decide on uncertified providers.
 

@@ -1,17 +1,14 @@
 """The certificates of an agent: renewal, revocations, and the service that renews the certificates of others.
 
 **Renewal.** At the start, and after two thirds of its life, a certificate is replaced: by the server of its authority,
-by the authority's folder on this machine, or by a new self-signed one. It is replaced at once when the SkillCenter CA
-that issued it was revoked. The key stays the same, so other agents notice nothing. A new certificate is accepted when
-it is for our key and our name and leads to a root of ours; the old one serves until then. An installed certificate is
-taken within seconds. Failures are retried with growing pauses and reported.
+by the authority's folder on this machine, or by a new self-signed one; at once when its SkillCenter CA was revoked. The
+key stays the same, so other agents notice nothing. A new certificate is accepted when it is for our key and our name
+and leads to a root of ours. An installed certificate is used within seconds. Failures are retried and reported.
 
 **Revocations.** Signed lists come from files (every few seconds), from URLs and from the server that renews our
-certificate (every few minutes), with new SkillCenter CAs. They are kept over a restart. Without a valid new list the
-last one stays in force, and an expired list is reported: otherwise a withheld newer list would go unnoticed.
-
-**Service.** :class:`RenewalService` answers ``POST /lan/certificates`` and ``GET /lan/revocations``, in the form of
-:mod:`skillwire.protocols.skill_discovery.renewal`. Spec: SDP §10.2.
+certificate (every few minutes), with new SkillCenter CAs, and are stored. Without a valid new list the last one stays
+in force; an expired one is reported: otherwise a withheld newer list would go unnoticed. :class:`RenewalService`
+answers ``POST /lan/certificates`` and ``GET /lan/revocations``. Spec: SDP §10.2.
 """
 
 from __future__ import annotations
@@ -77,7 +74,7 @@ class Renewal:
         settings: LanSettings,
         *,
         clock: Callable[[], float] = time.time,
-        tell: Callable[[str], object] = lambda _: None,
+        notify: Callable[[str], object] = lambda _: None,
         first_pause: float = _FIRST_PAUSE,
         look: float = _LOOK,
         installed: float = INSTALLED,
@@ -85,7 +82,7 @@ class Renewal:
         self._trust = trust
         self._settings = settings
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._first_pause = first_pause
         self._look = look
         self._installed = installed
@@ -103,7 +100,7 @@ class Renewal:
             except (SkillwireError, TimeoutError) as error:
                 if one_line(error) != reported:
                     reported = one_line(error)
-                    self._tell(f"our certificate is not renewed: {reported}")
+                    self._notify(f"our certificate is not renewed: {reported}")
                 await self._wait(pause * self._random.uniform(0.8, 1.2))
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -111,7 +108,7 @@ class Renewal:
                 await self._wait(self._look * self._random.uniform(0.8, 1.0))
 
     def wake(self) -> None:
-        """Have it looked at now whether it is time: something was taken back, or a SkillCenter CA is new."""
+        """Have it looked at now whether it is time: something was revoked, or a SkillCenter CA is new."""
         self._is_awake.set()
 
     async def _wait(self, seconds: float) -> None:
@@ -155,7 +152,7 @@ class Renewal:
         return True
 
     def _take_key(self, kept: bytes, now: float) -> None:
-        """Go on with the key that a certificate was installed for, where our own was taken back and is worth nothing.
+        """Go on with the key that a certificate was installed for, where our own was revoked and is worth nothing.
 
         A key that counts stays: others know us by it, and would have to forget us first.
         """
@@ -185,21 +182,17 @@ class Renewal:
             return self._good(issued, now)
         if not is_own(identity.certificate):
             if not url:
-                self._warn(identity.certificate)
+                if identity.certificate != self._warned:
+                    self._warned = identity.certificate
+                    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(life_of(identity.certificate)[1]))
+                    fix = "set renewFrom, or have another one issued and install it"
+                    self._notify(f"our certificate ends at {when} UTC, and renewFrom is not set: {fix}")
                 return None
             body = write_renewal(identity, identity.key, names, now)
             return self._good(read_issued(await post(url.rstrip("/") + CERTIFICATES_PATH, body)), now)
         if is_due(identity.certificate, now):
             return own_certificate(self._trust.agent_id, identity.key, now)
         return None
-
-    def _warn(self, certificate: bytes) -> None:
-        """Say once of a certificate that it ends."""
-        if certificate != self._warned:
-            self._warned = certificate
-            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(life_of(certificate)[1]))
-            fix = "set renewFrom, or have another one issued and install it"
-            self._tell(f"our certificate ends at {when} UTC, and nobody is set who renews it: {fix}")
 
     def _good(self, certificate: bytes, now: float) -> bytes:
         """Return a certificate that may replace ours. Raises: TrustError: ``CERTIFICATE_REFUSED``."""
@@ -239,7 +232,7 @@ class RevocationRefresh:
         on_change: Callable[[], object],
         *,
         clock: Callable[[], float] = time.time,
-        tell: Callable[[str], object] = lambda _: None,
+        notify: Callable[[str], object] = lambda _: None,
         files: float = FILES,
         urls: float = URLS,
     ) -> None:
@@ -247,10 +240,10 @@ class RevocationRefresh:
         self._settings = settings
         self._on_change = on_change
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._pauses = {False: files, True: urls}
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._random = SystemRandom()
 
     async def run(self) -> None:
@@ -264,7 +257,7 @@ class RevocationRefresh:
             for source in [one for one in sources if due[one] <= now]:
                 await self.refresh(source)
                 due[source] = now + self._pauses["://" in source] * self._random.uniform(0.8, 1.0)
-            self._tell_end()
+            self._report_end()
             await asyncio.sleep(max(min(due.values()) - now, 0.01))
 
     async def refresh(self, source: str) -> bool:
@@ -279,27 +272,27 @@ class RevocationRefresh:
                 await asyncio.to_thread(self._trust.keys.keep_revocations, revocations.pem())
         except (SkillwireError, TimeoutError) as error:
             known = "the last revocations that were good stay in force"
-            holds = "nothing is known of what was taken back" if revocations.ends() is None else known
-            self._say(source, f"{source}: {holds}: {one_line(error)}")
+            holds = "nothing is known of what was revoked" if revocations.ends() is None else known
+            self._report(source, f"{source}: {holds}: {one_line(error)}")
             return False
-        self._told.pop(source, None)
+        self._reported.pop(source, None)
         if is_new:
-            self._tell_own()
+            self._report_own()
             self._on_change()
         return is_new
 
-    def _tell_own(self) -> None:
-        """Say when it is we whose certificate was taken back, or the SkillCenter CA that has issued it."""
+    def _report_own(self) -> None:
+        """Say when it is we whose certificate was revoked, or the SkillCenter CA that has issued it."""
         trust = self._trust
         certificate = trust.identity.certificate
         if not certificate or trust.revocations is None:
             return
         if trust.revocations.is_orphan(certificate):
-            self._say(
-                "own", "the SkillCenter CA of our certificate was taken back: others refuse us until it is renewed"
+            self._report(
+                "own", "the SkillCenter CA of our certificate was revoked: others refuse us until it is renewed"
             )
         elif trust.authority.judge(trust.agent_id, certificate, self._clock()) is None:
-            self._say("own", "our own certificate was taken back: others refuse us until another one is installed")
+            self._report("own", "our own certificate was revoked: others refuse us until another one is installed")
 
     async def _read(self, source: str) -> bytes | None:
         """Return the lists of a source; None when they are those that were read before."""
@@ -311,7 +304,7 @@ class RevocationRefresh:
             try:
                 await asyncio.to_thread(local.revocations, self._clock())  # signs it anew when it is a day old
             except SkillwireError as error:
-                self._say("authority", f"the list of revoked certificates is not signed anew: {one_line(error)}")
+                self._report("authority", f"the list of revoked certificates is not signed anew: {one_line(error)}")
         stamp = await asyncio.to_thread(_stamp, path)
         if stamp is not None and stamp == self._stamps.get(source):
             return None
@@ -328,17 +321,17 @@ class RevocationRefresh:
         elif self._settings.renew_from and not self._settings.revocations:
             yield self._settings.renew_from.rstrip("/") + REVOCATIONS_PATH
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         revocations = self._trust.revocations
         ends = None if revocations is None else revocations.ends()
         if ends is not None and ends < self._clock():
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
-            self._say("", f"the list of revoked certificates has ended at {when} UTC: what came since is not known")
+            self._report("", f"the list of revoked certificates has ended at {when} UTC: what came since is not known")
 
-    def _say(self, source: str, text: str) -> None:
-        if self._told.get(source) != text:
-            self._told[source] = text
-            self._tell(text)
+    def _report(self, source: str, text: str) -> None:
+        if self._reported.get(source) != text:
+            self._reported[source] = text
+            self._notify(text)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
@@ -357,9 +350,7 @@ async def _fetch(url: str) -> bytes:
 
 
 _LOG: Final = logging.getLogger("skillwire.lan")
-_LOG.addHandler(
-    logging.NullHandler()
-)  # a command that is over soon says nothing of it; a server has handlers of its own
+_LOG.addHandler(logging.NullHandler())  # for commands; a server has handlers of its own
 _NOTES: Final = 16
 
 
@@ -368,9 +359,9 @@ class CertificateTasks:
 
     def __init__(self, trust: LanTrust, settings: LanSettings, on_revoked: Callable[[], object]) -> None:
         self.notes: list[str] = list(trust.notes)
-        self.renewal = Renewal(trust, settings, tell=self._tell)
+        self.renewal = Renewal(trust, settings, notify=self._notify)
         self._on_revoked = on_revoked
-        self.refresh = RevocationRefresh(trust, settings, self._learned, tell=self._tell)
+        self.refresh = RevocationRefresh(trust, settings, self._learned, notify=self._notify)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -388,25 +379,23 @@ class CertificateTasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _learned(self) -> None:
-        """Go on with what more was taken back, by us it may be, or with a SkillCenter CA that is new."""
+        """Go on with what more was revoked, by us it may be, or with a SkillCenter CA that is new."""
         self._on_revoked()
         self.renewal.wake()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Log the failure of a task."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("the care for certificates has ended", exc_info=error)
+            _LOG.error("a task for certificates failed", exc_info=error)
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         _LOG.warning("%s", text)
         self.notes = [*self.notes[1 - _NOTES :], text]
 
 
 _JSON: Final = "application/json"
 _PEM: Final = "application/x-pem-file"
-#: Of its life, that must be over before a certificate is renewed: agents ask after two thirds, and clocks differ. A
-#: fresh one renews nothing, or whoever has one could fill the book with it; but for one of a SkillCenter CA that was
-#: taken back, which counts no more.
+#: Share of its life that must be over before a certificate is renewed: agents ask after two thirds, and clocks differ.
+#: A fresh one renews nothing, or its holder could fill the book, unless its SkillCenter CA was revoked.
 _RENEWED_FROM: Final = 1 / 2
 #: Renewals within an hour for the same names, whatever certificate asks: an answer may be lost.
 _RENEWALS: Final = 4
@@ -433,7 +422,9 @@ class RenewalService:
         now = self._clock()
         try:
             asked = judge_renewal(body, self._folder.judge, now)
-            if not (_may_be_renewed(asked.certificate, now) or self._folder.is_orphan(asked.certificate)):
+            begins, ends = life_of(asked.certificate)
+            is_early = now < begins + (ends - begins) * _RENEWED_FROM
+            if is_early and not self._folder.is_orphan(asked.certificate):
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it is good for long; ask when it ends soon"))
             lately = [row for row in self._folder.book().rows if row.renews and row.issued > now - _HOUR]
             if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
@@ -455,16 +446,10 @@ class RenewalService:
             return _problem(503, error)
 
 
-def _may_be_renewed(certificate: bytes, now: float) -> bool:
-    begins, ends = life_of(certificate)
-    return now >= begins + (ends - begins) * _RENEWED_FROM
-
-
 def _problem(status: int, error: SkillwireError) -> RenewalResponse:
     """Return an error as an answer; details about our own files are left out."""
     is_ours = status == 503  # noqa: PLR2004 - as above
     message = "the authority cannot sign at the moment" if is_ours else error.message
     code = "NOT_READY" if is_ours else error.code
-    return RenewalResponse(
-        status, _JSON, json.dumps({"error": {"code": code, "message": message, "details": {}}}).encode()
-    )
+    document = {"error": {"code": code, "message": message, "details": {}}}
+    return RenewalResponse(status, _JSON, json.dumps(document).encode())

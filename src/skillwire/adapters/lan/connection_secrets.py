@@ -61,9 +61,11 @@ if TYPE_CHECKING:
 def server_context(identity: EcdsaIdentity, authorities: Sequence[bytes]) -> ssl.SSLContext:
     """Return the TLS context of a provider whose clients lead to one of these authorities, DER."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
     load_authorities(context, authorities)
-    return _ours(context, identity)
+    load_identity(context, identity)
+    return context
 
 
 def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.SSLContext:
@@ -71,32 +73,26 @@ def client_context(identity: EcdsaIdentity, *, shows_certificate: bool) -> ssl.S
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the caller judges it, by rules that are stricter
-    if not shows_certificate:
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        return context
-    return _ours(context, identity)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if shows_certificate:
+        load_identity(context, identity)
+    return context
 
 
 def load_authorities(context: ssl.SSLContext, authorities: Sequence[bytes]) -> None:
-    """Have certificates of clients asked for that lead to one of these, or to one of before."""
+    """Accept client certificates that lead to one of these authorities, or to an earlier one."""
     if authorities:
         context.load_verify_locations(cadata="".join(certificate_pem(one).decode("ascii") for one in authorities))
         context.verify_mode = ssl.CERT_OPTIONAL
 
 
 def load_identity(context: ssl.SSLContext, identity: EcdsaIdentity) -> None:
-    """Have connections from now on made with this certificate and key."""
-    with tempfile.TemporaryDirectory(prefix="skillwire-") as folder:  # ssl reads from files alone; this is for us alone
+    """Use this certificate and key for new connections."""
+    with tempfile.TemporaryDirectory(prefix="skillwire-") as folder:  # ssl reads only files; only we can read this one
         path = Path(folder, "identity.pem")
         path.touch(mode=0o600)
         path.write_bytes(private_pem(identity.key) + certificate_pem(identity.certificate))
         context.load_cert_chain(path)
-
-
-def _ours(context: ssl.SSLContext, identity: EcdsaIdentity) -> ssl.SSLContext:
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    load_identity(context, identity)
-    return context
 
 
 _OK: Final = 200
@@ -138,8 +134,19 @@ class SecretsClient:
     async def fetch(self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None) -> ConnectionSecret:
         """Return a key that is handed out at a port; see :meth:`ask_provider`."""
         place = SourceLocation(host_and_port(skill.host, port))
+        identity = self._identity
+        if not isinstance(identity, EcdsaIdentity):
+            raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them", place=place)
+        request = SecretRequest(scene, skill.skill_id, self._agent_id)
+        is_certified = not is_own(identity.certificate)
         try:
-            return await self._fetch(skill, port, scene, key)
+            async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
+                line = await self._talk(identity, skill, port, request, key, shows_certificate=is_certified)
+                if is_certified and not line:  # TLS there does not know the authority: the proof may suffice
+                    line = await self._talk(identity, skill, port, request, key, shows_certificate=False)
+            if not line:
+                raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
+            return read_answer(line)
         except TimeoutError:
             raise _unreached(f"{skill.agent_id} does not answer on port {port}", place) from None
         except (OSError, ValueError, EOFError) as error:
@@ -152,26 +159,17 @@ class SecretsClient:
             message = f"{skill.agent_id} answers what cannot be read: {error.message}"
             raise _unreached(message, place) from None
 
-    async def _fetch(self, skill: LanSkill, port: int, scene: str, key: Key | None) -> ConnectionSecret:
-        identity = self._identity
-        if not isinstance(identity, EcdsaIdentity):
-            raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them")
-        asked = SecretRequest(scene, skill.skill_id, self._agent_id)
-        is_certified = not is_own(identity.certificate)
-        async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
-            line = await self._talk(skill, port, asked, key, shows_certificate=is_certified)
-            if is_certified and not line:  # TLS there does not know the authority: the proof may suffice
-                line = await self._talk(skill, port, asked, key, shows_certificate=False)
-        if not line:
-            raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
-        return read_answer(line)
-
     async def _talk(
-        self, skill: LanSkill, port: int, asked: SecretRequest, key: Key | None, *, shows_certificate: bool
+        self,
+        identity: EcdsaIdentity,
+        skill: LanSkill,
+        port: int,
+        request: SecretRequest,
+        key: Key | None,
+        *,
+        shows_certificate: bool,
     ) -> bytes:
-        """Return the line that is answered to who TLS has shown to be the provider; nothing when it breaks off."""
-        identity = self._identity
-        assert isinstance(identity, EcdsaIdentity)  # noqa: S101 - for the type checker
+        """Return the provider's answer over TLS, one line; empty when the connection breaks off."""
         context = client_context(identity, shows_certificate=shows_certificate)
         reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
         try:
@@ -179,7 +177,7 @@ class SecretsClient:
             self._judge(skill, shown, key)
             with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
                 # TLS takes ours only where our authority is known; the proof stands where it is not.
-                writer.write(write_request(asked.signed(identity, shown, self._clock())))
+                writer.write(write_request(request.signed(identity, shown, self._clock())))
                 await writer.drain()
                 line = await reader.readline()
                 return line if line.endswith(b"\n") else b""
@@ -191,12 +189,12 @@ class SecretsClient:
         """Raise TrustError ``DISC_004`` for a responder that is not the provider that registered."""
         found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
         if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
-            raise TrustError("DISC_004", f"who answers at {skill.host} is not {skill.agent_id}")
+            raise TrustError("DISC_004", f"the responder at {skill.host} is not {skill.agent_id}")
         # Whom we know as certified is certified here, too, whatever the user lets others do.
         if found.standing is not Standing.CERTIFIED and (skill.is_verified or not self._use_unverified):
-            raise TrustError("DISC_004", f"nobody vouches for {skill.agent_id}")
+            raise TrustError("DISC_004", f"no authority that is trusted here certified {skill.agent_id}")
         if key is not None and found.key != key:
-            raise TrustError("DISC_004", f"who answers at {skill.host} has another key than {skill.agent_id}")
+            raise TrustError("DISC_004", f"the responder at {skill.host} has another key than {skill.agent_id}")
 
 
 async def find_port(skill: LanSkill) -> int | None:
@@ -252,7 +250,7 @@ class SecretsServer:
         self._context: ssl.SSLContext | None = None
         self._shown = b""
         self._asked_for = 0  # how many of the authorities are sent to clients
-        self._listeners: list[socket.socket] = []
+        self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
         self._per_host: Counter[str] = Counter()
@@ -262,14 +260,11 @@ class SecretsServer:
         self._context = server_context(self._identity, self._authorities)
         self._asked_for = len(self._authorities)
         self._shown = self._identity.certificate
-        family = socket.AF_INET if "." in host else socket.AF_INET6
-        try:
-            listener = _listen(family, host, port)
-        except OSError:
-            if host:
-                raise
-            listener = _listen(socket.AF_INET, "", port)  # a machine without IPv6
-        self._listeners.append(listener)
+        is_dual = not host and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if is_dual or ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
+        listener.setblocking(False)
+        self._listener = listener
         self.port = int(listener.getsockname()[1])
         self._accepting = self._spawn(self._accept(listener))
         return self.port
@@ -284,9 +279,8 @@ class SecretsServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        if self._listener is not None:
+            self._listener.close()
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -388,27 +382,12 @@ class SecretsServer:
             if asked.agent_id not in found.agents:
                 return "your certificate is for another agent"
         elif not self._use_unverified:
-            return "your certificate is by nobody whom we trust"
+            return "no authority that is trusted here issued your certificate"
         if not shown:
             proof = asked.proof_text(self._shown)
             if not (asked.is_of_now(now) and found.key.verifies(proof, asked.signature)):
                 return "you have not proven to have the key of your certificate"
         return ""
-
-
-def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family is socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 #: Seconds that a key is good for; one that is asked for again in its first half is the same.

@@ -2,20 +2,15 @@
 
 **Driver.** Sockets are read as soon as data arrives, a bounded number of datagrams at once, so that a flood leaves the
 loop time for other work; then the node's datagrams are sent. A node that raises, or a listener that does, is reported
-to the loop's exception handler, and stops neither reading nor the timer. A node outlives its sockets: when an interface
-is gone its timer goes on, its skills fall silent, and it gets new sockets when the interface is back. The logger
-``skillwire.lan.datagrams`` shows the traffic at DEBUG; each record has the arguments ``sent`` or ``heard``, the peer
-(None for the group), and the datagram.
+to the loop's exception handler, and stops neither reading nor the timer. The logger ``skillwire.lan.datagrams`` shows
+the traffic at DEBUG: ``sent`` or ``heard``, the peer (None for the group), and the datagram.
 
 **Link.** An endpoint counts only on the address that its registration came from. So an agent with several addresses is
-one node for each, and announces on each the address that is right there. The nodes share the agent's name and key;
-:mod:`skillwire.adapters.lan.view` makes one network of their registries. An offer without a host (or with the
-unspecified address) is made on every link with the link's own address, one with the address of a link on that link, and
-one with another host on all links: it has to be certified. An agent joins the scenes of its skills a moment after
-offering them.
-
-**Links.** The interfaces are checked every two seconds, and at once when a socket reports an error. A link whose
-interface is gone is removed after a while. Spec: SDP §2.2.
+one node for each, with the same name and key, and :mod:`skillwire.adapters.lan.view` makes one network of their
+registries. An offer without a host is made on every link with the link's own address, one with the address of a link on
+that link, and one with another host on all links: it has to be certified. The interfaces are checked every two seconds,
+and at once when a socket reports an error. A node outlives its sockets: its skills fall silent, and it gets new ones
+when the interface is back. Spec: SDP §2.2.
 """
 
 from __future__ import annotations
@@ -46,7 +41,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.wire.node import Datagram
 
 
 #: Seconds for which datagrams of the group are collected: a thousand skills have hundreds of heartbeats and timers a
@@ -61,10 +55,7 @@ class Driver:
     """Drives one node on an event loop."""
 
     def __init__(
-        self,
-        node: DiscoveryNode,
-        on_events: Callable[[Sequence[NodeEvent]], object],
-        clock: Callable[[], Moment],
+        self, node: DiscoveryNode, on_events: Callable[[Sequence[NodeEvent]], object], clock: Callable[[], Moment]
     ) -> None:
         self.node = node
         self.received = 0
@@ -111,22 +102,16 @@ class Driver:
         now = now or self._clock()
         self._is_lull = False
         try:
-            self._send(self.node.datagrams_to_send(now))
+            for datagram in self.node.datagrams_to_send(now):
+                if self.sockets is not None:
+                    _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
+                    self.sockets.send(datagram.data, datagram.to)
             events = self.node.events(now)
             if events:
                 self._on_events(events)
             self._is_lull = not events
         finally:
             self._arm(now)
-
-    def _send(self, sends: Sequence[Datagram]) -> None:
-        if self.sockets is None:
-            return
-        is_logged = bool(sends) and _DATAGRAMS.isEnabledFor(logging.DEBUG)
-        for datagram in sends:
-            if is_logged:
-                _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
-            self.sockets.send(datagram.data, datagram.to)
 
     def _read_group(self, sock: socket.socket) -> None:
         """Read from the group, and again only after a pause, unless there is more than is read at once."""
@@ -166,15 +151,8 @@ class Driver:
         finally:
             self.received += count
             if count:
-                self._after_reading(now)
+                self._act(now, is_due=self._due <= now.steady)
         return count
-
-    def _after_reading(self, now: Moment) -> None:
-        try:
-            if self._due <= now.steady:
-                self.node.on_timer(now)
-        finally:
-            self.tend(now)
 
     def _arm(self, now: Moment) -> None:
         """Set the node's timer, unless the end of a pause calls it. A timer that fires early is harmless."""
@@ -194,8 +172,12 @@ class Driver:
         self._timer = None
         now = self._clock()
         self._fired = now.steady
+        self._act(now)
+
+    def _act(self, now: Moment, *, is_due: bool = True) -> None:
         try:
-            self.node.on_timer(now)
+            if is_due:
+                self.node.on_timer(now)
         finally:
             self.tend(now)
 
@@ -262,14 +244,12 @@ class Link:
         """Offer exactly these skills; ``elsewhere`` are the addresses of the other links."""
         if self.address is None:
             return
-        wanted = {}
-        for offer in offers:
-            if (here := _offered_at(offer, self.address.host, elsewhere)) is not None:
-                wanted[offer.skill_id] = here
+        here = (_offered_at(offer, self.address.host, elsewhere) for offer in offers)
+        offered = {offer.skill_id: offer for offer in here if offer is not None}
         now = self.clock()
-        for skill_id in self._offered.keys() - wanted.keys():
+        for skill_id in self._offered.keys() - offered.keys():
             self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)
-        for skill_id, offer in wanted.items():
+        for skill_id, offer in offered.items():
             if self._offered.get(skill_id) != offer:
                 self._refused.discard(skill_id)
                 try:
@@ -278,7 +258,7 @@ class Link:
                     self._refused.add(skill_id)
                     self.node.route_agent.withdraw(skill_id, Reason.SHUTDOWN, now)  # its former offer
                     self._counters[f"not announced: {error.code}"] += 1
-        self._offered = wanted
+        self._offered = offered
         if self._join_timer is None:
             self._join_timer = self._loop.call_later(_JOIN_AFTER, self._join)
         self.act()
@@ -338,16 +318,11 @@ def _offered_at(offer: Offer, host: str, elsewhere: Collection[str]) -> Offer | 
     named = without_zone(offer.endpoint.host)
     if named in _ANY:
         return offer._replace(endpoint=Endpoint(host, offer.endpoint.port))
-    if named in elsewhere or (named != host and _is_loopback(named)):
-        return None
-    return offer
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return ip_address(host).is_loopback
+        is_loopback = ip_address(named).is_loopback
     except ValueError:
-        return host == "localhost"
+        is_loopback = named == "localhost"
+    return None if named in elsewhere or (named != host and is_loopback) else offer
 
 
 _PAUSE: Final = 2.0
@@ -405,8 +380,8 @@ class Links:
         settings = self._settings
         found = {one.name: one for one in links(present, settings.interfaces, has_ipv6=bool(settings.group6))}
         names = {one.interface for one in present if one.is_up}
-        has_changed = [self._let_go(link, names) for link in self if link.name not in found]
-        has_changed += [self._take(address) for address in found.values()]
+        has_changed = [self._release(link, names) for link in self if link.name not in found]
+        has_changed += [self._open(address) for address in found.values()]
         self._has_looked = True
         if any(has_changed):
             self.offer(self._offers)
@@ -434,7 +409,7 @@ class Links:
         for link in self:
             link.end()
 
-    def _let_go(self, link: Link, up: Collection[str]) -> bool:
+    def _release(self, link: Link, up: Collection[str]) -> bool:
         """Close a link without a usable address, or remove it after a while; return whether it was open."""
         if link.is_open:
             address, family = link.address, link.name.rpartition("/")[2]
@@ -453,7 +428,7 @@ class Links:
             self._remove(link)
         return False
 
-    def _take(self, address: LinkAddress) -> bool:
+    def _open(self, address: LinkAddress) -> bool:
         link = self._links.get(address.name)
         if link is not None and link.is_open and link.address == address and not link.is_broken:
             return False

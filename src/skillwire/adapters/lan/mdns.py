@@ -1,18 +1,14 @@
 """mDNS: an agent publishes its offers by DNS-SD, and lists the skills that others publish as hints.
 
 All of it runs in the background, because importing the library and probing for a name take time. The library
-``zeroconf`` is an extra, imported in a thread when mDNS starts (:mod:`~skillwire.adapters.lan.mdns_zeroconf`). Without
-it, or without its port, mDNS is off and :attr:`Hints.note` says why; multicast goes on alone.
+``zeroconf`` is an extra, imported in a thread (:mod:`~skillwire.adapters.lan.mdns_zeroconf`). Without it, or without
+its port, mDNS is off and :attr:`Hints.note` explains why. A hint leads only to an address in a network of this machine:
+a lie in a TXT record must not direct the probes of a whole network elsewhere. Only probes show liveness.
 
-A hint leads only to an address in a network of this machine: a lie in a TXT record must not direct the probes of a
-whole network elsewhere. mDNS does not show liveness, since a crashed publisher stays known for minutes; probes do.
-
-**Details.** A list that was cut in a TXT record is fetched over HTTP when no agent registers the skill
-(:class:`Details`). One request goes to the very endpoint of the hint, without redirects, and never to this machine. A
-hint is not signed, so any peer can name a printer or a router under many agents. Requests are therefore limited for
-each endpoint, whatever its agents: one in a while, one in ten minutes after a wrong answer, few for one host and few in
-all (:class:`EndpointThrottle`). Our own path is counted apart from those that hints make up. The answer is a hint as
-well. Spec: SDP §1.2; specs §3 "mDNS".
+**Details.** A list that was cut in a TXT record is fetched over HTTP when no agent registers the skill: one request to
+the very endpoint of the hint, without redirects, and never to this machine. A hint is not signed, so any peer can name
+a printer under many agents; requests are limited for each endpoint, host, and in all (:class:`EndpointThrottle`). Our
+own path is counted apart from those that hints make up. Spec: SDP §1.2; specs §3 "mDNS".
 """
 
 from __future__ import annotations
@@ -88,7 +84,7 @@ class DnsSd:
     async def start(self) -> None:
         """Start; on failure set :attr:`note`."""
         try:
-            library, failure, browser, responder = await asyncio.to_thread(_import)
+            library, ours = await asyncio.to_thread(_import)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in _LIBRARIES:
                 raise
@@ -97,13 +93,13 @@ class DnsSd:
         try:
             self._zeroconf = zeroconf = library.AsyncZeroconf(interfaces=self._hosts)
             await zeroconf.zeroconf.async_wait_for_start()
-        except (OSError, failure) as error:
+        except (OSError, ours.Error) as error:
             self.note = f"mDNS is off: {getattr(error, 'strerror', None) or error or type(error).__name__}"
             return
         self._widen()
         self._networks = _networks(self._hosts)
-        self._responder = responder.DnsResponder(zeroconf, self._agent_id, self._hosts, self.counters)
-        self._browser = browser.DnsBrowser(zeroconf.zeroconf, self._resolved, self._removed, self.counters)
+        self._responder = ours.DnsResponder(zeroconf, self._agent_id, self._hosts, self.counters)
+        self._browser = ours.DnsBrowser(zeroconf.zeroconf, self._resolved, self._removed, self.counters)
 
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
         """Publish exactly these offers, with the statuses that are not HEALTHY.
@@ -125,7 +121,8 @@ class DnsSd:
             self._hosts = list(hosts)
             self._networks = _networks(self._hosts)
             try:
-                await self._zeroconf.async_update_interfaces(self._hosts, _versions(self._hosts))
+                versions = importlib.import_module("zeroconf").autodetect_ip_version(self._hosts)
+                await self._zeroconf.async_update_interfaces(self._hosts, versions)
             except OSError:  # an interface is gone; another change follows
                 self.counters["mdns no interface"] += 1
             self._widen()
@@ -153,7 +150,10 @@ class DnsSd:
 
     def _resolved(self, found: Resolved) -> bool:
         """Report the hint of an instance; return whether it has one."""
-        reached = self._on_link(found.addresses)
+        # The first address in a network of ours, and our own address there.
+        addresses = map(ip_address, map(without_zone, found.addresses))
+        near = ((str(one), ours) for one in addresses for network, ours in self._networks if one in network)
+        reached = next(near, None)
         hint = None
         if reached is None:
             self.counters["mdns off link"] += 1
@@ -183,25 +183,10 @@ class DnsSd:
             del self._names[key]
             self._on_gone(key)
 
-    def _on_link(self, addresses: Sequence[str]) -> tuple[str, str] | None:
-        """Return the first address in a network of ours, and our own address there."""
-        for text in addresses:
-            address = ip_address(without_zone(text))
-            for network, ours in self._networks:
-                if address in network:
-                    return str(address), ours
-        return None
 
-
-def _import() -> tuple[Any, ...]:
-    """Return the library, its exception, and our module on top of it."""
-    library, errors = importlib.import_module("zeroconf.asyncio"), importlib.import_module("zeroconf")
-    browser, responder = ("skillwire.adapters.lan.mdns_zeroconf", "skillwire.adapters.lan.mdns_zeroconf")
-    return library, errors.Error, importlib.import_module(browser), importlib.import_module(responder)
-
-
-def _versions(hosts: Sequence[str]) -> Any:
-    return importlib.import_module("zeroconf").autodetect_ip_version(list(hosts))
+def _import() -> tuple[Any, Any]:
+    """Return the library and our module on top of it."""
+    return importlib.import_module("zeroconf.asyncio"), importlib.import_module("skillwire.adapters.lan.mdns_zeroconf")
 
 
 def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str]]:
@@ -234,21 +219,20 @@ class EndpointThrottle:
 
     def __init__(self) -> None:
         self._closed: dict[EndpointState, float] = {}
-        self._taken: list[tuple[float, str]] = []
+        self._requests: list[tuple[float, str]] = []
 
     def may_ask(self, endpoint: EndpointState, now: float) -> bool:
         """Return whether an endpoint may get a request now."""
-        if self._closed.get(endpoint, now) > now:
-            return False
-        self._taken = [(at, host) for at, host in self._taken if at > now - GOOD]
-        of_host = Counter(host for _, host in self._taken)[endpoint.host]
-        return of_host < limits.LAN_DETAILS_PER_HOST and len(self._taken) < limits.LAN_DETAILS_PER_MINUTE
+        self._requests = [(at, host) for at, host in self._requests if at > now - GOOD]
+        of_host = sum(host == endpoint.host for _, host in self._requests)
+        is_busy = of_host >= limits.LAN_DETAILS_PER_HOST or len(self._requests) >= limits.LAN_DETAILS_PER_MINUTE
+        return self._closed.get(endpoint, now) <= now and not is_busy
 
     def take(self, endpoint: EndpointState, now: float) -> bool:
         """Count a request to an endpoint, and close it for a while; False when it may get none."""
         if not self.may_ask(endpoint, now):
             return False
-        self._taken.append((now, endpoint.host))
+        self._requests.append((now, endpoint.host))
         self._closed = {one: until for one, until in self._closed.items() if until > now}
         self._closed[endpoint] = now + BACK_OFF
         return True
@@ -339,12 +323,9 @@ class Details:
         self._known = {one: kept for one, kept in self._known.items() if kept[0] > now}
         self._known[endpoint] = now + GOOD, details
         for key, cut in list(self._cut.items()):
-            if (
-                cut.endpoint == endpoint
-                and self._is_wanted(key)
-                and (whole := completed(cut.hint, details)) is not None
-            ):
-                self._on_whole(whole, cut.ours)
+            found = completed(cut.hint, details)
+            if cut.endpoint == endpoint and found is not None and self._is_wanted(key):
+                self._on_whole(found, cut.ours)
 
     async def _ask(self, endpoint: EndpointState, path: str) -> AgentDetails | None:
         """Return the details at an endpoint; None for no or a wrong answer."""
@@ -377,7 +358,7 @@ class Hints:
         self._offers: tuple[Offer, ...] = ()
         self._statuses: dict[str, HealthStatus] = {}
         self._identity = identity
-        self._dnssd = DnsSd(self._hosts(), agent_id, self._found, self._gone, key_id=self._key_id)
+        self._dnssd = DnsSd(self._hosts(), agent_id, self._list, self._gone, key_id=self._key_id)
         self._details = Details(self._is_hint, self._list, self._dnssd.counters, is_here=self._is_here)
         self._has_changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -450,9 +431,6 @@ class Hints:
     def _hosts(self) -> list[str]:
         return [link.address.host for link in self._links.open_links() if link.address is not None]
 
-    def _found(self, hint: Register, ours: str, path: str) -> None:
-        self._list(self._details.found(hint, ours, path) if path else hint, ours)
-
     def _is_hint(self, key: Key) -> bool:
         """Return whether a skill is known by mDNS alone."""
         known = [listed for link in self._links if (listed := link.node.registry.get(key)) is not None]
@@ -467,13 +445,14 @@ class Hints:
         if hosts and all(ip_address(one).is_loopback for one in hosts):
             return False
         address = ip_address(without_zone(host))
-        return (
-            address.is_loopback or address.is_unspecified or any(address == ip_address(one.host) for one in present())
-        )
+        ours = [ip_address(one.host) for one in present()]
+        return address.is_loopback or address.is_unspecified or address in ours
 
-    def _list(self, hint: Register, ours: str) -> None:
-        """List a hint on the link of its network, and on no other."""
+    def _list(self, hint: Register, ours: str, path: str = "") -> None:
+        """List a hint on the link of its network, and on no other; complete it when there are details."""
         now = moment()
+        if path:
+            hint = self._details.found(hint, ours, path)
         for link in self._links:
             if link.is_open and link.address is not None and link.address.host == ours:
                 has_changed = link.node.hint(hint, hint.endpoint.host, now)

@@ -1,18 +1,12 @@
 """DNS-SD on top of the library ``zeroconf``: a browser and a responder. This module is imported when mDNS starts.
 
 **Browser.** A publisher sends all records of an instance in one packet, so most instances are resolved from the
-library's cache at once. The others are asked for their records, a few at a time and each for a few seconds, so that
-made-up names cost neither memory nor the time of complete ones. When too many names are followed, the oldest useless
-ones are dropped. The library reports an instance once, so a publisher that crashed and came back with the same facts is
-noticed by its announcement.
-
-**Responder.** An agent publishes one instance for itself and one for each skill, under each service type. Only the
-agent's own instance is probed for, in 1.2 seconds: the probe asks for all instances of the type, so the cache then
-shows whether the name of a skill is in use, and two hundred skills take no longer than one. A name in use gets a
-number. Announcements are spread, so that many skills do not fill a slow network, and pending repetitions are dropped
-before a service changes or ends. Spec: SDP §1.2; specs §3; RFC 6762 §8.
-
-Trust: all records of others are untrusted.
+library's cache at once; the others are asked for, a few at a time and each for a few seconds. When too many names are
+followed, the oldest useless ones are dropped. The library reports an instance once, so a publisher that crashed and
+came back is noticed by its announcement. **Responder.** Only the agent's own instance is probed for, in 1.2 seconds:
+the probe asks for all instances of the type, so the cache then shows whether the name of a skill is in use, and gets a
+number. Announcements are spread, and pending repetitions are dropped before a service changes or ends. Spec: SDP §1.2;
+specs §3; RFC 6762 §8. Trust: all records of others are untrusted.
 """
 
 from __future__ import annotations
@@ -108,19 +102,14 @@ class DnsBrowser:
             self._forget(name)
             return
         if name not in self._types:
-            if len(self._types) >= limits.LAN_MDNS_INSTANCES and not self._make_room():
-                return
+            if len(self._types) >= limits.LAN_MDNS_INSTANCES:
+                self._counters["mdns no room"] += 1
+                if not self._useless:
+                    return
+                self._forget(next(iter(self._useless)))
             self._types[name] = service_type
             self._useless[name] = None
         self._look(name)
-
-    def _make_room(self) -> bool:
-        """Forget a name that is of no use; False when there is none."""
-        self._counters["mdns no room"] += 1
-        useless = next(iter(self._useless), None)
-        if useless is not None:
-            self._forget(useless)
-        return useless is not None
 
     def _announced(self, name: str) -> None:
         """Take note that a known instance was announced again."""
@@ -137,7 +126,7 @@ class DnsBrowser:
             self._counters["mdns unreadable"] += 1
             return
         if info.load_from_cache(self._zeroconf):
-            self._tell(info)
+            self._report(info)
         else:
             self._waiting[name] = None
             self._ask_next()
@@ -154,20 +143,20 @@ class DnsBrowser:
     async def _ask(self, service_type: str, name: str) -> None:
         info = AsyncServiceInfo(service_type, name)
         try:
-            is_told = await info.async_request(self._zeroconf, 1000 * limits.LAN_MDNS_SECONDS)
+            is_resolved = await info.async_request(self._zeroconf, 1000 * limits.LAN_MDNS_SECONDS)
         except Error:  # the library was closed meanwhile, or cannot write such a name
-            is_told = False
-        if not is_told:
+            is_resolved = False
+        if not is_resolved:
             self._counters["mdns unresolved"] += 1
         elif name in self._types:
-            self._tell(info)
+            self._report(info)
 
     def _asked(self, name: str, _: object) -> None:
         """Give a turn to the next, however asking has ended."""
         del self._asking[name]
         self._ask_next()
 
-    def _tell(self, info: AsyncServiceInfo) -> None:
+    def _report(self, info: AsyncServiceInfo) -> None:
         self._waiting.pop(info.name, None)
         self._reported[info.name] = self._loop.time()
         addresses = tuple(info.parsed_addresses(IPVersion.All))
@@ -233,7 +222,12 @@ class DnsResponder:
         for slot in [slot for slot in self._published if slot[1] not in wanted]:
             await self._withdraw(slot)
         if wanted:
-            await asyncio.gather(*(self._try_to_publish(service_type, wanted) for service_type in SERVICE_TYPES))
+            works = (self._publish(service_type, wanted) for service_type in SERVICE_TYPES)
+            for failure in await asyncio.gather(*works, return_exceptions=True):
+                if isinstance(failure, Error | OSError):  # no name was free, or the library has lost its sockets
+                    self._counters["mdns not announced"] += 1
+                elif failure is not None:
+                    raise failure
 
     async def move(self, hosts: Sequence[str]) -> None:
         """Use other addresses from now on; the library has its sockets there already."""
@@ -248,12 +242,6 @@ class DnsResponder:
         for repeating in self._announcing.values():
             repeating.cancel()
         self._announcing.clear()
-
-    async def _try_to_publish(self, service_type: str, wanted: dict[str, Instance]) -> None:
-        try:
-            await self._publish(service_type, wanted)
-        except (Error, OSError):  # no name was free, or the library has lost its sockets
-            self._counters["mdns not announced"] += 1
 
     async def _publish(self, service_type: str, wanted: dict[str, Instance]) -> None:
         own = (service_type, "")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
@@ -37,24 +39,20 @@ async def ask(request: HttpRequest) -> HttpResponse:
         return await driver.send(request)
 
 
+@dataclass(slots=True)
 class _Host:
     """The probes of one host: how many wait or run, and the limit of those that run."""
 
-    __slots__ = ("limit", "probes")
-
-    def __init__(self) -> None:
-        self.probes = 0
-        self.limit = asyncio.Semaphore(_AT_ONCE_OF_HOST)
+    probes: int = 0
+    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE_OF_HOST))
 
 
+@dataclass(slots=True, eq=False)
 class _Probe:
     """One probe, and how many callers wait for it."""
 
-    __slots__ = ("callers", "task")
-
-    def __init__(self, task: asyncio.Task[bool]) -> None:
-        self.callers = 0
-        self.task = task
+    task: asyncio.Task[bool]
+    callers: int = 0
 
 
 class Prober:
@@ -76,7 +74,9 @@ class Prober:
             of_host = self._hosts.get(host)
             if len(self._under_way) >= _MOST or (of_host is not None and of_host.probes >= _MOST_OF_HOST):
                 return False
-            probe = self._begin(address)
+            self._hosts.setdefault(host, _Host()).probes += 1
+            probe = self._under_way[address] = _Probe(asyncio.create_task(self._connect(host, port)))
+            probe.task.add_done_callback(partial(self._ended, address, probe))
         probe.callers += 1
         try:
             return await asyncio.shield(probe.task)
@@ -93,12 +93,6 @@ class Prober:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, address: Address) -> _Probe:
-        probe = self._under_way[address] = _Probe(asyncio.create_task(self._connect(*address)))
-        self._hosts.setdefault(address[0], _Host()).probes += 1
-        probe.task.add_done_callback(lambda _: self._ended(address, probe))
-        return probe
-
     async def _connect(self, host: str, port: int) -> bool:
         async with self._hosts[host].limit, self._limit:
             with suppress(OSError, TimeoutError, ValueError):
@@ -108,7 +102,7 @@ class Prober:
                 return True
         return False
 
-    def _ended(self, address: Address, probe: _Probe) -> None:
+    def _ended(self, address: Address, probe: _Probe, _: object) -> None:
         self._forget(address, probe)
         of_host = self._hosts[address[0]]
         of_host.probes -= 1

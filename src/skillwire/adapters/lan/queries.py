@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.connection_secrets import SecretsClient
     from skillwire.adapters.lan.link import Link, Links
     from skillwire.adapters.lan.view import View
-    from skillwire.errors import TrustError
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
     from skillwire.protocols.skill_discovery.events import Found, NodeEvent
@@ -57,22 +56,23 @@ class Queries:
         self._view = view
         self._clock = clock
         self._searches: dict[tuple[str, str], asyncio.Future[Discovered]] = {}
-        self._wishes: dict[tuple[str, str], asyncio.Future[SceneJoined | bool]] = {}
+        self._requests: dict[tuple[str, str], asyncio.Future[SceneJoined | bool]] = {}
 
     def take(self, link: Link, event: NodeEvent) -> None:
         """Take an answer from a link's node."""
         if isinstance(event, Discovered):
             _answer(self._searches.pop((link.name, event.request), None), event)
         elif isinstance(event, SceneJoined):
-            _answer(self._wishes.pop((link.name, event.scene), None), event)
+            _answer(self._requests.pop((link.name, event.scene), None), event)
         elif isinstance(event, SceneMissing):
-            _answer(self._wishes.pop((link.name, event.scene), None), event.is_certain)
+            _answer(self._requests.pop((link.name, event.scene), None), event.is_certain)
 
     def end(self) -> None:
         """Cancel all queries."""
-        waiting: list[asyncio.Future[Any]] = [*self._searches.values(), *self._wishes.values()]
-        for future in waiting:
-            future.cancel()
+        for search in self._searches.values():
+            search.cancel()
+        for request in self._requests.values():
+            request.cancel()
 
     async def discover(
         self,
@@ -85,7 +85,7 @@ class Queries:
         """Return the skills found or listed, callable ones first. Raises: ValidationError: the query is too long."""
         patience = self._settings.figures.patience if patience is None else patience
         kinds = tuple(map(_kind, types))
-        asked = []
+        searches: list[tuple[Link, str, asyncio.Future[Discovered]]] = []
         for link in self._open():
             future: asyncio.Future[Discovered] = asyncio.get_running_loop().create_future()
             request = link.node.searches.discover(
@@ -98,24 +98,24 @@ class Queries:
             )
             self._searches[link.name, request] = future
             link.act()
-            asked.append((link, request, future))
+            searches.append((link, request, future))
         try:
-            if asked:
-                waiting = [future for _, _, future in asked]
+            if searches:
+                waiting = [future for _, _, future in searches]
                 await asyncio.wait(waiting, timeout=patience + _SLACK, return_when=asyncio.FIRST_COMPLETED)
-                for link, request, future in asked:
+                for link, request, future in searches:
                     if not future.done():
                         link.node.searches.suffice(request, self._clock())
                         link.act()
                 await asyncio.wait(waiting, timeout=patience + _SLACK)
         finally:
-            for link, request, _ in asked:
+            for link, request, _ in searches:
                 self._searches.pop((link.name, request), None)
         found = [skill for skill in self._view.skills() if skill.fits(capabilities, scenes, types)]
         listed = self._view.endpoints()
         answered = {
             _endpoint(one.record): (link, one)
-            for link, _, future in asked
+            for link, _, future in searches
             if future.done() and not future.cancelled()
             for one in future.result().skills
             if _endpoint(one.record) not in listed
@@ -131,20 +131,20 @@ class Queries:
         Raises: TrustError: ``DISC_004`` for an uncertified provider; ValidationError: no datagram can hold the query.
         """
         loop = asyncio.get_running_loop()
-        asked: set[asyncio.Future[SceneJoined | bool]] = set()
         ours: set[asyncio.Future[SceneJoined | bool]] = set()
         is_certain, is_joined, figures = False, False, self._settings.figures
         ends = loop.time() + figures.patience + _SLACK
         try:
             for link in self._open():
                 link.node.memberships.request(scene, capabilities, self._clock(), is_join=is_join)
-                _answer(self._wishes.pop((link.name, scene), None), False)
-                future = self._wishes[link.name, scene] = loop.create_future()
+                _answer(self._requests.pop((link.name, scene), None), False)
+                future = self._requests[link.name, scene] = loop.create_future()
                 link.act()
                 ours.add(future)
-            asked |= ours
-            while asked and loop.time() < ends:
-                done, asked = await asyncio.wait(asked, timeout=ends - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            waiting = ours
+            while waiting and loop.time() < ends:
+                timeout = ends - loop.time()
+                done, waiting = await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 for one in done:
                     if one.cancelled():
                         continue
@@ -155,8 +155,8 @@ class Queries:
                     if joined is True and not is_certain:  # one certain answer shortens the wait for others
                         is_certain, ends = True, min(ends, loop.time() + figures.not_found_patience)
         finally:
-            self._wishes = {key: future for key, future in self._wishes.items() if future not in ours}
-            is_wanted_again = any(wanted == scene for _, wanted in self._wishes)
+            self._requests = {key: future for key, future in self._requests.items() if future not in ours}
+            is_wanted_again = any(wanted == scene for _, wanted in self._requests)
             if not is_joined and not is_wanted_again:
                 self.leave_scene(scene)
         return SceneResult(scene, is_missing=is_certain)
@@ -176,21 +176,22 @@ class Queries:
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
         if provider is None and not use_unverified:
-            raise self._unverified(scene, answer)
+            info = answer.connection_info
+            refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
+            endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
+            raise unverified_scene(scene, answer.skill_info.skill_id, endpoint, is_heard=bool(refused))
         info, skill = answer.connection_info, answer.skill_info
-        host, port = (info.host, info.port) if provider is None else (provider.host, provider.port)
+        host, port, facts = info.host, info.port, (skill.skill_id, skill.version, skill.capabilities)
         if provider is not None:
-            is_of_it = _is_named(answer, provider) and (joined.is_verified or not provider.is_verified)
-            info = (
-                info if is_of_it else ConnectionInfo("http", host, port)
-            )  # the answer is of another agent, or about another one
+            host, port = provider.host, provider.port
+            facts = provider.skill_id, provider.version, provider.capabilities
+            is_named = (provider.agent_id, provider.skill_id) in _named(answer)
+            if not is_named or (provider.is_verified and not joined.is_verified):
+                info = ConnectionInfo("http", host, port)  # the answer is of another agent, or about another one
         secret, no_key = await self._key_of(provider, scene)
         if secret is not None:  # TLS showed its certificate, which counts more than a datagram
-            how = secret.base_path, secret.auth_type, secret.auth_header
-            protocol = (
-                "https" if info.protocol == "https" else "http"
-            )  # never downgrade: the key would be sent in clear
-            info = ConnectionInfo(protocol, host, port, *how)
+            protocol = "https" if info.protocol == "https" else "http"  # never downgrade: the key would be in clear
+            info = ConnectionInfo(protocol, host, port, secret.base_path, secret.auth_type, secret.auth_header)
         connection: dict[str, str | int] = {
             "protocol": info.protocol,
             "host": host,
@@ -202,14 +203,13 @@ class Queries:
         }
         if secret is not None:
             connection |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
-        return SceneResult(
-            scene,
-            answer.group_id,
-            connection,
-            *((skill.skill_id, skill.version, skill.capabilities) if provider is None else _facts(provider)),
-            self._members(scene, answer, provider),
-            no_key=no_key,
-        )
+        # Members are as we rank them where we list all of the answer's, or chose another provider.
+        answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
+        listed = self._view.scene(scene).members
+        is_known = {one[:2] for one in answered} <= {one[:2] for one in listed}
+        is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
+        members = listed if is_known or is_other else answered
+        return SceneResult(scene, answer.group_id, connection, *facts, members, no_key=no_key)
 
     async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[ConnectionSecret | None, Finding | None]:
         """Return the short-lived key that a provider hands out, or why it failed to."""
@@ -244,21 +244,6 @@ class Queries:
         trusted = (one for one in group if one.is_verified and one.fits(capabilities, (scene,), ()))
         return next(chain(trusted, named), None)
 
-    def _members(self, scene: str, answer: SceneAnswer, provider: LanSkill | None) -> tuple[LanMember, ...]:
-        """Return the members of a group: as we rank them where we list all of the answer's, or chose another one."""
-        answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
-        ours = self._view.scene(scene).members
-        is_known = {one[:2] for one in answered} <= {one[:2] for one in ours}
-        is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
-        return ours if is_known or is_other else answered
-
-    def _unverified(self, scene: str, answer: SceneAnswer) -> TrustError:
-        """Return why no provider of a scene is acceptable."""
-        info, name = answer.connection_info, answer.skill_info.skill_id
-        refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
-        endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
-        return unverified_scene(scene, name, endpoint, is_heard=bool(refused))
-
     def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
         """Return the skills of some keys that have registered with us."""
         found = map(self._view.skill, keys)
@@ -271,14 +256,6 @@ class Queries:
 def _named(answer: SceneAnswer) -> list[Key]:
     """Return the members of an answer that offer the skill that it names."""
     return [(one.agent_id, one.skill_id) for one in answer.members if one.skill_id == answer.skill_info.skill_id]
-
-
-def _is_named(answer: SceneAnswer, provider: LanSkill) -> bool:
-    return (provider.agent_id, provider.skill_id) in _named(answer)
-
-
-def _facts(skill: LanSkill) -> tuple[str, str, tuple[str, ...]]:
-    return skill.skill_id, skill.version, skill.capabilities
 
 
 def _kind(name: str) -> SkillType:

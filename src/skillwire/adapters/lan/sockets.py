@@ -1,14 +1,11 @@
 """The interfaces and sockets of this machine that discovery uses.
 
 A *link* is one interface and address family. An announced endpoint has to be reachable, so link-local addresses are
-used only on a machine without others, and loopback without any. The first fitting address of each family on an
-interface counts.
-
-Each link has two sockets. Requests leave from a port of their own, and answers come back to it: at the group's port,
-which all processes of a machine share, a unicast would reach only one of them. The socket of the group is bound to the
-group's address where the system allows it, and hears only its own interface (``IP_MULTICAST_ALL`` off). Once open,
-sockets raise nothing: failures are counted, the interfaces are checked again, and :attr:`LinkSockets.is_broken` reports
-sockets that cannot recover. Spec: SDP §5.1; specs §3.
+used only on a machine without others, and loopback without any. Each link has two sockets. Requests leave from a port
+of their own, and answers come back to it: at the group's port, which all processes of a machine share, a unicast would
+reach only one of them. The socket of the group hears only its own interface (``IP_MULTICAST_ALL`` off). Once open,
+sockets raise nothing: failures are counted, and :attr:`LinkSockets.is_broken` reports sockets that cannot recover.
+Spec: SDP §5.1; specs §3.
 """
 
 from __future__ import annotations

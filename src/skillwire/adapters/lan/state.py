@@ -1,16 +1,11 @@
 """The state of an agent over a restart: the registrations that it heard, their keys, and the newest timestamps.
 
-Timestamps refuse replays, and keys refuse an agent that takes another one's name after the restart. A key is stored
-with each registration that it signed, so it ends with the last one, as in a running agent.
-
-The state has a database of its own in the folder ``lan`` of the state directory, because it is written every few
-seconds and has no other use. A commit is atomic; the last seconds before a crash may be missing, and are heard again.
-The content is untrusted: it is decoded like new datagrams, and listed as UNKNOWN and unverified until a sign of life
-comes. An unreadable file is replaced, with a warning. Several agents of one user may share the file: they hear the
-same.
-
-:class:`StateWriter` writes the changes every few seconds, in a thread, so that a quiet network costs nothing. A failing
-disk is counted and retried, and the agent goes on. Spec: specs §3.
+Timestamps refuse replays, and keys refuse an agent that uses another one's name after the restart. A key is stored with
+each registration that it signed, so it ends with the last one. The state has a database of its own in the folder
+``lan`` of the state directory, because it is written every few seconds, in a thread. A commit is atomic; the last
+seconds before a crash may be missing, and are heard again. The content is untrusted: it is decoded like new datagrams,
+and listed as UNKNOWN and unverified until a sign of life comes. An unreadable file is replaced, with a warning; a
+failing disk is counted and retried. Several agents of one user may share the file. Spec: specs §3.
 """
 
 from __future__ import annotations
@@ -59,51 +54,33 @@ CREATE TABLE timestamps (
 """
 
 
-class HeardRecords(NamedTuple):
-    """A registration that was heard on a link.
-
-    Args:
-        link: by its name.
-        host: that it came from.
-        message: what it says.
-        key: digest of the agent's key; empty where all share one.
-        issuer: name, DER, of the authority that certified it; empty for none.
-    """
+class StoredRegistration(NamedTuple):
+    """A registration that was heard on a link."""
 
     link: str
-    host: str
+    host: str  # that it came from
     message: Register
-    key: bytes = b""
-    issuer: bytes = b""
+    key: bytes = b""  # digest of the agent's key; empty with a group key
+    issuer: bytes = b""  # name, DER, of the authority that certified it; empty for none
 
 
 class SavedState(NamedTuple):
-    """What was kept; ``is_broken`` says that the file could not be read, and is made anew."""
+    """The stored state; ``is_broken`` when the file was unreadable, and is replaced."""
 
-    heard: tuple[HeardRecords, ...] = ()
+    heard: tuple[StoredRegistration, ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
     is_broken: bool = False
 
 
 class Changes(NamedTuple):
-    """What is to be written.
+    """The changes to be written. Times are in milliseconds since the epoch."""
 
-    Args:
-        heard: ``(link, agent, skill, host, datagram, key, issuer)`` of each registration that is new or otherwise,
-            as in :class:`HeardRecords`.
-        gone: of each that is not listed any more.
-        timestamps: of each stream with a message lately.
-        edge: milliseconds since the epoch; older timestamps need not be kept.
-        links: that are open.
-        now: seconds since the epoch.
-    """
-
-    heard: tuple[tuple[str, str, str, str, bytes, bytes, bytes], ...] = ()
+    heard: tuple[tuple[str, str, str, str, bytes, bytes, bytes], ...] = ()  # rows of the table
     gone: tuple[tuple[str, Key], ...] = ()
     timestamps: tuple[tuple[Stream, int], ...] = ()
-    edge: int = 0
-    links: tuple[str, ...] = ()
-    now: float = 0.0
+    edge: int = 0  # older timestamps need not be stored
+    links: tuple[str, ...] = ()  # that are open
+    now: int = 0
 
 
 class LanState:
@@ -146,14 +123,19 @@ class LanState:
                 [(*stream, at) for stream, at in changes.timestamps],
             )
             connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
-            _forget_links(connection, changes)
+            here = {*changes.links, *(row[0] for row in changes.heard)}
+            connection.executemany(
+                "INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, changes.now) for link in sorted(here)]
+            )
+            connection.execute("DELETE FROM links WHERE seen < ?", (changes.now - _GONE_MS,))
+            connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
 
-    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> HeardRecords | None:
+    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> StoredRegistration | None:
         try:
             message = decode(datagram, self._profile)
         except DecodeError:
             return None
-        return HeardRecords(link, host, message, key, issuer) if isinstance(message, Register) else None
+        return StoredRegistration(link, host, message, key, issuer) if isinstance(message, Register) else None
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent, mode=0o700)
@@ -178,26 +160,14 @@ class LanState:
             connection.execute("PRAGMA synchronous = NORMAL")  # whole after a crash; the last moments may be missing
             [version] = connection.execute("PRAGMA user_version").fetchone()
             if version != _VERSION:
-                self._make(connection)
+                self.path.chmod(0o600)
+                connection.execute("PRAGMA journal_mode = WAL")
+                drops = "".join(f"DROP TABLE IF EXISTS {name}; " for name in ("registrations", "links", "timestamps"))
+                connection.executescript(f"BEGIN IMMEDIATE; {drops}{_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _make(self, connection: sqlite3.Connection) -> None:
-        self.path.chmod(0o600)
-        connection.execute("PRAGMA journal_mode = WAL")
-        drops = "".join(f"DROP TABLE IF EXISTS {name}; " for name in ("registrations", "links", "timestamps"))
-        connection.executescript(f"BEGIN IMMEDIATE; {drops}{_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-
-
-def _forget_links(connection: sqlite3.Connection, changes: Changes) -> None:
-    """Take note which links are there, and forget what was heard on those that are gone for long."""
-    here = {*changes.links, *(row[0] for row in changes.heard)}
-    now = int(changes.now * 1000)
-    connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
-    connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
-    connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
 
 
 _LOG: Final = logging.getLogger("skillwire.lan")
@@ -262,9 +232,11 @@ class StateWriter:
 
     def changed(self, link: str, change: Change) -> None:
         """Note a change of a registry, unless only the health changed."""
-        if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint or not _is_to_keep(change):
+        if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint:
             return
-        self._changed[link, change.listed.key] = change
+        before, after = change.before, change.after
+        if before is None or after is None or before._replace(health=after.health) != after:
+            self._changed[link, change.listed.key] = change
 
     async def stop(self) -> None:
         """Write what is not written yet, and end."""
@@ -302,8 +274,8 @@ class StateWriter:
             if change.after is not None
         ]
         gone = [named for named, change in changed.items() if change.after is None]
-        now = self._clock().wall
-        edge = int((now - 2 * self._window) * 1000)
+        now = int(self._clock().wall * 1000)
+        edge = now - int(2 * self._window * 1000)
         newest = self._timestamps
         for link in links:
             for stream, at in link.node.ingress.replay.changed():
@@ -311,15 +283,6 @@ class StateWriter:
         newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
         here = tuple(link.name for link in links if link.is_open)
         return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here, now)
-
-
-def _is_to_keep(change: Change) -> bool:
-    """Whether a change is of what is kept: the registration, where it came from, or whether its key is certified."""
-    before, after = change.before, change.after
-    if before is None or after is None:
-        return True
-    kept = (before.registration, before.host, before.is_verified, before.is_hint)
-    return kept != (after.registration, after.host, after.is_verified, after.is_hint)
 
 
 def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:

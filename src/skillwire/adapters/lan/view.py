@@ -56,13 +56,10 @@ class View:
         listed, zone = _best(found) if len(found) > 1 else found[0]
         return _skill(listed, zone, self._now())
 
-    def keys(self) -> list[Key]:
-        """Return the keys of all skills."""
-        return sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
-
     def skills(self) -> tuple[LanSkill, ...]:
         """Return all skills, by agent and name."""
-        return tuple(skill for key in self.keys() if (skill := self.skill(key)) is not None)
+        keys = sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
+        return tuple(skill for key in keys if (skill := self.skill(key)) is not None)
 
     def endpoints(self) -> set[tuple[str, str, int]]:
         """Return skill, host and port of all registrations, on any link."""
@@ -144,21 +141,12 @@ def _best(found: Sequence[tuple[ListedSkill, str]]) -> tuple[ListedSkill, str]:
 def _skill(listed: ListedSkill, zone: str, now: Moment) -> LanSkill:
     message, health = listed.registration, listed.health
     host = message.endpoint.host
-    return LanSkill(
-        message.agent_id,
-        message.skill_id,
-        message.version,
-        str(message.skill_type),
-        f"{host}%{zone}" if zone and host.lower().startswith("fe80:") else host,
-        message.endpoint.port,
-        message.capabilities,
-        message.scenes,
-        str(health.status),
-        listed.is_verified,
-        FoundVia.MDNS if listed.is_hint else FoundVia.MULTICAST,
-        now.wall - (now.steady - health.heard),
-        health.is_stale,
-    )
+    host = f"{host}%{zone}" if zone and host.lower().startswith("fe80:") else host
+    facts = message.agent_id, message.skill_id, message.version, str(message.skill_type), host, message.endpoint.port
+    found_via = FoundVia.MDNS if listed.is_hint else FoundVia.MULTICAST
+    heard = now.wall - (now.steady - health.heard)
+    lists = message.capabilities, message.scenes
+    return LanSkill(*facts, *lists, str(health.status), listed.is_verified, found_via, heard, health.is_stale)
 
 
 def _kind(before: LanSkill | None, after: LanSkill, change: Change) -> str:

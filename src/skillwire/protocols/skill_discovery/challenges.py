@@ -1,16 +1,12 @@
 """Challenges: an agent proves which key it has, and that it is at the address that it sends from.
 
-A challenge goes to the address of a message, and the answer has to come from there. So an answer proves the address,
-too; until then an address gets at most three times the bytes that came from it. Each nonce counts once, and for ten
-seconds. **[ours]**: the second half of a nonce is the beginning of the SHA-256 of the datagram that is challenged, so
-an agent that sent many knows which one is meant; the other 128 bits are random. :func:`challenge_text` is what is
-signed.
+A challenge goes to the address of a message, and the answer has to come from there, so it proves the address, too. Each
+nonce counts once, and for ten seconds. **[ours]**: its second half is the beginning of the SHA-256 of the challenged
+datagram, so an agent that sent many knows which one is meant; the other 128 bits are random.
 
 :class:`Challenges` holds messages by unknown keys, and questions with large answers, until their senders prove
-themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*. A
-responder that proves itself vouches for a skill only when it is certified for it, or is the certified agent on the
-skill's host; its other records stay unverified. :class:`ChallengeResponder` answers the challenges of other agents.
-Spec: SDP §10.3; specs §3.
+themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*.
+:class:`ChallengeResponder` answers the challenges of other agents. Spec: SDP §10.3; specs §3.
 """
 
 from __future__ import annotations

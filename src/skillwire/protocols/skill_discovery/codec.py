@@ -1,15 +1,11 @@
 """Datagrams to messages and back: the fields, each with its two directions, and the shapes of the messages.
 
-A datagram is ``TYPE:field;field;...``; its type ends at the first ``:``. :data:`SHAPES` has a row for each type: its
-fields before the timestamp, and whether the text gives it a signature. In the profile *signed* every other type has one
-more field, and is refused without it. The profile is local policy and never follows from a datagram. A signature covers
-the bytes before the last ``;``, so :func:`encode_signed` asks for a signature over exactly those.
-
-Identifiers are strict: an invalid one is refused and never escaped, so that ``;``, ``,`` and ``|`` only separate. Free
-text is percent-encoded. A value that would not decode to itself is refused when it is encoded. Spec: SDP §2.1, §3.2,
-§5.2, §10.1; specs §3.
-
-Trust: datagrams are untrusted; decoding raises :class:`~skillwire.errors.DecodeError` and nothing else.
+A datagram is ``TYPE:field;field;...``; :data:`SHAPES` has a row for each type. In the profile *signed* every type has a
+signature, and is refused without it; the profile is local policy and never follows from a datagram. A signature covers
+the bytes before the last ``;``. Identifiers are strict: an invalid one is refused and never escaped, so that ``;``,
+``,`` and ``|`` only separate. Free text is percent-encoded. A value that would not decode to itself is refused when it
+is encoded. Spec: SDP §2.1, §3.2, §5.2, §10.1; specs §3. Trust: datagrams are untrusted; decoding raises
+:class:`~skillwire.errors.DecodeError` and nothing else.
 """
 
 from __future__ import annotations
@@ -326,9 +322,7 @@ _ENDPOINT_FIELD: Final = (IDENTIFIER, IDENTIFIER)
 #: Type → shape.
 SHAPES: Final[dict[str, Shape]] = {
     "SKILL_REGISTER": Shape(
-        messages.Register,
-        (*_ENDPOINT_FIELD, VERSION, SKILL_TYPE, ENDPOINT, IDENTIFIERS, IDENTIFIERS),
-        is_signed=True,
+        messages.Register, (*_ENDPOINT_FIELD, VERSION, SKILL_TYPE, ENDPOINT, IDENTIFIERS, IDENTIFIERS), is_signed=True
     ),
     "SKILL_REGISTER_ACK": Shape(messages.RegisterAck, (IDENTIFIER, OUTCOME, TEXT)),
     "SKILL_UNREGISTER": Shape(messages.Unregister, (*_ENDPOINT_FIELD, REASON), is_signed=True),
@@ -462,11 +456,7 @@ def signed_part(data: bytes) -> bytes:
 
 
 def encode_responses(
-    requester_id: str,
-    skills: Iterable[SkillRecord],
-    timestamp: int,
-    *,
-    sign: Callable[[bytes], str] | None = None,
+    requester_id: str, skills: Iterable[SkillRecord], timestamp: int, *, sign: Callable[[bytes], str] | None = None
 ) -> list[bytes]:
     """Return skills in as many messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
     profile = Profile.OPEN if sign is None else Profile.SIGNED

@@ -1,13 +1,10 @@
-"""Heartbeats: how an agent says that its skills are alive, which registries hear it, and how a registry asks for one.
+"""Heartbeats: how an agent reports that its skills are alive, which registries hear it, and how they ask for one.
 
 Nothing signs an acknowledgment in the profile *open*, so one peer can look like many registries.
-:class:`KnownRegistries` is therefore bounded, for each host as well, and a registry that proved its address replaces
-one that did not.
-
-With a third of all datagrams lost, two missed heartbeats in a row are common. **[ours]**: :class:`SuspectPinger` sends
-the agent of a suspect ``SKILL_REGISTER_ACK`` with ``DUPLICATE``, which is true, and the text :data:`SILENT_SKILL`; our
-agents answer with a heartbeat at once, and others read that they are registered. Spec: SDP §2.2, §8, "retryCount";
-specs §3.
+:class:`KnownRegistries` is therefore bounded, for each host as well. With a third of all datagrams lost, two missed
+heartbeats in a row are common. **[ours]**: :class:`SuspectPinger` sends the agent of a suspect ``SKILL_REGISTER_ACK``
+with ``DUPLICATE``, which is true, and the text :data:`SILENT_SKILL`; our agents answer with a heartbeat at once, and
+others read that they are registered. Spec: SDP §2.2, §8, "retryCount"; specs §3.
 """
 
 from __future__ import annotations

@@ -1,17 +1,12 @@
 """Identity: the ports through which the core signs, verifies and judges, and the keys that it has learned.
 
 The core knows no cryptography beyond HMAC. :mod:`skillwire.trust.ecdsa` fills the ports with ECDSA P-256, and
-:class:`GroupKey` for peers that share a secret. Local policy decides which of them is used, never a message.
-
-**Keys.** An agent's key is learned from its certificate, by a challenge, and stays (:class:`KeyRing`). Another key
-replaces it when it is better certified, or when the agent has no registration left. Keys are stored with the
-registrations that they signed, and end with them. The tables are bounded: an agent without registrations makes room for
-any other, and uncertified agents are limited for each host. The host with the most of them makes room for certified
-agents, and for hosts with fewer; the oldest proof goes first.
-
-**Certificates.** :class:`ChainAuthority` judges certificates by their chains. An uncertified agent is UNVERIFIED, under
-the name in its certificate only. Its certificate is requested again now and then, because an authority may have
-certified the same key. Spec: SDP §10; specs §3.
+:class:`GroupKey` for peers that share a secret; local policy decides between them, never a message. An agent's key is
+learned from its certificate, by a challenge, and stays (:class:`KeyRing`). Another key replaces it when it is better
+certified, or when the agent has no registration left. The tables are bounded: an agent without registrations gives way
+to any other, and the host with the most uncertified agents to certified agents and to hosts with fewer. An uncertified
+agent is UNVERIFIED, under the name in its certificate only. Its certificate is requested again now and then, because an
+authority may have certified the same key. Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations

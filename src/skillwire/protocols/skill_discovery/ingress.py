@@ -2,17 +2,10 @@
 
 The checks run from the cheapest to the most expensive: the rate of the source, the form, the timestamp, the key, the
 signature. A refused datagram is counted by its reason in :attr:`Ingress.stopped` and never raises. A message by an
-unknown key is held and its sender challenged; it passes when the proof is good, as if it came then.
-
-The signer is the agent that a message names, for the types that the text signs. In the profile *signed* the other types
-are signed, too, by the agent that proved to be at the source address. Spec: SDP §10; specs §3.
-
-Two halves of a network with different profiles or group keys ignore each other, and every datagram is well formed for
-its sender. So a refused datagram is also read as if we had the other configuration, and a match is reported once for
-each host and kind. Spec: SDP §10.1.
-
-Trust: every datagram is an untrusted peer's, until its
-:class:`~skillwire.protocols.skill_discovery.events.VerifiedMessage` says otherwise.
+unknown key is held and its sender challenged; it passes when the proof is good, as if it came then. The signer is the
+agent that a message names, for the types that the text signs. In the profile *signed* the other types are signed, too,
+by the agent that proved to be at the source address. Peers with another profile or group key would be ignored without a
+trace, so a refused datagram is also read as if we had theirs, and a match is reported. Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations

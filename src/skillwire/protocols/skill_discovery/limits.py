@@ -1,18 +1,12 @@
 """Limits on what untrusted peers can make a node do: how much is read, how much is sent to them, and what counts twice.
 
-**Rate.** Each host has a bucket for the datagrams that are read from it. A host also owes heartbeats for the skills
-that it registered, so a second bucket fills at twice that rate and pays only for heartbeats, registrations, goodbyes
-and answers; questions are paid from the first. A host that showed a key that signs is treated for some minutes as if it
-owed a thousand heartbeats more, because it is about to register or to answer. A bucket is filled once for all datagrams
-that are read at one moment, so one more datagram of a flood costs one comparison.
-
-**Amplification.** A source address can be forged, and the answer then hits its owner. Each address has an
-allowance: it grows by three bytes for each byte that came from there, and what does not fit is not sent. An address
-that returned one of our nonces is proven and has no limit for some minutes, longer when its agent signs something new.
-
-**Replay.** A signed message counts once: its timestamp lies in a window around our clock and is newer than the last of
-its stream (agent, skill, message type). The digest of the newest message tells a repetition from a message that only
-claims the same time. Timestamps outside the window need no memory. Spec: specs §3; SPEC.md SDP-rate-bound,
+**Rate.** Each host has a bucket for the datagrams that are read from it. A second bucket, which fills at twice the rate
+of the heartbeats that the host owes, pays only for heartbeats, registrations, goodbyes and answers. A host that showed
+a key that signs is treated for some minutes as if it owed a thousand heartbeats more: it is about to register or to
+answer. **Amplification.** A source address can be forged, and the answer then hits its owner. So each address may get
+three bytes for each byte that came from there, until it returned one of our nonces. **Replay.** A signed message counts
+once: its timestamp lies in a window around our clock and is newer than the last of its stream (agent, skill, message
+type); a digest tells a repetition from another message with the same time. Spec: specs §3; SPEC.md SDP-rate-bound,
 SDP-amplification, SDP-replay.
 """
 

@@ -1,10 +1,9 @@
-"""The values of Skill Discovery: one for each type of datagram.
+"""The messages of Skill Discovery: one value for each type of datagram.
 
-A message is frozen, and compares by its type and its fields. ``timestamp`` is in milliseconds since the epoch, as on
-the wire. ``signature`` is what stands in the last field; it is empty where a message has none: in a value that is yet
-to be signed, and in the types that the text leaves unsigned, unless the profile is *signed*. No value here can be part
-of a cycle, so the collector need not look at them.
-Spec: SDP §2, §3, §8, §9, §10; specs §3 for the messages that the text names without writing them.
+A message is frozen, and compares by its type and its fields. ``timestamp`` is in milliseconds since the epoch.
+``signature`` is the last field of the datagram; it is empty in a value that is not signed yet, and in the types that
+the text leaves unsigned, unless the profile is *signed*. No value can be part of a cycle, so the garbage collector need
+not track them. Spec: SDP §2, §3, §8, §9, §10; specs §3 for the messages that the text names without writing them.
 """
 
 from __future__ import annotations

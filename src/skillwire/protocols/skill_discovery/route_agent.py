@@ -2,15 +2,10 @@
 
 A registration is repeated after short pauses until every known registry has acknowledged it, and a few times at least,
 since there may be unknown ones. After that heartbeats suffice: a registry that hears one of a skill that it does not
-list requests the registration. Nothing acknowledges a change of status, so it is repeated as often as loss demands.
-
-A peer reads 20 datagrams a second from an unknown source, so registrations leave at that pace (:class:`SendQueue`). A
-registry that requested them, or takes all of them, reads as fast as it acknowledges; so each acknowledgment releases
-two more, up to a bound. Goodbyes are paced, too. Spec: SDP §2.2, §8, §9; specs §3.
-
-A registration names its agent once and no scene group; an answer names the requester, and the group of a scene has a
-longer name than the scene. A skill that fits into no answer would be listed and never found, so it is neither offered
-nor accepted (:func:`check_record_size`).
+list requests the registration. Nothing acknowledges a change of status, so it is repeated as often as loss demands. A
+peer reads 20 datagrams a second from an unknown source, so registrations leave at that pace (:class:`SendQueue`), and
+each acknowledgment releases two more. Goodbyes are paced, too. A skill that fits into a registration and into no answer
+would be listed and never found, so it is neither offered nor accepted. Spec: SDP §2.2, §8, §9; specs §3.
 """
 
 from __future__ import annotations
@@ -142,10 +137,7 @@ class RouteAgent:
     """The skills that one agent offers; ``health`` returns the status of a skill for its heartbeat."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        settings: DiscoverySettings,
-        health: Callable[[str], HealthStatus] | None = None,
+        self, outbox: Outbox, settings: DiscoverySettings, health: Callable[[str], HealthStatus] | None = None
     ) -> None:
         self._agent_id = outbox.agent_id
         self._outbox = outbox

@@ -1,24 +1,16 @@
 """Searches: the discoveries of one agent, repeated after short pauses and collected until there is enough.
 
-Each search has an identifier of its own **[ours]**, which its answers name. Responders are asked to prove that an
-answer is theirs, so that a found skill names the agent that offers it: one answer of each source first, and then those
-with skills that the responder vouches for.
+Each search has an identifier **[ours]**, which its answers name. Responders are asked to prove that an answer is
+theirs, so that a found skill names the agent that offers it: one answer of each source first, then those with skills
+that the responder vouches for. A search ends before its patience **[ours]** when nothing new came for longer than the
+longest answer delay. It stays open while nothing useful came, while an answer names a skill whose agent did not answer
+itself (its answer was probably lost), and while that agent is about to register with us.
 
-**When a search ends** before its patience **[ours]**: answers arrive within the longest answer delay and a round trip,
-so a search ends when nothing new came for longer than that. It stays open while
-
-- nothing useful came: a search for one provider waits for one that is HEALTHY, and certified where it has to be;
-- an answer names a skill whose agent did not answer itself. Responders pass on what they list, so a lost answer shows
-  in the answers of others, and the next repetition is waited for; not forever, since the agent may be gone;
-- the agent that offers the skill is about to register with us, and its health is not known before.
-
-**Bounds** **[ours]**: a request goes to everybody, so an attacker knows its identifier, and can answer before others,
-who wait up to 120 ms. Room is therefore not given to the first. Each host has so many places, whatever its ports. When
-all are taken, the host with the most makes room for one with fewer. A proven skill replaces an unproven one, and a
-certified skill replaces both. A responder without a proof does not displace one with a proof, nor one that still has
-time for it: otherwise we would challenge forged sources without end.
-
-Trust: sources, and all that they send, are untrusted. Spec: SDP §3; specs §3.
+**Bounds** **[ours]**: an attacker hears a request, too, and can answer before others, who wait up to 120 ms. So each
+host has a number of places, whatever its ports. When all are in use, the host with the most gives one to a host with
+fewer. A proven skill replaces an unproven one, and a certified skill replaces both. A responder without a proof
+displaces neither one with a proof nor one that still has time for it: otherwise we would challenge forged sources
+without end. Trust: sources, and all that they send, are untrusted. Spec: SDP §3; specs §3.
 """
 
 from __future__ import annotations

@@ -374,11 +374,7 @@ _NOTES: Final = {
 
 
 def read_discovery(
-    document: Mapping[str, Any],
-    source: str,
-    *,
-    place: Callable[[Path], SourceLocation] | None = None,
-    folder: str = "",
+    document: Mapping[str, Any], source: str, *, place: Callable[[Path], SourceLocation] | None = None, folder: str = ""
 ) -> LanSettings:
     """Return the settings in a configuration: the table ``discovery``, or a document with it.
 

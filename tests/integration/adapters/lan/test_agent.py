@@ -118,7 +118,7 @@ async def test_what_cannot_be_asked_is_refused_and_nothing_is_left_of_it(start, 
     with pytest.raises(ValidationError, match="not an identifier"):
         await agent.request_scene("bad name")
     assert not agent._queries._searches
-    assert not agent._queries._wishes
+    assert not agent._queries._requests
     assert await agent.discover() == ()
 
 

@@ -127,7 +127,9 @@ class TestRenewal:
         first = trust.identity.certificate
         clock.now += 5 * DAY
         desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
-        task = asyncio.create_task(renewal(trust, settings, clock, tell=told.append, first_pause=0.01, look=0.01).run())
+        task = asyncio.create_task(
+            renewal(trust, settings, clock, notify=told.append, first_pause=0.01, look=0.01).run()
+        )
         async with asyncio.timeout(SECONDS):
             await until(lambda: len(desk.asked) >= 3)
             desk.trouble = None
@@ -176,7 +178,7 @@ class TestRevocations:
         """Give what refreshes, what it has told, and how often something was new."""
         told: list[str] = []
         news: list[int] = []
-        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
+        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, notify=told.append)
         refresh.told, refresh.news = told, news
         return refresh
 
@@ -212,7 +214,7 @@ class TestRevocations:
         told: list[str] = []
         has_changed = asyncio.Event()
         own = dataclasses.replace(settings, revocations=(str(copy),))
-        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, tell=told.append, files=0.01)
+        refresh = RevocationRefresh(trust, own, has_changed.set, clock=clock, notify=told.append, files=0.01)
         task = asyncio.create_task(refresh.run())
         async with asyncio.timeout(SECONDS):
             await has_changed.wait()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.authorities import World
 from tests.support.certificates import serial
 from tests.support.eventually import eventually_async
@@ -185,7 +186,7 @@ class TestUnverified:
         server = await serve()
         error = await refused(client(world, "x", identity=own("x")).fetch(SKILL, server.port, "auth"))
         assert error.code == "DISC_004"
-        assert "nobody whom we trust" in error.message
+        assert "no authority that is trusted here" in error.message
 
     @pytest.mark.parametrize("flaw", ["no proof", "old", "other provider", "other skill", "other key"])
     async def test_a_proof_is_for_this_provider_this_skill_and_now(self, serve, flaw):
@@ -196,9 +197,9 @@ class TestUnverified:
         signer = EcdsaIdentity(new_key(), identity.certificate) if flaw == "other key" else identity
         signed = asked.signed(signer, shown, time.time() - (100 if flaw == "old" else 0))
         if flaw == "no proof":
-            signed = signed._replace(signature="")
+            signed = replace(signed, signature="")
         elif flaw == "other skill":
-            signed = signed._replace(scene="other")
+            signed = replace(signed, scene="other")
         context = client_context(identity, shows_certificate=False)
         answer = await _talk(server.port, context, messages.write_request(signed))
         assert json.loads(answer)["error"]["code"] == "DISC_004"
@@ -440,8 +441,8 @@ async def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each
     assert (token.skills, token.scopes, token.expires) == ({"csv-profile"}, frozenset(), now[0] + KEY_SECONDS)
     assert "agent-002" in token.name
     assert await give(asked) == first
-    assert await give(asked._replace(agent_id="agent-003")) != first
-    assert await give(asked._replace(skill_id="skill-b")) is None
+    assert await give(replace(asked, agent_id="agent-003")) != first
+    assert await give(replace(asked, skill_id="skill-b")) is None
     now[0] += KEY_SECONDS / 2 + 1
     second = await give(asked)
     assert second != first
@@ -494,7 +495,7 @@ class TestTokenGiver:
         more = SecretRequest("auth", "skill-a", "agent-more")
         for host, is_refused in (("192.0.2.7", True), ("192.0.2.8", False), ("192.0.2.9", True)):
             with pytest.raises(TrustError) if is_refused else nullcontext():
-                await give(more._replace(agent_id=host), host)
+                await give(replace(more, agent_id=host), host)
         assert len(await tokens.all()) == limits.LAN_SECRET_KEYS_PER_HOST + 1
         assert await give(SecretRequest("auth", "skill-a", "agent-0"), "192.0.2.7") == first
         now[0] += KEY_SECONDS
@@ -534,6 +535,6 @@ def test_whatever_comes_is_a_message_or_refused(line):
 @given(st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True), st.binary(max_size=60), st.integers(0, 2**40))
 def test_a_question_is_read_as_it_was_written(name, certificate, timestamp):
     plain = SecretRequest(name, name, name)
-    signed = plain._replace(certificate=certificate, timestamp=timestamp, signature="x")
+    signed = replace(plain, certificate=certificate, timestamp=timestamp, signature="x")
     assert messages.read_request(messages.write_request(plain)) == plain
     assert messages.read_request(messages.write_request(signed)) == (signed if certificate else plain)

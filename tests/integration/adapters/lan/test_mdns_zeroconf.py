@@ -337,8 +337,7 @@ async def test_a_turn_that_is_not_taken_to_its_end_is_free_again(seen, monkeypat
     if way == "goodbye":
         browser._changed(None, SERVICE_TYPES[0], first, ServiceStateChange.Removed)
     elif way == "makes room":
-        browser._useless = {first: None}
-        assert browser._make_room()
+        monkeypatch.setattr(limits, "LAN_MDNS_INSTANCES", 1)
     browser._changed(None, SERVICE_TYPES[0], second, ServiceStateChange.Added)
     async with asyncio.timeout(SECONDS):
         await is_second_asked.wait()

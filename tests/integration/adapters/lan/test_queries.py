@@ -246,7 +246,7 @@ async def test_nothing_is_left_of_a_question_for_a_scene(make, monkeypatch, ends
         await link.asked.wait()
         asking.cancel()
         await asyncio.wait([asking])
-    assert not questions._wishes
+    assert not questions._requests
 
 
 async def test_of_two_questions_for_one_scene_the_later_one_is_answered(make):

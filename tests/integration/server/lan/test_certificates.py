@@ -132,7 +132,7 @@ async def test_what_is_not_announced_in_the_scene_has_none(handing_out):
 
 async def test_who_nobody_certified_gets_none_unless_the_operator_says_so(handing_out):
     _, ask = await handing_out()
-    with pytest.raises(TrustError, match="by nobody whom we trust"):
+    with pytest.raises(TrustError, match="no authority that is trusted here"):
         await ask()
 
 

@@ -182,10 +182,10 @@ class TestRenewal:
     async def test_who_has_nobody_to_ask_is_told_when_it_ends(self, trust, settings, clock):
         told: list[str] = []
         clock.now += 5 * DAY
-        alone = renewal(trust, dataclasses.replace(settings, renew_from=""), clock, tell=told.append)
+        alone = renewal(trust, dataclasses.replace(settings, renew_from=""), clock, notify=told.append)
         assert not await alone.renew()
         assert not await alone.renew()
-        assert ["nobody is set who renews it: set renewFrom" in text for text in told] == [True]
+        assert ["renewFrom is not set: set renewFrom" in text for text in told] == [True]
 
     async def test_an_own_certificate_is_made_anew(self, clock, tmp_path):
         settings = LanSettings(agent_id="agent-001")
@@ -279,9 +279,9 @@ class TestOrphans:
     async def test_who_has_nobody_to_ask_is_told(self, trust, settings, clock, authority):
         told: list[str] = []
         self.take_back(authority, clock.now)
-        refresh = RevocationRefresh(trust, settings, lambda: None, clock=clock, tell=told.append)
+        refresh = RevocationRefresh(trust, settings, lambda: None, clock=clock, notify=told.append)
         await refresh.refresh("https://registry.example/lan/revocations")
-        assert ["the SkillCenter CA of our certificate was taken back" in text for text in told] == [True]
+        assert ["the SkillCenter CA of our certificate was revoked" in text for text in told] == [True]
         assert trust.authorities[-1] == authority.centers[0]
 
     @pytest.mark.spec("SDP-authority-revocation")
@@ -439,7 +439,7 @@ class TestRevocations:
         """Give what refreshes, what it has told, and how often something was new."""
         told: list[str] = []
         news: list[int] = []
-        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, tell=told.append)
+        refresh: Any = RevocationRefresh(trust, settings, lambda: news.append(1), clock=clock, notify=told.append)
         refresh.told, refresh.news = told, news
         return refresh
 
@@ -453,7 +453,7 @@ class TestRevocations:
         assert trust.authority.judge("agent-001", leaf, clock.now) is None
         assert not await learned.refresh(url)
         assert learned.news == [1, 1]
-        assert ["our own certificate was taken back" in text for text in learned.told] == [True]
+        assert ["our own certificate was revoked" in text for text in learned.told] == [True]
         assert trust.keys.revocations_file.read_bytes() == trust.revocations.pem()
 
     async def test_what_fails_or_is_false_leaves_the_last_good_one(
@@ -474,7 +474,7 @@ class TestRevocations:
     async def test_where_there_never_was_a_list_none_is_said_to_be_in_force(self, learned, desk):
         desk.trouble = FetchError("CONNECTION_FAILED", "nobody is there")
         assert not await learned.refresh("https://registry.example/lan/revocations")
-        assert ["nothing is known of what was taken back" in text for text in learned.told] == [True]
+        assert ["nothing is known of what was revoked" in text for text in learned.told] == [True]
 
     @pytest.mark.usefixtures("desk")
     async def test_the_care_of_an_agent_is_both_and_ends_with_it(self, trust, settings):

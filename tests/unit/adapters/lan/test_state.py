@@ -14,7 +14,7 @@ from tests.support.certificates import NOW
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.state import Changes, HeardRecords, LanState, SavedState, StateWriter
+from skillwire.adapters.lan.state import Changes, LanState, SavedState, StateWriter, StoredRegistration
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
@@ -52,7 +52,9 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
-    assert kept.heard == (HeardRecords("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),)
+    assert kept.heard == (
+        StoredRegistration("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),
+    )
     assert kept.timestamps == ((STREAM, 7),)
 
 
@@ -75,12 +77,13 @@ def test_it_is_never_there_for_others_to_read(state, monkeypatch):
 
 def test_what_was_heard_on_a_link_that_is_gone_for_a_month_is_forgotten(state):
     on_other = ("wlan0/4", *row(registration("skill-b"))[1:])
-    state.write(Changes(heard=(row(registration()), on_other), now=EPOCH))
-    later = EPOCH + 20 * 86_400
+    state.write(Changes(heard=(row(registration()), on_other), now=int(EPOCH * 1000)))
+    month = 30 * 86_400_000
+    later = int(EPOCH * 1000) + 2 * month // 3
     state.write(Changes(timestamps=((STREAM, 7),), links=("eth0/4",), now=later))
     assert {heard.link for heard in state.load().heard} == {"eth0/4", "wlan0/4"}
 
-    state.write(Changes(timestamps=((STREAM, 8),), now=later + 20 * 86_400))
+    state.write(Changes(timestamps=((STREAM, 8),), now=later + 2 * month // 3))
     assert {heard.link for heard in state.load().heard} == {"eth0/4"}
 
 

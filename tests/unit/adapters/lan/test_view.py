@@ -105,11 +105,7 @@ def test_silence_on_all_links_is_one_silence(seen):
     seen.run(60)
 
     told = [(change.kind, change.skill.status) for change in seen.told if change.skill]
-    assert told == [
-        ("suspected", "HEALTHY"),
-        ("status", "UNHEALTHY"),
-        ("evicted", "UNHEALTHY"),
-    ]
+    assert told == [("suspected", "HEALTHY"), ("status", "UNHEALTHY"), ("evicted", "UNHEALTHY")]
     assert seen.told[-1].reason == "silent"
 
 

@@ -204,13 +204,7 @@ def world():
 @pytest.fixture
 def lan(world):
     lan = Lan()
-    lan.node(
-        R,
-        REGISTRY,
-        agent_id="registry",
-        identity=world.identity("registry"),
-        authority=world.authority(),
-    )
+    lan.node(R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority())
     return lan
 
 
@@ -285,12 +279,7 @@ def test_who_is_revoked_is_forgotten_when_it_is_known_and_refused_when_it_comes(
     assert lan.nodes[R].ingress.stopped["certificate"] > 0
 
 
-R, FIRST, SECOND, EVIL = (
-    "192.168.1.1",
-    "192.168.1.100",
-    "192.168.1.101",
-    "192.168.1.66",
-)
+R, FIRST, SECOND, EVIL = ("192.168.1.1", "192.168.1.100", "192.168.1.101", "192.168.1.66")
 AT = int(EPOCH * 1000)
 STREAM = "Register", "agent-001", "skill-org-feishu"
 
@@ -467,11 +456,7 @@ def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
     lan.do(FIRST, lambda node, now: node.searches.discover(now))
     before = lan.nodes[FIRST].ingress.stopped["forged"]
-    lan.inject(
-        encode_signed(evil, own_identity("registry").sign, Profile.SIGNED),
-        Peer(R, 40_000),
-        FIRST,
-    )
+    lan.inject(encode_signed(evil, own_identity("registry").sign, Profile.SIGNED), Peer(R, 40_000), FIRST)
     assert lan.nodes[FIRST].ingress.stopped["forged"] == before + 1
 
 
@@ -557,13 +542,7 @@ def test_while_thousands_of_made_up_agents_register_a_real_one_is_listed_within_
         lan.at(0.001, flood)
 
     def start():
-        lan.node(
-            FIRST,
-            OFFERS,
-            agent_id="agent-001",
-            identity=own_identity("agent-001"),
-            authority=AUTHORITY,
-        )
+        lan.node(FIRST, OFFERS, agent_id="agent-001", identity=own_identity("agent-001"), authority=AUTHORITY)
         lan.offer(FIRST, "skill-org-feishu")
 
     flood()

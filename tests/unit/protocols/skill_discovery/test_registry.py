@@ -461,10 +461,7 @@ def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(ac
         key, now = (agent, KEY[1]), now + 1.0
         if act == "register":
             message = registration(agent, at=AT + number)
-            assert hints.register(message, now, is_verified=False, host=HOST)[0] in {
-                Outcome.SUCCESS,
-                Outcome.DUPLICATE,
-            }
+            assert hints.register(message, now, is_verified=False, host=HOST)[0] in {Outcome.SUCCESS, Outcome.DUPLICATE}
             registered[key] = message
         elif act == "goodbye":
             hints.unregister(key, AT + number, now)

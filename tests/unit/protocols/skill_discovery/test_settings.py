@@ -532,10 +532,7 @@ def beats(figures):
     ids=lambda value: getattr(value, "__name__", None) or "-".join(value) if isinstance(value, dict) else None,
 )
 def test_another_figure_makes_another_thing_happen(seen, figures, by_default, otherwise):
-    for settings, expected in (
-        (DiscoverySettings(), by_default),
-        (replace(DiscoverySettings(), **figures), otherwise),
-    ):
+    for settings, expected in ((DiscoverySettings(), by_default), (replace(DiscoverySettings(), **figures), otherwise)):
         found = seen(settings)
         if isinstance(expected, tuple):
             assert expected[0] <= found <= expected[1]

@@ -20,7 +20,7 @@ PROJECT: Final = Path(__file__).parent.parent
 SOURCE: Final = PROJECT / "src" / "skillwire"
 #: Parts of ``src/skillwire`` that are not checked yet.
 UNCHECKED: Final = frozenset({
-    "adapters", "bridges", "client", "executions", "model", "ports", "protocols", "registry", "resolver", "server",
+    "adapters", "bridges", "executions", "model", "ports", "protocols", "registry", "server",
     
 })  # fmt: skip
 PROSE: Final = re.compile(

@@ -7,7 +7,6 @@ import pytest
 from tests.conformance import sharing_examples as example
 
 from skillwire import Client, FetchError, SkillwireError
-from skillwire.client.calls import Calls
 from skillwire.protocols.skill_sharing.calls import (
     InvocationOptions,
     cancel,
@@ -59,7 +58,7 @@ class Workflow:
         self.client.driver = self.publisher
         self.client._runner.sleep = self.pauses.append
         session = self.client._session
-        session.calls = Calls(session.context, session.access, chance=lambda: 1.0)
+        session.calls = session.make_calls(chance=lambda: 1.0)
         self.publisher.answer(f"{ORIGIN}/.well-known/skill-sharing", example.WORKFLOW_INDEX)
         self.describe()
 
@@ -226,9 +225,7 @@ def test_a_call_is_made_again_as_the_advice_says_and_else_with_exponential_backo
     workflow.publisher.reply("OPTIONS", f"{API}/summarize", takes_keys)
     lost = FetchError("CONNECTION_LOST", "it broke")
     workflow.publisher.reply("POST", f"{API}/summarize", lost, lost, lost, http(example.COMPLETED))
-    workflow.client._session.calls = Calls(
-        workflow.client._session.context, workflow.client._session.access, chance=lambda: 1.0
-    )
+    workflow.client._session.calls = workflow.client._session.make_calls(chance=lambda: 1.0)
     assert workflow.call(inputs={"text": "other"}).is_completed
     assert workflow.pauses == [0.5, 1.0, 2.0]
     assert len({request.headers["Idempotency-Key"] for request in workflow.posted[-4:]}) == 1

@@ -10,7 +10,7 @@ from tests.support.eventually import PATIENCE
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire import Client
-from skillwire.client.lan_flows import LanFlows
+from skillwire.client.session import ClientSession
 from skillwire.errors import SkillwireError
 from skillwire.model.lan import LanSkill, LanSnapshot, SceneResult
 from skillwire.model.url import parse_url
@@ -128,7 +128,7 @@ class Network:
         self.folder = folder
         self.agents = []
         self.clients = []
-        monkeypatch.setattr(LanFlows, "make_agent", lambda _: self._made())
+        monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: self._made())
         self.client = self.open()
 
     def _made(self):

@@ -24,8 +24,7 @@ from skillwire.cli.options import Duration, confirm, open_client, open_progress,
 from skillwire.cli.output import bold, dim, output_options
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import FoundVia
-from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources.lan import lan_capability
+from skillwire.resolver.references import lan_capability, reference_to
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Final
 
@@ -54,9 +55,7 @@ def mcp_command(
         raise UsageError("USAGE", "give folders of skills, or the URL of a server", fix=fix)
     if server is not None:
         _check_relayed(click.get_current_context())
-        from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # takes a while to import
-
-        run_relay(endpoint_of(server), token)
+        _relay(server, token)
         return
     from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
 
@@ -73,6 +72,24 @@ def mcp_command(
     named = check_pins([*configuration.mcp.pins, *pins])
     parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
     run_stdio(parts, named)
+
+
+def _relay(server: str, token: str | None) -> None:
+    """Relay standard input to a server, and its answers to standard output, until the input ends."""
+    import asyncio  # noqa: PLC0415  # takes a while to import
+
+    from skillwire.adapters.lines import lines_of, take_input  # noqa: PLC0415  # same
+    from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # same
+    from skillwire.limits import RPC_REQUEST_BYTES  # noqa: PLC0415  # same
+
+    def write(line: bytes) -> None:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+    async def run() -> None:
+        await run_relay(endpoint_of(server), token, lines_of(take_input(), RPC_REQUEST_BYTES), write)
+
+    asyncio.run(run())
 
 
 def _check_relayed(context: click.Context) -> None:

@@ -1,13 +1,12 @@
-"""Calls of skills, from the descriptor to what they gave: every use case as a flow.
+"""Calls of skills, from the descriptor to the output: every use case as a flow.
 
-A call is checked here before anything is sent: the descriptor by its version, its schema and the rules, the inputs by
-the descriptor. It is written down before it goes out and when the provider has named the execution
-(:mod:`skillwire.adapters.files.calls`). A process that ends in between leaves a call whose answer nobody has seen; the
-same call of the next minutes takes it up under its key, so that it is not executed twice, and that is told.
+The descriptor and the inputs are checked before anything is sent. The call is stored before it is sent and again with
+the provider's execution id. If the process ends in between, the same call of the next minutes resumes it under its key,
+so that it is executed once, and the user is informed.
 
-A descriptor may name an endpoint at any origin. Where the user has a credential for one that nobody has named, calling
-it is acting in the user's name at the word of a stranger, so somebody has to agree, unless the origin lies below the
-one that was named, whose owner could receive the credential anyhow.
+A descriptor may name an endpoint at any origin. Using the user's credential there is acting in the user's name because
+of an untrusted document, so the user must consent, unless the endpoint is below the named origin, whose owner could get
+the credential anyway.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
-from skillwire.adapters.files.atomic import state_directory
-from skillwire.adapters.files.calls import FileCalls
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -47,11 +44,11 @@ from skillwire.protocols.skill_sharing.calls import (
 from skillwire.resolver.calls import (
     ExecutionFollower,
     SubmitContext,
-    accepted,
     known,
     patience_of,
     status_place,
     submit_until,
+    updated,
 )
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
@@ -67,21 +64,22 @@ if TYPE_CHECKING:
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.calls import Answer
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.resolver.calls import CallBook
     from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow, HttpRequest
 
 
 _TOO_LARGE: Final = 413
 _ID_PREFIX: Final = "exec-"
-_SHORTEST: Final = 4  # characters of an id that is cut short; fewer are a slip
+_SHORTEST: Final = 4  # characters of an abbreviated id
 _LISTED: Final = 5
-_MARGIN: Final = 20.0  # seconds that the answer of an endpoint may take beyond the time of the run
+_MARGIN: Final = 20.0  # seconds for the answer of an endpoint beyond the time of the run
 
 OnChange = Callable[[RemoteExecution], object]
 
 
 class CallOptions(NamedTuple):
-    """How a skill is called; see :meth:`skillwire.AsyncClient.call`."""
+    """The options of a call; see :meth:`skillwire.Client.call`."""
 
     wait: bool = True
     timeout: float | None = None
@@ -95,7 +93,7 @@ class CallOptions(NamedTuple):
 
 
 class CallArguments(TypedDict, total=False):
-    """The same, as keyword arguments."""
+    """The options of a call as keyword arguments."""
 
     wait: bool
     timeout: float | None
@@ -109,15 +107,7 @@ class CallArguments(TypedDict, total=False):
 
 
 class PreparedCall(NamedTuple):
-    """A call that could be made: everything checked, nothing sent.
-
-    Args:
-        skill_id: of the skill.
-        method, url: of the request.
-        headers: of the request; a credential is told as ``...``.
-        body: of the request; None where the inputs stand in the URL.
-        inputs: with defaults.
-    """
+    """A checked call, not sent: its request, in which ``...`` replaces a credential, and the inputs with defaults."""
 
     skill_id: str
     method: str
@@ -127,28 +117,18 @@ class PreparedCall(NamedTuple):
     inputs: Mapping[str, Any]
 
 
-def priority_of(text: str | None) -> Priority | None:
-    """Return the priority of this name.
-
-    Raises:
-        UsageError: ``USAGE``, there is none.
-    """
+def _priority_of(text: str | None) -> Priority | None:
     if text is None:
         return None
     try:
         return Priority(text)
     except ValueError:
-        known_ones = ", ".join(Priority)
-        raise UsageError("USAGE", f"the priority {ascii(text)[:40]} is none of {known_ones}") from None
+        raise UsageError("USAGE", f"unknown priority {ascii(text)[:40]}; use {', '.join(Priority)}") from None
 
 
 def seconds_of(timeout: float | None) -> float | None:
-    """Return ``timeout``, if anybody may wait so long.
-
-    Raises:
-        UsageError: ``USAGE``.
-    """
-    given: object = timeout  # whatever a program without types hands over
+    """Return ``timeout``; raise ``USAGE`` outside its range."""
+    given: object = timeout  # untyped programs may pass anything
     if given is not None and not isinstance(given, int | float):
         fix = "Give a number, such as timeout=30."
         raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
@@ -158,32 +138,24 @@ def seconds_of(timeout: float | None) -> float | None:
 
 
 def is_below(url: Url, index: Url) -> bool:
-    """Whether the host of ``url`` is one that the owner of ``index`` decides about: ``api.example.com``."""
+    """Whether the owner of ``index`` controls the host of ``url``, such as ``api.example.com``."""
     is_name = not is_ipv4(index.host) and ":" not in index.host
     return is_name and url.scheme == index.scheme == "https" and url.host.endswith(f".{index.host}")
 
 
 def run_milliseconds(timeout: float | None) -> int | None:
-    """Return what the endpoint is told of a timeout.
-
-    Raises:
-        UsageError: ``USAGE`` for a time that nobody waits.
-    """
+    """Return a timeout in milliseconds, as messages have it."""
     seconds = seconds_of(timeout)
     return None if seconds is None else max(round(seconds * 1000), 1)
 
 
 def run_seconds(timeout: float | None) -> float:
-    """Return how long the answer to a run may take, which comes when that has ended.
-
-    Raises:
-        UsageError: ``USAGE`` for a time that nobody waits.
-    """
+    """Return the seconds until the answer to a run, which comes at its end."""
     return (seconds_of(timeout) or float(limits.CALL_ANSWER_SECONDS)) + _MARGIN
 
 
 class _Plan(NamedTuple):
-    """A call, and what it takes to make it."""
+    """A checked call."""
 
     record: CallRecord
     descriptor: SkillDescriptor
@@ -193,12 +165,13 @@ class _Plan(NamedTuple):
 
 
 class Calls:
-    """Makes calls and follows them, with what one client holds.
+    """Makes and follows the calls of one client.
 
     Args:
         context: of the client.
-        access: which origins the user has allowed.
-        clock: seconds that only grow.
+        access: the origins that the user allows.
+        book: the stored calls.
+        clock: monotonic seconds.
         chance: returns a number from 0 to 1.
     """
 
@@ -206,6 +179,7 @@ class Calls:
         self,
         context: ResolveContext,
         access: OriginAccess,
+        book: CallBook,
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -214,7 +188,7 @@ class Calls:
         self._access = access
         self._clock = clock
         self._line = SubmitContext(Circuits(clock), clock, chance, self._credential)
-        self._book = FileCalls(state_directory() / "calls.json", context.clock)
+        self._book = book
 
     def prepare(
         self,
@@ -223,7 +197,7 @@ class Calls:
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
     ) -> Flow[PreparedCall]:
-        """Check a call and return the request that would be sent."""
+        """Check a call and return its request."""
         plan = yield from self._plan(skill, descriptor, inputs, CallOptions(**arguments))
         request = self._request(plan, None)
         secret = self._line.credential(plan.record.url, plan.record.header).keys()
@@ -237,12 +211,11 @@ class Calls:
         inputs: Mapping[str, Any],
         **arguments: Unpack[CallArguments],
     ) -> Flow[RemoteExecution]:
-        """Call a skill; return the execution, as it is when it was accepted or, with ``wait``, when it ended."""
+        """Call a skill; return its execution once accepted or, with ``wait``, ended."""
         options = CallOptions(**arguments)
         if self._context.offline:
-            raise FetchError(
-                "OFFLINE", "a skill cannot be called offline", place=SourceLocation(descriptor.endpoint.url)
-            )
+            place = SourceLocation(descriptor.endpoint.url)
+            raise FetchError("OFFLINE", "a skill cannot be called offline", place=place)
         started = self._clock()
         plan = yield from self._plan(skill, descriptor, inputs, options)
         plan = yield from self._begin(plan, may_take_up=options.idempotency_key is None)
@@ -264,12 +237,12 @@ class Calls:
         return follower.execution
 
     def status(self, text: str) -> Flow[RemoteExecution]:
-        """Ask how far an execution is, by its id or the URL of its status."""
+        """Return an execution, by its id or status URL."""
         follower = yield from self._resume(text)
         return (yield from follower.look_once())
 
     def wait(self, text: str, timeout: float | None, on_change: OnChange) -> Flow[RemoteExecution]:
-        """Follow an execution until it ends, or for ``timeout`` seconds."""
+        """Return an execution when it has ended, or after ``timeout`` seconds."""
         end = self._clock() + (limits.CALL_WAIT_SECONDS if timeout is None else timeout)
         follower = yield from self._resume(text, on_change)
         return (yield from follower.follow_until(end))
@@ -285,14 +258,18 @@ class Calls:
         try:
             checked = InputRules(descriptor.inputs).apply(inputs)
         except ValidationError as error:
-            error.fix = f"skillwire show {reference_to(skill)} --descriptor says what it takes."
+            error.fix = f"skillwire show {reference_to(skill)} --descriptor lists its inputs."
             raise
         checked = {one.name: checked[one.name] for one in descriptor.inputs if one.name in checked}
         url, index = parse_url(descriptor.endpoint.url), parse_url(skill.index_url)
         is_lent = yield from work(partial(self._allow_endpoint, url, index, consent=options.consent))
         caller_id = options.caller_id or (yield from work(partial(self._caller_id, url.origin)))
         about = InvocationOptions(
-            caller_id, options.caller_type, options.trace_id, priority_of(options.priority), seconds_of(options.timeout)
+            caller_id,
+            options.caller_type,
+            options.trace_id,
+            _priority_of(options.priority),
+            seconds_of(options.timeout),
         )
         record = CallRecord(
             key=options.idempotency_key or secrets.token_hex(16),
@@ -306,18 +283,17 @@ class Calls:
             context={"timeout": about.timeout, "priority": about.priority, "trace_id": about.trace_id},
         )
         plan = _Plan(record, descriptor, checked, about)
-        self._request(plan, None)  # what cannot be sent is refused before it is written down
+        self._request(plan, None)  # a call that cannot be sent is refused before it is stored
         return plan
 
     def _allow_endpoint(self, url: Url, index: Url, *, consent: bool) -> bool:
-        """Let the credential of the endpoint go there, if it has one of its own; return whether that was needed."""
+        """Use the credential of the endpoint's origin, if it has one; return whether that needed consent."""
         if url.origin in self._context.credentials or self._access.find_credential(url) is None:
             return False
-        is_named = (
-            url.origin == index.origin and url.origin in self._access.addresses.named
-        )  # a login since it was named
+        # True after a login since the user named the origin.
+        is_named = url.origin == index.origin and url.origin in self._access.addresses.named
         if not consent and not is_named and not is_below(url, index):
-            message = f"{index.origin} names an endpoint at {url.origin}, where you would be known"
+            message = f"{index.origin} names an endpoint at {url.origin}, which would get your credential"
             details = {"endpoint": str(url), "named_by": index.origin}
             raise TrustError("ENDPOINT_FOREIGN", message, place=SourceLocation(str(url)), details=details)
         self._access.attach_credential(url)
@@ -331,23 +307,23 @@ class Calls:
             return "skillwire"
 
     def _begin(self, plan: _Plan, *, may_take_up: bool) -> Flow[_Plan]:
-        """Write the call down, or take up the same one of a moment ago, which goes out as it did then."""
+        """Store the call, or resume the same unanswered one of the last minutes with its options."""
         record, endpoint = plan.record, plan.descriptor.endpoint
         same = [str(endpoint.method), record.url, record.skill_id, plan.inputs, plan.about.caller_id]
         sameness = json.dumps(same, sort_keys=True).encode()
         try:
             begun = yield from work(partial(self._book.begin, record, sameness, may_take_up=may_take_up))
-        except StorageError as error:  # it can be made all the same, and not be asked for by its id
+        except StorageError as error:  # the call works, but cannot be found by its id
             self._context.note(error)
             return plan
         if begun.key == record.key:
             return plan._replace(record=begun)
         message = "the same call was sent a moment ago, and its answer was lost; it is not executed twice"
-        fix = "To have it executed once more, give --idempotency-key with a text of your own."
+        fix = "To execute it once more, give --idempotency-key with a text of your own."
         self._context.report(Finding("CALL_TAKEN_UP", "note", message, SourceLocation(record.url), fix))
         about = plan.about._replace(
             timeout=begun.context.get("timeout"),
-            priority=priority_of(begun.context.get("priority")),
+            priority=_priority_of(begun.context.get("priority")),
             trace_id=begun.context.get("trace_id"),
         )
         return plan._replace(record=begun, about=about, is_taken_up=True)
@@ -359,7 +335,7 @@ class Calls:
         try:
             answer = yield from submit_until(self._request(plan, wait), self._line, patience, end=started + seconds)
         except FetchError as error:
-            # One that was sent before may have arrived.
+            # An earlier one may have arrived.
             error.may_be_accepted = error.may_be_accepted or plan.is_taken_up
             if error.code == "CIRCUIT_OPEN" and not plan.is_taken_up:
                 yield from self._note(partial(self._book.drop, plan.record))
@@ -380,10 +356,10 @@ class Calls:
             result_url=result_url(endpoint, execution_id),
         )
         yield from self._note(partial(self._book.answered, record))
-        return ExecutionFollower(accepted(answer.response, record), record, self._line, options.on_change, answer)
+        return ExecutionFollower(updated(known(record), answer.response), record, self._line, options.on_change, answer)
 
     def _note(self, change: Callable[[], object]) -> Flow[None]:
-        """Change what is remembered; where that fails the call goes on, and it is told."""
+        """Change the stored calls; report a failure, and go on."""
         try:
             yield from work(change)
         except StorageError as error:
@@ -396,9 +372,16 @@ class Calls:
         )
 
     def _resume(self, text: str, on_change: OnChange = lambda _: None) -> Flow[ExecutionFollower]:
-        """Return what follows an execution that is named by its id, or by the URL of its status."""
+        """Return the follower of an execution, by its id or status URL."""
         record = yield from work(partial(self._find, text))
-        yield from work(partial(self._name, record))
+
+        def allow_again() -> None:
+            for origin in record.origins:
+                self._access.allow_url(origin)
+            if record.is_lent:
+                self._access.attach_credential(parse_url(record.url))
+
+        yield from work(allow_again)
         return ExecutionFollower(known(record), record, self._line, on_change)
 
     def _find(self, text: str) -> CallRecord:
@@ -416,11 +399,7 @@ class Calls:
         raise NotFoundError("EXECUTION_UNKNOWN", f"no call {ascii(text)[1:-1][:120]} is remembered here", fix=fix)
 
     def _begun(self, text: str) -> list[CallRecord]:
-        """Return the call whose id begins so, with or without the prefix that ids of ours have.
-
-        Raises:
-            UsageError: ``REFERENCE`` when the ids of several begin so.
-        """
+        """Return the call whose id begins with ``text``, which may lack our prefix; raise ``REFERENCE`` for several."""
         if len(text.removeprefix(_ID_PREFIX)) < _SHORTEST:
             return []
         beginnings = (text, f"{_ID_PREFIX}{text}")
@@ -429,15 +408,8 @@ class Calls:
         if len(ids) > 1:
             named = ", ".join(ids[:_LISTED]) + (" and others" if len(ids) > _LISTED else "")
             message = f"{len(ids)} calls have an id that begins with {ascii(text)[1:-1]}"
-            raise UsageError("REFERENCE", message, fix=f"Write more of it: {named}.")
+            raise UsageError("REFERENCE", message, fix=f"Give more characters: {named}.")
         return begun
-
-    def _name(self, record: CallRecord) -> None:
-        """Allow to ask for an execution, as when the skill was called."""
-        for origin in record.origins:
-            self._access.allow_url(origin)
-        if record.is_lent:
-            self._access.attach_credential(parse_url(record.url))
 
     def _judge_output(self, execution: RemoteExecution, descriptor: SkillDescriptor) -> None:
         if not execution.is_completed or isinstance(execution.output, bytes):
@@ -445,14 +417,14 @@ class Calls:
         flaw = OutputRules(descriptor.output.schema).find_flaw(execution.output)
         if flaw is not None:
             message = f"{flaw.path} {flaw.message}"
-            fix = "Check it before you use it; tell the provider."
+            fix = "Check it before you use it, and inform the provider."
             place = SourceLocation(f"{execution.status_url or descriptor.endpoint.url}#{flaw.path}")
             self._context.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
 
     def _with_fix(self, answer: Answer, error: SkillwireError) -> SkillwireError:
-        """Return what the provider says, with what to do about it."""
+        """Return the provider's error with a fix."""
         if answer.status == _TOO_LARGE:
-            error.fix = "Send smaller inputs; what is large goes to a place of its own, and its URL into the inputs."
+            error.fix = "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
         elif answer.is_permanent:
             error.fix = "Ask the operator of the provider to allow it there: skillwire grant add FOLDER."
         self._access.explain(error)
@@ -463,7 +435,7 @@ class Calls:
 
 
 def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:
-    """Return the execution of a provider that has answered with the output itself."""
+    """Return the execution of a provider that answered with the output."""
     value, media_type = answer.output if answer.output is not None else (None, "")
     return RemoteExecution(
         execution_id=None,

@@ -1,40 +1,38 @@
-"""Which origins the user allows, which credential each gets, and how stored credentials are renewed.
+"""The origins that the user allows, the credential of each, and the renewal of stored credentials.
 
-A project's files allow nothing: they may come from an untrusted peer. What counts is what was typed, what the user's
-own settings say, and origins that the user has agreed to.
+Typed references, the user's own settings and accepted origins allow connections; a project's files allow none, since
+they may come from an untrusted peer.
 
-A flow knows a stored credential by a mark only, which stands where the value of ``Authorization`` would. The mark stays
-the same as long as the login lasts, so the cache keeps what it knows when a token is renewed; and no flow holds a
-secret. :meth:`StoredCredentials.send` puts the real header field into each request to the credential's own origin, the
-moment before it goes out, or signs the request with a key that is sent nowhere.
+A flow has only a mark of a stored credential, in place of the value of ``Authorization``. The mark stays the same for a
+login, so the cache survives a renewed token, and no flow holds a secret. :meth:`StoredCredentials.send` puts the header
+field into each request to the credential's own origin just before it is sent, or signs the request.
 
-A token is renewed ahead of its end, and when a request is answered with 401: then the same request goes out again with
-the new token, and the flow that made it never knows. When the new token is refused as well, that is the answer, for a
-minute: an origin that says 401 to everything causes one renewal, not one for each request.
+A token is renewed before it expires, and after a 401, which repeats the request once. If the new token is refused as
+well, it is not renewed again for a minute: an origin that always answers 401 causes one renewal.
 
-Only one process renews at a time, since a server may take the use of an old refresh token for theft: it holds the lock
-of the origin, reads the store again (another one may have renewed it already), asks, and writes the new tokens before
-anything uses them. A crash before that leaves the old ones, after it the new ones.
+One process renews at a time, since a server may treat a reused refresh token as theft: it locks the origin, reads the
+store again (another process may have renewed), asks, and writes the new tokens before they are used. A crash leaves
+either the old tokens or the new ones.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillwire import limits
-from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.codes import CODES
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import parse_url
+from skillwire.resolver.sources import FOLDER, LAN
 from skillwire.wire.exchange import Sleep, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from skillwire.adapters.files.credentials import CredentialStore
     from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
     from skillwire.model.url import Url
@@ -44,16 +42,28 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow, HttpRequest, HttpResponse
 
 _UNAUTHORIZED: Final = 401
-_PAUSE: Final = 0.05  # seconds between two looks at a lock that another process holds for one request
+_PAUSE: Final = 0.05  # seconds between two attempts to get a lock that another process holds for one request
+_REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
+
+
+class CredentialStore(Protocol):
+    """The stored logins."""
+
+    def find(self, origin: str) -> Credential | None:
+        """Return the credential of an origin."""
+
+    def keep(self, credential: Credential) -> None:
+        """Store a credential."""
+
+    def lock_renewal(self, origin: str) -> int:
+        """Return a handle of the lock, or raise ``ConflictError``."""
+
+    def unlock_renewal(self, origin: str, handle: int) -> None:
+        """Release the lock."""
 
 
 class StoredCredentials:
-    """Those of the store that the user has named an origin of, while one client lasts.
-
-    Args:
-        store: where they are.
-        clock: seconds since the epoch.
-    """
+    """The stored credentials in use by one client; ``clock`` gives seconds since the epoch."""
 
     def __init__(self, store: CredentialStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -63,7 +73,7 @@ class StoredCredentials:
         self._signer: RequestSigner | None = None
 
     def take(self, origin: str) -> Credential | None:
-        """Use the stored credential of ``origin`` from now on; return it, or None when there is none."""
+        """Use the stored credential of ``origin`` from now on; return it."""
         credential = self._store.find(origin)
         if credential is None:
             return None
@@ -79,14 +89,11 @@ class StoredCredentials:
         return credential is not None and credential.mark == mark
 
     def send(self, request: HttpRequest) -> Flow[HttpResponse]:
-        """Make ``request`` with the stored credential that its mark stands for, renewed where that is needed.
-
-        Raises:
-            FetchError: ``LOGIN_EXPIRED``, the token has ended and cannot be renewed; from the runner.
-        """
+        """Make ``request`` with the stored credential of its mark, renewed if needed; raise ``LOGIN_EXPIRED``."""
         response: HttpResponse
-        credential = self._credential_for(request)
-        if credential is None:
+        mark = request.header("authorization")
+        credential = None if mark is None else self._in_use.get(parse_url(request.url).origin)
+        if credential is None or mark != credential.mark:
             response = yield request
             return response
         yield from self._renew_if_ending(credential)
@@ -105,22 +112,15 @@ class StoredCredentials:
         response: HttpResponse = yield request._replace(headers={**headers, credential.header: credential.field_value})
         return response
 
-    def _credential_for(self, request: HttpRequest) -> Credential | None:
-        mark = request.header("authorization")
-        if mark is None:
-            return None
-        credential = self._in_use.get(parse_url(request.url).origin)
-        return credential if credential is not None and mark == credential.mark else None
-
     def _may_help(self, refused: Credential) -> bool:
-        """Whether to ask again with another token: there is one already, or the last was not got a moment ago."""
+        """Whether to repeat the request: there is a newer token, or the last renewal was not a moment ago."""
         if self._in_use[refused.origin].secret != refused.secret:
             return True
         last = self._renewed_at.get(refused.origin)
         return refused.renewable and (last is None or self._clock() - last > limits.TOKEN_RENEWAL_SECONDS)
 
     def _renew_if_ending(self, credential: Credential) -> Flow[None]:
-        """Renew a token that ends within a minute; one that still holds may do when the server is not reached."""
+        """Renew a token that expires within a minute; if the server is not reached, a valid one is used."""
         if credential.expires_at is None:
             return
         left = credential.expires_at - self._clock()
@@ -137,7 +137,7 @@ class StoredCredentials:
                 raise
 
     def _renew(self, used: Credential) -> Flow[None]:
-        """Put a newer token in the place of ``used``, while no other process and no other flow does."""
+        """Replace ``used`` by a newer token, under the lock of its origin."""
         handle = yield from self._lock(used.origin)
         unlock = partial(self._store.unlock_renewal, used.origin, handle)
         try:
@@ -161,13 +161,11 @@ class StoredCredentials:
             stored = renewed(stored, tokens, self._clock())
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
-        from dataclasses import replace  # noqa: PLC0415  # one run in many renews
-
-        # A login of a moment ago has another name; the flow knows this one by the name that it had.
+        # A new login has a new name; the flow knows this one by its old name.
         self._in_use[used.origin] = replace(stored, login=used.login)
 
     def _lock(self, origin: str) -> Flow[int]:
-        """Wait for the lock in short steps: a thread that sleeps on it might be the one that its holder needs."""
+        """Wait for the lock in short steps: its holder might need the thread that waits."""
         end = time.monotonic() + 2 * limits.HTTP_REQUEST_SECONDS
         while True:
             try:
@@ -179,9 +177,7 @@ class StoredCredentials:
 
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
-    """Return ``credential`` with new tokens. A refresh token stays where no new one came. Spec: RFC 6749 §6."""
-    from dataclasses import replace  # noqa: PLC0415  # one run in many renews
-
+    """Return ``credential`` with new tokens; without a new refresh token the old one stays. Spec: RFC 6749 §6."""
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     grant = credential.grant
     if grant is not None:
@@ -195,34 +191,39 @@ def _ended(credential: Credential, why: str) -> FetchError:
     return FetchError("LOGIN_EXPIRED", why, place=SourceLocation(credential.origin), fix=fix)
 
 
-_REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
-
-
 class OriginAccess:
     """The origins that the user allows; each reference adds its own.
 
-    ``credentials`` are values of ``Authorization`` by origin, or marks of ``stored`` ones, which are replaced
-    when a request goes out.
+    ``credentials``: origin → value of ``Authorization``, or the mark of a ``stored`` one.
     """
 
-    def __init__(self, addresses: AddressPolicy) -> None:
+    def __init__(
+        self,
+        addresses: AddressPolicy,
+        store: CredentialStore,
+        *,
+        find_token: Callable[[Url, Mapping[str, str]], str | None],
+        find_password: Callable[[Url, Mapping[str, str]], str | None],
+    ) -> None:
         self.addresses = addresses
         self.credentials: dict[str, str] = {}
-        self.stored = StoredCredentials(open_store())
-        self._tokens: dict[str, str] = {}
+        self.stored = StoredCredentials(store)
+        self._find_token, self._find_password = find_token, find_password
+        self._preferred: dict[str, str] = {}
         self._unknown: set[str] = set()
 
-    def set_token(self, origin: str, token: str) -> None:
-        """Prefer ``token`` for ``origin`` to what the environment and ``~/.netrc`` hold."""
-        self._tokens[str(parse_url(origin).origin)] = bearer(token)
+    def prefer(self, origin: str, authorization: str) -> None:
+        """Prefer ``authorization`` for ``origin`` to environment, store and ``~/.netrc``."""
+        self._preferred[str(parse_url(origin).origin)] = authorization
 
     def allow(self, reference: Reference) -> None:
-        """Allow to connect to what the user typed, and find the credential for it."""
+        """Allow connecting to the origins of a typed reference, and find their credentials."""
         for lookup in reference.lookups:
-            self.allow_url(lookup.url)
+            if lookup.source not in {FOLDER, LAN}:
+                self.allow_url(lookup.url)
 
     def allow_url(self, text: str) -> None:
-        """Allow to connect to a URL of the user, as :meth:`allow` does."""
+        """Allow connecting to a URL of the user, as :meth:`allow` does."""
         url = parse_url(text)
         self.addresses = self.addresses.naming(url)
         self._unknown.discard(str(url.origin))
@@ -230,10 +231,9 @@ class OriginAccess:
             self.credentials[str(url.origin)] = credential
 
     def allow_lan_server(self, text: str, *, with_credential: bool) -> None:
-        """Let connections lead to the origin of a URL that was found on the local network, and to no other port.
+        """Allow connecting to a server that was found on the local network, and to no other port.
 
-        Without ``with_credential`` no stored credential goes there: the host at an address may have changed since the
-        login.
+        Without ``with_credential`` no stored credential is sent: the address may have another host since the login.
         """
         if with_credential:
             self.allow_url(text)
@@ -244,26 +244,26 @@ class OriginAccess:
             self._unknown.add(str(url.origin))
 
     def find_credential(self, url: Url) -> str | None:
-        """Return the credential of the origin of ``url``, whether or not the user has named it; nothing sends it."""
+        """Return the credential of the origin of ``url`` without using it, even if the user did not name the origin."""
         origin = str(url.origin)
         if origin in self._unknown:
             return None
-        credential = self._tokens.get(origin) or find_token(url, os.environ) or self._take_stored(origin)
-        return credential or find_password(url, os.environ)
+        credential = self._preferred.get(origin) or self._find_token(url, os.environ) or self._take_stored(origin)
+        return credential or self._find_password(url, os.environ)
 
     def attach_credential(self, url: Url) -> None:
-        """Send the credential of an origin that the user has agreed to, and open no address by that."""
+        """Use the credential of an accepted origin, without allowing its address."""
         if credential := self.find_credential(url):
             self.credentials[str(url.origin)] = credential
 
     def explain(self, error: BaseException) -> None:
-        """Complete an error of an origin that refuses access with the credential that it was sent, and with a fix."""
+        """Complete a refusal with the credential that was sent, and a fix."""
         if not isinstance(error, SkillwireError) or error.code not in _REFUSALS or error.place is None:
             return
         try:
             origin = parse_url(error.place.source.partition("#")[0]).origin
         except SkillwireError:
-            return  # it is not about an address
+            return  # not about an address
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
             if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
@@ -286,6 +286,6 @@ class OriginAccess:
         credential = self.stored.take(origin)
         if credential is None:
             return None
-        if credential.grant is not None:  # the login has named the server that renews the token, too
+        if credential.grant is not None:  # the login named the server that renews the token
             self.addresses = self.addresses.naming(parse_url(credential.grant.token_url))
         return credential.mark

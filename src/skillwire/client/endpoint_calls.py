@@ -1,11 +1,8 @@
-"""Calls of skills of an endpoint of the Skills Protocol, from the manifest to what they gave: each as a flow.
+"""Calls of skills at an endpoint of the Skills Protocol, from the manifest to the output: each as a flow.
 
-The inputs are checked by the manifest before anything is sent. What is given for an input of type ``blob`` is the id of
-one, or a file or bytes, of which a blob is made first. A call is answered when the run has ended, so nothing waits for
-it afterwards, asks for it or takes it back; and it is sent once, since nothing tells a second copy of it from a second
-call.
-
-Trust: the manifest and the answer are a stranger's.
+The inputs are checked against the manifest first. An input of type ``blob`` is the id of a blob, or a file or bytes,
+from which a blob is created. The endpoint answers when the run has ended, so there is no status and no cancellation;
+and a call is sent once, since the endpoint cannot recognize a repeated one. Trust: manifest and answer are hostile.
 """
 
 from __future__ import annotations
@@ -27,13 +24,14 @@ from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecuti
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill
+from skillwire.resolver.calls import UNSEEN
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.skills_rpc import BLOB, ask, create_blob, describe
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from skillwire.client.calls import CallArguments
     from skillwire.model.ref import SkillRef
@@ -46,12 +44,10 @@ _BLOB_SCHEMA: Final = {"type": "string", "pattern": f"^{BLOB}."}
 _ANY_BLOB: Final = f"{BLOB}..."
 _BYTES: Final = "application/octet-stream"
 _TIMEOUT: Final = "timeout"
-#: Errors after which nobody knows whether a call has arrived.
-_UNSEEN: Final = frozenset({"CONNECTION_LOST", "TIMEOUT", "HTTP_SYNTAX"})
 
 
 class _Plan(NamedTuple):
-    """A call that was checked: its inputs with defaults, and the content of those that blobs are made of."""
+    """A checked call: its inputs with defaults, and the content for new blobs."""
 
     endpoint: str
     skill: SkillRef
@@ -62,11 +58,7 @@ class _Plan(NamedTuple):
 
 
 def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition] | None:
-    """Return the inputs that a manifest names, as a descriptor would; None where it does not say what a skill takes.
-
-    Raises:
-        ValidationError: ``RPC_ANSWER`` for more of them than any skill has.
-    """
+    """Return the inputs of a manifest as in a descriptor; None if it has no table of inputs."""
     table = manifest.get("inputs")
     if not isinstance(table, dict):
         return None
@@ -78,7 +70,7 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
 def prepare(
     skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[PreparedCall]:
-    """Check a call and return the request that would be sent; a blob that would be made is told by its digest."""
+    """Check a call and return its request, in which the digest of a new blob is its id."""
     plan = yield from _plan(skill, inputs, context, CallOptions(**arguments))
     made = {name: BLOB + hashlib.sha256(content).hexdigest() for name, (content, _) in plan.files.items()}
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -92,7 +84,7 @@ def prepare(
 def call(
     skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[RemoteExecution]:
-    """Call a skill; return its run as an execution, which has ended."""
+    """Call a skill; return its run as an ended execution."""
     options = CallOptions(**arguments)
     plan = yield from _plan(skill, inputs, context, options)
     made = {}
@@ -102,14 +94,14 @@ def call(
     try:
         run = yield from ask(plan.endpoint, _params(plan, made), context, decode_run, timeout=run_seconds(plan.timeout))
     except FetchError as error:
-        if error.code in _UNSEEN:
-            error.fix = "Nobody knows whether it was executed: look what became of it before you call it again."
+        if error.code in UNSEEN:
+            error.fix = "It may have been executed: check its effect before you call it again."
         raise
     return execution_of(run, plan.skill)
 
 
 def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
-    """Return a run as an execution: of other protocols, too, whoever called is told the same."""
+    """Return a run as an execution, the result of every protocol's calls."""
     error = None
     status = ExecutionStatus.COMPLETED
     if run.status == "failed":
@@ -130,7 +122,7 @@ def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
 
 
 def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, options: CallOptions) -> Flow[_Plan]:
-    _refuse_what_there_is_not(options)
+    _check_options(options)
     timeout = seconds_of(options.timeout)
     described = yield from describe(skill, context)
     reference = reference_to(skill)
@@ -150,17 +142,24 @@ def _plan(skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, o
         try:
             checked = InputRules(parameters).apply(checked)
         except ValidationError as error:
-            error.message = neutralise(error.message)  # it names inputs and values, some of which a stranger chose
-            file = next((f"For a file write {name}=@FILE; " for name in _misspelt_blobs(parameters, checked)), "")
-            error.fix = f"{file}skillwire show {reference} says what it takes."
+            error.message = neutralise(error.message)  # it has names and values of an untrusted manifest
+            texts = {name: value for name, value in checked.items() if isinstance(value, str)}
+            wrong = [
+                one.name for one in parameters if one.type == "blob" and not texts.get(one.name, BLOB).startswith(BLOB)
+            ]
+            file = f"For a file write {wrong[0]}=@FILE; " if wrong else ""
+            error.fix = f"{file}skillwire show {reference} lists its inputs."
             raise
         blobs = [one.name for one in parameters if one.type == "blob" and one.name in checked]
-        _refuse_files(files, blobs)
+        for name in files:
+            if name not in blobs:
+                message = f"the input {name} is no blob, and a file or bytes were given"
+                raise UsageError("USAGE", message, fix="Give the value itself.")
     return _Plan(endpoint, skill, checked, files, tuple(blobs), timeout)
 
 
-def _refuse_what_there_is_not(options: CallOptions) -> None:
-    """Refuse what the protocol cannot say, rather than to leave it out."""
+def _check_options(options: CallOptions) -> None:
+    """Refuse options that the protocol lacks."""
     if not options.wait:
         message = "an endpoint of the Skills Protocol answers when the run has ended: there is no call without waiting"
         raise UsageError("USAGE", message, fix="Leave out --no-wait; --timeout bounds how long it takes.")
@@ -174,22 +173,8 @@ def _refuse_what_there_is_not(options: CallOptions) -> None:
         raise UsageError("USAGE", message, fix="Leave it out.")
 
 
-def _misspelt_blobs(parameters: Iterable[ParameterDefinition], given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the inputs that are blobs and were given a text that is the id of none, such as the name of a file."""
-    for one in parameters:
-        if one.type == "blob" and isinstance(value := given.get(one.name), str) and not value.startswith(BLOB):
-            yield one.name
-
-
-def _refuse_files(files: Mapping[str, object], blobs: list[str]) -> None:
-    for name in files:
-        if name not in blobs:
-            message = f"the input {name} is no blob, and a file or bytes were given"
-            raise UsageError("USAGE", message, fix="Give the value itself.")
-
-
 def _content(name: str, value: bytes | Path) -> tuple[bytes, str]:
-    """Return the bytes of which a blob is made, and their media type, by the name of the file."""
+    """Return the bytes of a new blob, and their media type by the file's name."""
     if isinstance(value, bytes):
         return value, _BYTES
     try:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.lan_flows import LanFlows
-from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
+from skillwire.client.lan_flows import Filters, checked_names, listen
+from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
@@ -27,15 +28,12 @@ if TYPE_CHECKING:
 class Lan:
     """The local network, as an agent of this client knows it: from :attr:`Client.lan`.
 
-    The agent is there from the first thing that is asked until the client is closed, and stays told of the groups that
-    it has joined. Everything raises ``FetchError`` for ``LAN_UNAVAILABLE`` when there is no network to speak on and the
-    cache has no answer. Nothing raises ``DISC_005``: it is why a scene was joined without a key, in ``no_key`` of what
-    :meth:`request_scene` returns. Spec: SDP §3, §4, §11, §12.
+    The agent runs from the first request until the client is closed. Without a network and a cached answer every method
+    raises ``FetchError`` (``LAN_UNAVAILABLE``). Spec: SDP §3, §4, §11, §12.
     """
 
     def __init__(self, session: ClientSession, runner: SyncRunner) -> None:
-        self._session, self._runner = session, runner
-        self._flows = LanFlows(session, SyncLanThread)
+        self._session, self._runner, self._flows = session, runner, session.lan
 
     @property
     def settings(self) -> LanSettings:
@@ -53,45 +51,36 @@ class Lan:
         quiet: float | None = None,
         refresh: bool = False,
     ) -> list[LanSkill]:
-        """Ask for skills; return those that are found, whether or not they are verified and well, the best first.
+        """Return the skills on the network, verified or not, healthy or not, best first.
 
-        When nobody answers, what was found before is the answer as long as it is good; ``found_via`` says so.
+        If no agent answers, valid skills of the cache are returned; ``found_via`` shows this.
 
         Args:
-            query: words of an identifier, a capability or a scene; what has none of them is left out.
-            capabilities: that each has to have.
-            scenes: of which each has to be in one.
-            types: of which each has to be one, such as ``tool-skill``.
-            patience: seconds that answers are collected at most; those of the settings unless given.
-            quiet: seconds without news after an answer that end it before; those of the settings unless given. With as
-                many as ``patience`` it is never ended before.
-            refresh: do without what was found before.
-
-        Raises:
-            UsageError: ``USAGE`` for one text where a list of names is wanted.
+            query: words of an identifier, a capability or a scene, all required.
+            capabilities: all required.
+            scenes: one required.
+            types: one required, such as ``tool-skill``.
+            patience: seconds to collect answers at most; by default as the settings say.
+            quiet: seconds without a new answer that end it earlier; by default as the settings say.
+            refresh: do not use the cache.
         """
-        filters = self._flows.filters(capabilities, scenes, types, refresh=refresh)
-        return self._runner.run(self._flows.discover(query, filters, patience, quiet))
+        filters = _filters(capabilities, scenes, types, refresh=refresh)
+        return self._runner.run(self._flows.discover(query, filters, patience=patience, quiet=quiet))
 
     def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
-        """Return a skill of the network, read at its server: to look at it, to install it, or to call it.
+        """Return a skill of the network, read at its server: to show, install or call it.
 
-        This opens the address of that server, and no other; a credential that is kept for it goes there only if the
-        skill is verified.
+        Only the address of that server is opened; a stored credential is sent to it only for a verified skill.
 
         Raises:
-            TrustError: ``DISC_004``, nobody has certified it, and ``use_unverified`` does not say to use it anyway.
-            FetchError: ``DISC_006``, its server does not publish it; and what the network says.
+            TrustError: ``DISC_004``, it has no certified key, and ``use_unverified`` is off.
+            FetchError: ``DISC_006``, its server does not publish it.
         """
         ref = self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
         return RemoteSkill(ref, self._session, self._runner)
 
     def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
-        """Ask who offers a capability; return whom to try, one after the other.
-
-        Raises:
-            FetchError: ``DISC_001``, nobody has answered.
-        """
+        """Return the providers of a capability, in call order; raise ``DISC_001`` if no agent answers."""
         return self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
 
     def call(
@@ -102,17 +91,15 @@ class Lan:
         use_unverified: bool | None = None,
         **options: Unpack[CallArguments],
     ) -> RemoteExecution:
-        """Call a skill that offers a capability: the first that is well, or the next where that one fails.
+        """Call the first healthy provider of a capability, or the next if that one fails. See :meth:`Client.call`.
 
-        Another one is tried only when the one before has certainly not accepted the call, or nothing would happen
-        twice. Who was passed over, and why, is reported; the execution's ``reference`` says who answered. Arguments are
-        those of :meth:`Client.call`.
+        The next provider is called only if the one before has certainly not accepted the call, or the call is safe to
+        repeat. Skipped providers are reported; the execution's ``reference`` names the provider.
 
         Raises:
-            NotFoundError: ``DISC_002``. TrustError: ``DISC_004``. FetchError: ``DISC_001``, ``DISC_006``. As
-            :meth:`Client.call` otherwise.
+            NotFoundError: ``DISC_002``. TrustError: ``DISC_004``. FetchError: ``DISC_001``, ``DISC_006``.
         """
-        flow = self._flows.call(capability, inputs or {}, options, use_unverified=use_unverified)
+        flow = self._session.call_capability(capability, inputs or {}, options, use_unverified=use_unverified)
         return self._runner.run(flow)
 
     def request_scene(
@@ -123,26 +110,24 @@ class Lan:
         join: bool = False,
         use_unverified: bool | None = None,
     ) -> SceneResult:
-        """Ask for a scene; return how its provider is reached, and the group that was joined.
+        """Request a scene; return the connection to its provider, and the group that was joined.
 
-        We are told of changes in the group (:meth:`listen`) until :meth:`leave_scene`, or until the client is closed.
+        :meth:`listen` returns changes in the group until :meth:`leave_scene`, or until the client is closed.
 
         Args:
             scene: such as ``auth``.
-            capabilities: that its provider has to have.
-            join: only join a scene that is known to be there, rather than ask for one.
-            use_unverified: let the provider be one whose key nobody certified; as the settings say unless given.
+            capabilities: that its provider must have.
+            join: only join a known scene, rather than request one.
+            use_unverified: accept a provider without a certified key; by default as the settings say.
 
         Returns:
-            ``is_joined`` is False when nobody provides the scene, and ``is_missing`` tells whether somebody said so.
-            ``connection_info`` has ``apiKey`` where the provider gave us a key, and ``authHeader``, the field of HTTP
-            that it goes into. Where a key could not be had, ``no_key`` has the code (``DISC_005``, ``DISC_004``), the
-            cause and what to do; what is public is there without one.
+            ``is_joined`` is False without a provider; ``is_missing`` if an agent said so. ``connection_info`` has
+            ``apiKey`` if the provider gave a key, and ``authHeader``, its HTTP field. Without a key, which public
+            skills do not need, ``no_key`` has the code (``DISC_005``, ``DISC_004``), the cause and the fix.
 
         Raises:
             TrustError: ``DISC_004``, the provider is not certified, or has not announced the scene itself.
             FetchError: ``OFFLINE``, ``LAN_UNAVAILABLE``.
-            UsageError: ``USAGE`` for one text where a list is wanted.
 
         Spec: SDP §2.2, §4.2, §4.3.
         """
@@ -150,37 +135,37 @@ class Lan:
         return self._runner.run(flow)
 
     def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene; its other members drop us when our registration ends."""
+        """Leave the group of a scene; its members remove this agent when its registration expires."""
         self._runner.run(self._flows.leave_scene(scene))
 
     def scenes(self) -> list[LanScene]:
-        """Ask which scenes there are; return them with who provides each, by name."""
+        """Return the scenes of the network with their providers, by name."""
         return self._runner.run(self._flows.scenes())
 
     def snapshot(self) -> LanSnapshot:
-        """Return the network as the agent knows it by now; it may have been there for a moment only."""
+        """Return the network as the agent knows it; it may have run for a moment only."""
         return self._runner.run(self._flows.snapshot())
 
     def listen(self) -> Iterator[LanChange]:
-        """Return the changes on the network, one after the other; a slow reader gets ``missed`` for those it lost.
+        """Return the changes on the network; a slow reader gets ``missed`` for lost ones.
 
-        Members of a joined scene also announce changes, unsigned. A change that is not confirmed here a
-        heartbeat later comes as ``notice``, a hint to ask for the scene again.
+        Members of a joined scene also announce changes, unsigned. A change that is not confirmed a heartbeat later is a
+        ``notice``, a hint to request the scene again.
         """
-        return self._flows.thread.each(LanFlows.listen)
+        return self._flows.thread.each(listen)
 
     def close(self) -> None:
-        """Say goodbye. What is asked afterwards begins anew."""
-        self._flows.thread.close()
-        self._runner.run(self._flows.keep())
+        """Say goodbye. A later request starts a new agent."""
+        self._flows.thread.end()
+        self._runner.run(self._flows.save())
 
 
+@documented_by(Lan)
 class AsyncLan:
     """The same as :class:`Lan`, awaited."""
 
     def __init__(self, session: ClientSession, runner: AsyncRunner) -> None:
-        self._session, self._runner = session, runner
-        self._flows = LanFlows(session, AsyncLanThread)
+        self._session, self._runner, self._flows = session, runner, session.lan
 
     @property
     def settings(self) -> LanSettings:
@@ -198,17 +183,14 @@ class AsyncLan:
         quiet: float | None = None,
         refresh: bool = False,
     ) -> list[LanSkill]:
-        """As :meth:`Lan.discover`."""
-        filters = self._flows.filters(capabilities, scenes, types, refresh=refresh)
-        return await self._runner.run(self._flows.discover(query, filters, patience, quiet))
+        filters = _filters(capabilities, scenes, types, refresh=refresh)
+        return await self._runner.run(self._flows.discover(query, filters, patience=patience, quiet=quiet))
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
-        """As :meth:`Lan.skill`."""
         ref = await self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
         return AsyncRemoteSkill(ref, self._session, self._runner)
 
     async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
-        """As :meth:`Lan.providers`."""
         return await self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))
 
     async def call(
@@ -219,10 +201,8 @@ class AsyncLan:
         use_unverified: bool | None = None,
         **options: Unpack[CallArguments],
     ) -> RemoteExecution:
-        """As :meth:`Lan.call`."""
-        return await self._runner.run(
-            self._flows.call(capability, inputs or {}, options, use_unverified=use_unverified)
-        )
+        flow = self._session.call_capability(capability, inputs or {}, options, use_unverified=use_unverified)
+        return await self._runner.run(flow)
 
     async def request_scene(
         self,
@@ -232,27 +212,30 @@ class AsyncLan:
         join: bool = False,
         use_unverified: bool | None = None,
     ) -> SceneResult:
-        """As :meth:`Lan.request_scene`."""
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         return await self._runner.run(flow)
 
     async def leave_scene(self, scene: str) -> None:
-        """As :meth:`Lan.leave_scene`."""
         await self._runner.run(self._flows.leave_scene(scene))
 
     async def scenes(self) -> list[LanScene]:
-        """As :meth:`Lan.scenes`."""
         return await self._runner.run(self._flows.scenes())
 
     async def snapshot(self) -> LanSnapshot:
-        """As :meth:`Lan.snapshot`."""
         return await self._runner.run(self._flows.snapshot())
 
     def listen(self) -> AsyncIterator[LanChange]:
-        """As :meth:`Lan.listen`."""
-        return self._flows.thread.each(LanFlows.listen)
+        return self._flows.thread.each_awaited(listen)
 
     async def close(self) -> None:
-        """As :meth:`Lan.close`."""
-        await self._flows.thread.close()
-        await self._runner.run(self._flows.keep())
+        await asyncio.to_thread(self._flows.thread.end)
+        await self._runner.run(self._flows.save())
+
+
+def _filters(capabilities: Names, scenes: Names, types: Names, *, refresh: bool) -> Filters:
+    return Filters(
+        checked_names("capabilities", capabilities),
+        checked_names("scenes", scenes),
+        checked_names("types", types),
+        refresh,
+    )

@@ -1,18 +1,14 @@
-"""``skillwire mcp --server``: an endpoint of MCP for hosts that start programs, with the credentials kept here.
+"""``skillwire mcp --server``: an MCP endpoint for hosts that start programs, with the credentials stored here.
 
-Messages are relayed side by side, as many at once as a host may have under way; one that the host takes back closes its
-connection, by which the endpoint sees it.
+Messages are relayed concurrently; a cancelled one closes its connection, which the endpoint sees.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire import limits
-from skillwire.adapters.lines import lines_of, take_input
 from skillwire.bridges.mcp.relay import Relay, cancelled_id, error_line, id_of, read_message, unread_line
 from skillwire.client.api import AsyncClient
 from skillwire.errors import SkillwireError
@@ -26,15 +22,14 @@ if TYPE_CHECKING:
     from skillwire.bridges.mcp.relay import Message
     from skillwire.wire.exchange import Flow, HttpResponse
 
-#: Messages that are under way at once.
-_AT_ONCE: Final = 32
+_AT_ONCE: Final = 32  # messages relayed concurrently
 
 
 class RelayClient(AsyncClient):
     """A client that relays messages to an endpoint."""
 
     async def relay(self, endpoint: str, lines: AsyncIterator[bytes | None], write: Callable[[bytes], object]) -> None:
-        """Relay each line to ``endpoint`` until there are no more, and ``write`` what comes back."""
+        """Relay each line to ``endpoint`` until the input ends, and ``write`` the answers."""
         relay, places = Relay(endpoint), asyncio.Semaphore(_AT_ONCE)
         tasks: dict[Any, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
@@ -46,18 +41,18 @@ class RelayClient(AsyncClient):
                     continue
                 if message is None:
                     continue
-                if (taken_back := cancelled_id(message)) is not None:
-                    if (task := tasks.get(taken_back)) is not None:
+                if (cancelled := cancelled_id(message)) is not None:
+                    if (task := tasks.get(cancelled)) is not None:
                         task.cancel()
                     continue
                 await places.acquire()
                 task = group.create_task(self._relay_one(relay, message, write))
                 task.add_done_callback(lambda _: places.release())
                 if message.get("method") == "initialize":
-                    await asyncio.wait([task])  # what follows says the version that it settles
+                    await asyncio.wait([task])  # later messages state the negotiated version
                 if (key := id_of(message.get("id"))) is not None:
                     tasks[key] = task
-                    task.add_done_callback(partial(_forget, tasks, key))
+                    task.add_done_callback(lambda _, key=key: tasks.pop(key, None))  # type: ignore[misc]  # the key of now
 
     async def _relay_one(self, relay: Relay, message: Message, write: Callable[[bytes], object]) -> None:
         def ask() -> Flow[HttpResponse]:
@@ -67,48 +62,28 @@ class RelayClient(AsyncClient):
 
         try:
             response = await self._runner.run(ask())
-            lines = relay.lines(message, response)
+            lines: list[bytes | None] = [*relay.lines(message, response)]
         except SkillwireError as error:
             self._session.access.explain(error)
-            lines = _refused(message, error)
-        except Exception as error:  # noqa: BLE001  # one message is not to end what others wait for
-            lines = _refused(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))
+            lines = [error_line(message, error)]
+        except Exception as error:  # noqa: BLE001  # one message must not end the others
+            lines = [error_line(message, SkillwireError("INTERNAL", f"the relay failed: {type(error).__name__}"))]
         for line in lines:
-            write(line)
+            if line is not None:
+                write(line)
 
 
 def endpoint_of(server: str) -> str:
-    """Return the URL of the endpoint that the user means: of a bare origin, ``/mcp``.
-
-    Raises:
-        ValidationError: ``URL``.
-    """
+    """Return the URL of the user's endpoint: of a bare origin, ``/mcp``."""
     url = parse_url(server if "://" in server else f"https://{server}")
     return str(url._replace(path="/mcp") if url.target == "/" else url)
 
 
-def run_relay(endpoint: str, token: str | None) -> None:
-    """Relay standard input to ``endpoint``, and what it answers to standard output, until the input ends."""
-    output = sys.stdout.buffer
-    asyncio.run(_run(endpoint, token, partial(_write, output)))
-
-
-async def _run(endpoint: str, token: str | None, write: Callable[[bytes], object]) -> None:
+async def run_relay(
+    endpoint: str, token: str | None, lines: AsyncIterator[bytes | None], write: Callable[[bytes], object]
+) -> None:
+    """Relay ``lines`` to ``endpoint``, with ``token`` or the stored credential, and ``write`` the answers."""
     async with RelayClient() as client:
         if token is not None:
             client.set_token(endpoint, token)
-        await client.relay(endpoint, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
-
-
-def _forget(tasks: dict[Any, asyncio.Task[None]], key: str | int, _: object) -> None:
-    tasks.pop(key, None)
-
-
-def _refused(message: Message, error: SkillwireError) -> list[bytes]:
-    line = error_line(message, error)
-    return [] if line is None else [line]
-
-
-def _write(output: Any, line: bytes) -> None:
-    output.write(line + b"\n")
-    output.flush()
+        await client.relay(endpoint, lines, write)

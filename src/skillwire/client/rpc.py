@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
-from skillwire.protocols.skills_rpc.codec import decode_described, decode_file, decode_page, decode_run
+from skillwire.client.runner import documented_by
+from skillwire.protocols.skills_rpc.codec import decode_blob, decode_described, decode_file, decode_page, decode_run
 from skillwire.protocols.skills_rpc.messages import (
     DescribeSkill,
     ExecuteSkill,
@@ -26,7 +27,6 @@ from skillwire.resolver.sources.skills_rpc import (
     ask_any,
     bytes_of,
     create_blob,
-    read_blob,
     read_text_or_bytes,
 )
 from skillwire.wire.exchange import work
@@ -53,14 +53,7 @@ T = TypeVar("T")
 
 
 class BlobPart(NamedTuple):
-    """A part of a blob, or all of it.
-
-    Args:
-        content: the bytes.
-        size: of the whole blob, in bytes.
-        truncated: whether ``content`` is less than that.
-        kind: the media type, where the endpoint says it.
-    """
+    """A part of a blob, or all of it; ``size`` is that of the whole blob in bytes, ``kind`` its media type."""
 
     content: bytes
     size: int
@@ -69,7 +62,7 @@ class BlobPart(NamedTuple):
 
 
 class _RpcFlows:
-    """The methods as flows. The user has named the endpoint, which allows to ask it."""
+    """The methods as flows. The user has named the endpoint, which allows connecting to it."""
 
     def __init__(self, endpoint: str, session: ClientSession) -> None:
         self._endpoint, self._session = endpoint, session
@@ -100,23 +93,60 @@ class _RpcFlows:
 
     def _read_blob(self, params: ReadBlob) -> Flow[BlobPart]:
         yield from self._allow()
-        found = yield from read_blob(self._endpoint, params, self._session.context)
+        found = yield from read_text_or_bytes(self._endpoint, params, self._session.context, decode_blob)
         return BlobPart(bytes_of(found, self._endpoint), found.size_bytes, found.truncated, found.kind)
 
     def _call(self, method: str, params: Mapping[str, Any] | None) -> Flow[Any]:
         yield from self._allow()
         return (yield from ask_any(self._endpoint, method, params or {}, self._session.context))
 
+    def _execute_skill(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None,
+        *,
+        version: str | None,
+        input_blobs: Sequence[str],
+        timeout: float | None,
+    ) -> Flow[RunResult]:
+        params = ExecuteSkill(
+            name=name,
+            args=dict(args or {}),
+            version=version,
+            input_blobs=tuple(input_blobs),
+            timeout_ms=run_milliseconds(timeout),
+        )
+        return self._ask(params, decode_run, timeout=run_seconds(timeout))
+
+    def _run_code(
+        self,
+        code: str,
+        args: Mapping[str, Any] | None,
+        *,
+        entrypoint: str,
+        mount_skills: Sequence[str],
+        input_blobs: Sequence[str],
+        timeout: float | None,
+    ) -> Flow[RunResult]:
+        params = RunCode(
+            code=code,
+            entrypoint=entrypoint,
+            args=dict(args or {}),
+            mount_skills=tuple(mount_skills),
+            input_blobs=tuple(input_blobs),
+            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        )
+        return self._ask(params, decode_run, timeout=run_seconds(timeout))
+
 
 class RpcSkills(_RpcFlows):
-    """An endpoint of the Skills Protocol, a method of it each: from :meth:`Client.rpc`.
+    """The methods of an endpoint of the Skills Protocol: from :meth:`Client.rpc`.
 
-    Answers are checked: names, lists and runs have the shape that the protocol promises, and texts of a list no hidden
-    characters. Manifests, files and outputs are as the endpoint has sent them. Every method raises ``NotFoundError``
-    for ``SKILL_NOT_FOUND``, ``FILE_NOT_FOUND`` and ``RPC_METHOD``, ``ValidationError`` for ``RPC_PARAMS``
-    or a closer code that a server of ours tells, ``UsageError`` for such a code of usage (``CURSOR``), ``FetchError``
-    for ``AUTH_REQUIRED``, ``PERMISSION_DENIED`` and what the network says, ``DecodeError`` and ``ValidationError`` for
-    an answer that is malformed. Spec: SKP; specs §4.
+    Names, lists and runs are validated, and texts of a list have no hidden characters; manifests, files and outputs are
+    as the endpoint sent them. Every method raises ``NotFoundError`` for ``SKILL_NOT_FOUND``, ``FILE_NOT_FOUND`` and
+    ``RPC_METHOD``, ``ValidationError`` for ``RPC_PARAMS`` or a closer code of our server, ``UsageError`` for
+    ``CURSOR``, ``FetchError`` for ``AUTH_REQUIRED``, ``PERMISSION_DENIED`` and network errors, ``DecodeError`` and
+    ``ValidationError`` for a malformed answer. Spec: SKP; specs §4.
     """
 
     def __init__(self, endpoint: str, session: ClientSession, runner: SyncRunner) -> None:
@@ -131,12 +161,7 @@ class RpcSkills(_RpcFlows):
         return self._runner.run(self._ask(params, decode_page))
 
     def iterate(self, namespace: str | None = None, *, detail: ListDetail = "summary") -> Iterator[ListedSkill]:
-        """Yield every skill, of a namespace or of all, page by page.
-
-        Raises:
-            ValidationError: ``RPC_ANSWER`` for a list that goes in a circle, ``LIMIT_ENTRIES`` for one that does not
-            end. Otherwise as every method does.
-        """
+        """Yield every skill, of a namespace or of all, page by page; raise ``LIMIT_ENTRIES`` for an endless list."""
         pages, cursor = Pages(self._endpoint), None
         while True:
             page = self.list_skills(namespace, detail=detail, limit=int(limits.RPC_PAGE), cursor=cursor)
@@ -170,21 +195,12 @@ class RpcSkills(_RpcFlows):
         Args:
             name: of the skill.
             args: its inputs.
-            version: of the skill; the latest unless given.
-            input_blobs: ids of blobs that it is given as files.
-            timeout: seconds that it may take; sent to the endpoint, too.
-
-        Raises:
-            FetchError: ``PERMISSION_DENIED`` unless the endpoint's policy lets it be executed. As every method.
+            version: of the skill; by default the latest.
+            input_blobs: ids of blobs that it gets as files.
+            timeout: seconds that it may take; the endpoint gets it too.
         """
-        params = ExecuteSkill(
-            name=name,
-            args=dict(args or {}),
-            version=version,
-            input_blobs=tuple(input_blobs),
-            timeout_ms=run_milliseconds(timeout),
-        )
-        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+        flow = self._execute_skill(name, args, version=version, input_blobs=input_blobs, timeout=timeout)
+        return self._runner.run(flow)
 
     def run_code(
         self,
@@ -200,26 +216,19 @@ class RpcSkills(_RpcFlows):
 
         Args:
             code: the source.
-            args: what the function is called with.
+            args: of the function.
             entrypoint: the name of the function.
-            mount_skills: names of skills whose files it finds.
-            input_blobs: ids of blobs that it is given as files.
-            timeout: seconds that it may take; sent to the endpoint, too.
-
-        Raises what :meth:`execute_skill` does.
+            mount_skills: names of skills whose files it gets.
+            input_blobs: ids of blobs that it gets as files.
+            timeout: seconds that it may take; the endpoint gets it too.
         """
-        params = RunCode(
-            code=code,
-            entrypoint=entrypoint,
-            args=dict(args or {}),
-            mount_skills=tuple(mount_skills),
-            input_blobs=tuple(input_blobs),
-            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        flow = self._run_code(
+            code, args, entrypoint=entrypoint, mount_skills=mount_skills, input_blobs=input_blobs, timeout=timeout
         )
-        return self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+        return self._runner.run(flow)
 
     def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
-        """Keep bytes or a text of the media type ``kind`` at the endpoint for a while; return the id."""
+        """Store bytes or a text of the media type ``kind`` at the endpoint for a while; return its id."""
         return self._runner.run(self._create_blob(content, kind))
 
     def read_blob(self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None) -> BlobPart:
@@ -231,10 +240,11 @@ class RpcSkills(_RpcFlows):
         return (self._runner.run(self._ask(LoadGuide(), decode_file))).content
 
     def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Call any method by its name; return its result as it came, checked by nothing."""
+        """Call any method by its name; return its result unchecked."""
         return self._runner.run(self._call(method, params))
 
 
+@documented_by(RpcSkills)
 class AsyncRpcSkills(_RpcFlows):
     """The same as :class:`RpcSkills`, awaited."""
 
@@ -245,14 +255,12 @@ class AsyncRpcSkills(_RpcFlows):
     async def list_skills(
         self, namespace: str | None = None, *, detail: ListDetail = "names", limit: int = 50, cursor: str | None = None
     ) -> SkillPage:
-        """As :meth:`RpcSkills.list_skills`."""
         params = ListSkills(namespace=namespace, detail=detail, limit=limit, cursor=cursor)
         return await self._runner.run(self._ask(params, decode_page))
 
     async def iterate(
         self, namespace: str | None = None, *, detail: ListDetail = "summary"
     ) -> AsyncIterator[ListedSkill]:
-        """As :meth:`RpcSkills.iterate`."""
         pages, cursor = Pages(self._endpoint), None
         while True:
             page = await self.list_skills(namespace, detail=detail, limit=int(limits.RPC_PAGE), cursor=cursor)
@@ -265,13 +273,11 @@ class AsyncRpcSkills(_RpcFlows):
     async def describe_skill(
         self, name: str, *, version: str | None = None, detail: SkillDetail = "summary"
     ) -> DescribedSkill:
-        """As :meth:`RpcSkills.describe_skill`."""
         return await self._runner.run(
             self._ask(DescribeSkill(name=name, version=version, detail=detail), decode_described)
         )
 
     async def read_skill_file(self, name: str, path: str, *, version: str | None = None) -> bytes:
-        """As :meth:`RpcSkills.read_skill_file`."""
         return await self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
 
     async def execute_skill(
@@ -283,15 +289,8 @@ class AsyncRpcSkills(_RpcFlows):
         input_blobs: Sequence[str] = (),
         timeout: float | None = None,
     ) -> RunResult:
-        """As :meth:`RpcSkills.execute_skill`."""
-        params = ExecuteSkill(
-            name=name,
-            args=dict(args or {}),
-            version=version,
-            input_blobs=tuple(input_blobs),
-            timeout_ms=run_milliseconds(timeout),
-        )
-        return await self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+        flow = self._execute_skill(name, args, version=version, input_blobs=input_blobs, timeout=timeout)
+        return await self._runner.run(flow)
 
     async def run_code(
         self,
@@ -303,31 +302,21 @@ class AsyncRpcSkills(_RpcFlows):
         input_blobs: Sequence[str] = (),
         timeout: float | None = None,
     ) -> RunResult:
-        """As :meth:`RpcSkills.run_code`."""
-        params = RunCode(
-            code=code,
-            entrypoint=entrypoint,
-            args=dict(args or {}),
-            mount_skills=tuple(mount_skills),
-            input_blobs=tuple(input_blobs),
-            limits=RunLimits(timeout_ms=run_milliseconds(timeout)),
+        flow = self._run_code(
+            code, args, entrypoint=entrypoint, mount_skills=mount_skills, input_blobs=input_blobs, timeout=timeout
         )
-        return await self._runner.run(self._ask(params, decode_run, timeout=run_seconds(timeout)))
+        return await self._runner.run(flow)
 
     async def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
-        """As :meth:`RpcSkills.create_blob`."""
         return await self._runner.run(self._create_blob(content, kind))
 
     async def read_blob(
         self, blob_id: str, *, mode: BlobMode = "sample_head", max_bytes: int | None = None
     ) -> BlobPart:
-        """As :meth:`RpcSkills.read_blob`."""
         return await self._runner.run(self._read_blob(ReadBlob(blob_id=blob_id, mode=mode, max_bytes=max_bytes)))
 
     async def load_skills_protocol_guide(self) -> str:
-        """As :meth:`RpcSkills.load_skills_protocol_guide`."""
         return (await self._runner.run(self._ask(LoadGuide(), decode_file))).content
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
-        """As :meth:`RpcSkills.call`."""
         return await self._runner.run(self._call(method, params))

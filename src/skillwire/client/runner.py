@@ -7,8 +7,9 @@ the first request, under the address policy that the session has at that moment.
 
 from __future__ import annotations
 
+import inspect
 import time
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
 from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async
@@ -16,15 +17,23 @@ from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.adapters.http.sync import SyncDriver
-    from skillwire.client.session import ClientSession
-    from skillwire.testing.publisher import SimulatedPublisher
+    from skillwire.client.session import AsyncHttp, ClientSession, SyncHttp
     from skillwire.wire.exchange import Flow, Step
 
-SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
-
 T = TypeVar("T")
+Kind = TypeVar("Kind", bound=type)
+
+
+def documented_by(blocking: type) -> Callable[[Kind], Kind]:
+    """Return a class decorator: a method without a docstring gets that of the same method of ``blocking``."""
+
+    def decorate(kind: Kind) -> Kind:
+        for name, member in vars(kind).items():
+            if not name.startswith("_") and inspect.isfunction(member) and member.__doc__ is None:
+                member.__doc__ = getattr(blocking, name).__doc__
+        return kind
+
+    return decorate
 
 
 class SyncRunner:
@@ -36,7 +45,7 @@ class SyncRunner:
         self.sleep: Callable[[float], object] = time.sleep
 
     def run(self, flow: Flow[T]) -> T:
-        """Run ``flow`` to its end and return its result; an error says which credential was sent."""
+        """Run ``flow`` to its end and return its result; an error names the credential that was sent."""
         try:
             return drive(flow, self._do)
         except SkillwireError as error:
@@ -60,17 +69,19 @@ class SyncRunner:
         if isinstance(step, HttpRequest):
             return self._http().send(step)
         assert not isinstance(step, All)  # noqa: S101  # run() has done these
-        if isinstance(step, Work):
-            return _wait_for(step.call())
-        return self.sleep(step.seconds)
+        if not isinstance(step, Work):
+            return self.sleep(step.seconds)
+        result = step.call()
+        if not hasattr(result, "add_done_callback"):
+            return result
+        try:
+            return result.result()
+        except BaseException:
+            result.cancel()  # an interruption ends the work, too
+            raise
 
     def _http(self) -> SyncHttp:
-        if self.driver is None:
-            from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
-
-            self.driver = SyncDriver(self._session.access.addresses)
-        self.driver.policy = self._session.access.addresses
-        self.driver.on_traffic = self._session.on_traffic
+        self.driver = self._session.configure(self.driver or self._session.open_http())
         return self.driver
 
 
@@ -79,11 +90,11 @@ class AsyncRunner:
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self.driver: AsyncDriver | None = None
+        self.driver: AsyncHttp | None = None
         self.sleep: Callable[[float], Awaitable[object]] | None = None
 
     async def run(self, flow: Flow[T]) -> T:
-        """Run ``flow`` to its end and return its result; an error says which credential was sent."""
+        """Run ``flow`` to its end and return its result; an error names the credential that was sent."""
         try:
             return await drive_async(flow, self._do)
         except SkillwireError as error:
@@ -114,22 +125,6 @@ class AsyncRunner:
         assert not isinstance(step, All)  # noqa: S101  # run() has done these
         return await (self.sleep or asyncio.sleep)(step.seconds)
 
-    def _http(self) -> AsyncDriver:
-        if self.driver is None:
-            from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
-
-            self.driver = AsyncDriver(self._session.access.addresses)
-        self.driver.policy = self._session.access.addresses
-        self.driver.on_traffic = self._session.on_traffic
+    def _http(self) -> AsyncHttp:
+        self.driver = self._session.configure(self.driver or self._session.open_async_http())
         return self.driver
-
-
-def _wait_for(result: Any) -> Any:
-    """Return ``result``; of a future what it becomes, which an interruption cancels."""
-    if not hasattr(result, "add_done_callback"):
-        return result
-    try:
-        return result.result()
-    except BaseException:
-        result.cancel()
-        raise

@@ -1,6 +1,6 @@
-"""What both clients hold and neither shows: one project's files, the settings, and every use case as a flow.
+"""The session of a client: one project's files, the settings, and every use case as a flow.
 
-What is known of a skill at its origin, and what is read out of its files once they are here.
+This is the only module of the package that names adapters.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from skillwire.adapters.files.atomic import cache_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
+from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings
 from skillwire.client.credentials import OriginAccess
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
@@ -26,35 +28,39 @@ from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_or
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
-from skillwire.resolver.sources.folder import load_folders, load_local
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.adapters.http.sync import SyncDriver
+    from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
+    from skillwire.client.lan_flows import LanFlows
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import Files, SkillRef
-    from skillwire.model.skill import Finding
+    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.settings import Settings
+    from skillwire.resolver.sources.lan import Stage
     from skillwire.resolver.which import Resolution
+    from skillwire.testing.publisher import SimulatedPublisher
     from skillwire.wire.exchange import Flow
 
-
-T = TypeVar("T")
+SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
+AsyncHttp: TypeAlias = "AsyncDriver"
+HttpT = TypeVar("HttpT", SyncHttp, AsyncHttp)
+RunnerT = TypeVar("RunnerT")
 
 
 class ClientSession:
-    """The files of one project, the settings, and every use case as a flow.
-
-    The arguments are those of :class:`skillwire.AsyncClient`.
-    """
+    """The state that both clients share. The arguments are those of :class:`skillwire.Client`."""
 
     def __init__(
         self,
@@ -76,9 +82,12 @@ class ClientSession:
         self.root = Path.home() if for_user else project
         self.folder = FileSkillsFolder(self.root, self.root / ".agents/skills.lock" if for_user else None, report)
         self.policy = policy or InstallPolicy(frozenset(self.settings.trusted_origins), self.settings.only_trusted)
-        self.access = OriginAccess(AddressPolicy(allow=self.settings.allow))
+        policy_of_addresses = AddressPolicy(allow=self.settings.allow)
+        self.access = OriginAccess(
+            policy_of_addresses, open_store(), find_token=find_token, find_password=find_password
+        )
         for origin, token in tokens.items():
-            self.access.set_token(origin, token)
+            self.set_token(origin, token)
         cache = cache_directory()
         self._book = FileOriginBook(state_directory() / "origins.json")
         self.context = ResolveContext(
@@ -93,42 +102,90 @@ class ClientSession:
             refresh=refresh,
             addresses=lambda: self.access.addresses,
             explain=self.access.explain,
+            root=self.root,
+            lan=lambda: self.lan,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.allow(parse_reference(source))
         self._calls: Calls | None = None
+        self._lan: LanFlows | None = None
+
+    def set_token(self, origin: str, token: str) -> None:
+        """Send ``token`` with every request to ``origin``, and to no other."""
+        self.access.prefer(origin, bearer(token))
+
+    def open_http(self) -> SyncHttp:
+        """Return a driver for blocking requests."""
+        from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects
+
+        return SyncDriver(self.access.addresses)
+
+    def open_async_http(self) -> AsyncHttp:
+        """Return a driver for requests on the event loop."""
+        from skillwire.adapters.http.asynchronous import AsyncDriver  # noqa: PLC0415  # asyncio is heavy
+
+        return AsyncDriver(self.access.addresses)
+
+    def configure(self, driver: HttpT) -> HttpT:
+        """Return ``driver`` with the present address policy."""
+        driver.policy = self.access.addresses
+        driver.on_traffic = self.on_traffic
+        return driver
 
     @property
     def calls(self) -> Calls:
-        """Makes calls and follows them; one as long as the session, since it knows which origins fail."""
+        """The calls of the session, which has one circuit for each failing origin."""
         if self._calls is None:
-            from skillwire.client.calls import Calls  # noqa: PLC0415  # installing does without
-
-            self._calls = Calls(self.context, self.access)
+            self._calls = self.make_calls()
         return self._calls
 
     @calls.setter
     def calls(self, calls: Calls) -> None:
         self._calls = calls
 
-    def resolve(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
-        """Find what a reference means: one skill, or all of an index or of a folder of folders.
+    def make_calls(self, **options: Any) -> Calls:
+        """Return new calls; ``options`` are clock and chance."""
+        from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # installing does without
+        from skillwire.client.calls import Calls  # noqa: PLC0415  # same
 
-        With ``refresh`` the origin is asked even where the cache is fresh.
-        """
+        book = FileCalls(state_directory() / "calls.json", self.context.clock)
+        return Calls(self.context, self.access, book, **options)
+
+    @property
+    def lan(self) -> LanFlows:
+        """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
+        if self._lan is None:
+            from skillwire.adapters.files.keys import trust_digest  # noqa: PLC0415  # installing does without
+            from skillwire.adapters.files.lan_cache_file import LanCacheFile  # noqa: PLC0415  # same
+            from skillwire.adapters.files.settings_file import read_discovery_file  # noqa: PLC0415  # same
+            from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # same
+            from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
+
+            settings = join_discovery(self.settings.discovery, read_discovery_file)
+            memory = LanCacheFile(settings.cache, self.context.clock, partial(trust_digest, settings))
+            make_agent = partial(self.make_lan_agent, settings)
+            self._lan = LanFlows(settings, self.context, self.access, memory, make_agent)
+        return self._lan
+
+    def make_lan_agent(self, settings: LanSettings) -> LanAgent:
+        """Return an agent that asks and listens, and offers no skills."""
+        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+        from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+
+        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
+
+    def resolve(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
+        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh."""
         reference = parse_reference(text)
-        if reference.path is not None:
-            return (yield from load_folders(Path(reference.path).expanduser(), self.root))
         yield from work(partial(self.access.allow, reference))
-        return (
-            yield from resolve_reference(reference, self.context._replace(refresh=True) if refresh else self.context)
-        )
+        context = self.context._replace(refresh=True) if refresh else self.context
+        return (yield from resolve_reference(reference, context))
 
     def resolve_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
-        """Find the one skill that a reference means; with ``both`` ask Skill Sharing, too, what it says of it.
+        """Return the one skill that a reference names; ``both`` adds the facts of Skill Sharing.
 
         Raises:
-            UsageError: ``REFERENCE`` when it means several.
+            UsageError: ``REFERENCE`` for several skills.
         """
         found = yield from self.resolve(text)
         if len(found) != 1:
@@ -141,22 +198,14 @@ class ClientSession:
         return found[0]
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
-        """Find what a reference means, and how it was found; what went wrong is part of the answer."""
+        """Return the skills that a reference names, and how they were found; errors are part of the answer."""
         from skillwire.resolver.which import which  # noqa: PLC0415  # one command alone asks
 
         reference = parse_reference(text)
         yield from work(partial(self.access.allow, reference))
-        addresses = self.access.addresses
-        return (
-            yield from which(
-                reference,
-                self.context,
-                policy=self.policy,
-                addresses=addresses,
-                folder=self.folder,
-                explain=explain,
-            )
-        )
+        addresses, policy, folder = self.access.addresses, self.policy, self.folder
+        flow = which(reference, self.context, policy=policy, addresses=addresses, folder=folder, explain=explain)
+        return (yield from flow)
 
     def files(self, skill: SkillRef) -> Flow[Files]:
         """Return the verified files of a skill."""
@@ -171,17 +220,17 @@ class ClientSession:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
 
-        return (yield from describe(skill, self.context))
+        return describe(skill, self.context)
 
     def prepare_call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
     ) -> Flow[PreparedCall]:
-        """Check a call and return the request that would be sent; a skill of an endpoint has no descriptor."""
+        """Check a call and return its request; a skill of an endpoint has no descriptor."""
         if descriptor is None:
             from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
 
-            return (yield from endpoint_calls.prepare(skill, inputs, self.context, options))
-        return (yield from self.calls.prepare(skill, descriptor, inputs, **options))
+            return endpoint_calls.prepare(skill, inputs, self.context, options)
+        return self.calls.prepare(skill, descriptor, inputs, **options)
 
     def call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments
@@ -190,18 +239,44 @@ class ClientSession:
         if descriptor is None:
             from skillwire.client import endpoint_calls  # noqa: PLC0415  # installing does without
 
-            return (yield from endpoint_calls.call(skill, inputs, self.context, options))
-        return (yield from self.calls.call(skill, descriptor, inputs, **options))
+            return endpoint_calls.call(skill, inputs, self.context, options)
+        return self.calls.call(skill, descriptor, inputs, **options)
+
+    def call_capability(
+        self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
+    ) -> Flow[RemoteExecution]:
+        """Call the first healthy provider of a capability on the local network, or the next if that one fails."""
+        providers = yield from self.lan.providers(capability, use_unverified=use_unverified)
+        while True:
+            one, is_safe = providers.next(), False
+            stage: Stage = "reading"
+            try:
+                ref = yield from self.lan.locate(one, use_unverified=use_unverified)
+                descriptor = yield from self.describe(ref)
+                stage = "checking"
+                prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
+                is_safe = prepared.method == "GET"
+                stage = "calling"
+                execution = yield from self.call(ref, descriptor, inputs, options)
+            except SkillwireError as error:
+                self.access.explain(error)
+                providers.failed(one, error, stage, is_safe=is_safe)
+                continue
+            for skipped in providers.passed:
+                place = SourceLocation(f"http://{skipped.skill.endpoint}")
+                fix = skipped.error.diagnostics().fix
+                self.context.report(Finding(skipped.error.code, "note", skipped.reason, place, fix))
+            return execution
 
     def sharing_document(self, text: str) -> Flow[bytes]:
-        """Return the bytes of a document of Skill Sharing, whatever they are."""
+        """Return the bytes of a document of Skill Sharing, unread."""
         from skillwire.resolver.sources.skill_sharing import read_bytes  # noqa: PLC0415  # only where that protocol is spoken
 
         yield from work(partial(self.access.allow_url, text))
         return (yield from read_bytes(text, self.context._replace(refresh=True)))
 
     def plan(self, references: Sequence[str], agents: Sequence[str], *, copy: bool | None) -> Flow[InstallPlan]:
-        """Decide what adding would do, by indexes that are asked about anew."""
+        """Return what adding would do, by indexes that are asked anew."""
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
@@ -211,56 +286,47 @@ class ClientSession:
                 if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
                 if skill.has_no_artifact:
-                    has_credential = self.context.credential_for(skill.origin) is not None
-                    raise no_digest(skill, is_logged_in=has_credential)
+                    raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
                 skills[skill.name] = skill
         as_copy = self.settings.install == "copy" if copy is None else copy
         location = plan_placement(chosen, for_user=self.for_user, copy=as_copy)
-        planned = [PlannedSkill(skill, location, chosen) for skill in skills.values()]
-        return (yield from plan_install(planned, folder=self.folder, policy=self.policy, origins=self.context.origins))
+        return (yield from self._plan_install([PlannedSkill(skill, location, chosen) for skill in skills.values()]))
+
+    def _plan_install(self, planned: Sequence[PlannedSkill]) -> Flow[InstallPlan]:
+        return plan_install(planned, folder=self.folder, policy=self.policy, origins=self.context.origins)
 
     def plan_locked(self, names: Sequence[str]) -> Flow[InstallPlan]:
-        """Plan to install exactly what the lock says: these skills, or all.
-
-        Raises:
-            NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
-        """
+        """Plan to install exactly the lock: these skills, or all; raise ``LOCK_MISSING``, ``NOT_INSTALLED``."""
         lock = yield from work(self.folder.read_lock)
         if not lock.skills:
             raise NotFoundError("LOCK_MISSING", f"{self.folder.lock_path} holds no skills")
-        plan = yield from plan_locked(
-            select(lock, names), folder=self.folder, policy=self.policy, origins=self.context.origins
-        )
-        return plan
+        skills = select(lock, names)
+        return (yield from plan_locked(skills, folder=self.folder, policy=self.policy, origins=self.context.origins))
 
     def compare(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
-        """Compare installed skills, these or all, with what their origins have now: each index is asked about anew."""
-        lock = yield from work(self.folder.read_lock)
-        skills = select(lock, names)
-        yield from work(partial(self._allow_locked, skills))
-        return (
-            yield from compare_with_origins(
-                skills, self.context._replace(refresh=True), lambda locked: load_local(locked, self.root)
-            )
-        )
+        """Compare installed skills, these or all, with their origins, whose indexes are asked anew."""
+        skills = select((yield from work(self.folder.read_lock)), names)
+
+        def allow_accepted() -> None:
+            """Allow the origins that the user has agreed to; a lock alone allows none."""
+            for origin in {skill.origin for skill in skills if skill.index}:
+                if self.policy.decide(origin, self.context.origins.look_up(origin)) == "allow":
+                    self.access.allow_url(origin)
+
+        yield from work(allow_accepted)
+        return (yield from compare_with_origins(skills, self.context._replace(refresh=True)))
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
-        """Plan to install what has changed, where it stands now."""
+        """Plan to install the changed skills in their present places."""
         changed = [
             PlannedSkill(comparison.latest, comparison.locked.placement, comparison.locked.agents)
             for comparison in comparisons
             if comparison.latest is not None and comparison.state in {"changed", "unverifiable"}
         ]
-        return plan_install(changed, folder=self.folder, policy=self.policy, origins=self.context.origins)
+        return self._plan_install(changed)
 
     def add(
-        self,
-        references: Sequence[str],
-        agents: Sequence[str],
-        *,
-        consent: bool,
-        overwrite: bool,
-        copy: bool | None,
+        self, references: Sequence[str], agents: Sequence[str], *, consent: bool, overwrite: bool, copy: bool | None
     ) -> Flow[InstallReport]:
         """Plan and apply."""
         plan = yield from self.plan(references, agents, copy=copy)
@@ -277,34 +343,29 @@ class ClientSession:
         return [row for row in (yield from self.compare(names)) if row.state != "current"]
 
     def installed(self) -> Flow[list[LockedSkill]]:
-        """Return what the lock says is installed, by name."""
-        lock = yield from work(self.folder.read_lock)
-        return select(lock, ())
+        """Return the locked skills, by name."""
+        return select((yield from work(self.folder.read_lock)), ())
 
     def verify(self, names: Sequence[str]) -> Flow[Verification]:
-        """Compare what stands on disk, these skills or all, with the lock."""
+        """Compare the installed files, of these skills or all, with the lock."""
         return verify(self.folder, names)
 
     def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
-        """Take the skills of these names away, and out of the lock."""
+        """Remove these skills from disk and lock."""
         return remove(self.folder, names)
 
     def trusted_origins(self) -> Flow[dict[str, OriginRecord]]:
-        """Return what is remembered of the origins that someone agreed to."""
+        """Return the records of the origins that the user agreed to."""
         records = yield from work(self._book.records)
         return {base: record for base, record in records.items() if record.accepted}
 
     def revoke_trust(self, text: str, *, dry_run: bool) -> Flow[list[str]]:
-        """Take back the consent to the origin that ``text`` names, with or without its scheme.
-
-        Raises:
-            NotFoundError: ``ORIGIN_NOT_ACCEPTED``, with those that look alike.
-        """
+        """Withdraw the consent to the origin that ``text`` names; raise ``ORIGIN_NOT_ACCEPTED`` with similar ones."""
         accepted = yield from self.trusted_origins()
         meant = {text, *(lookup.base for lookup in parse_reference(text).lookups if lookup.name is None)}
         found = [base for base in accepted if base in meant or base.partition("://")[2] in meant]
         if not found:
-            message = f"nobody has agreed to install from {ascii(text)[1:-1][:120]}"
+            message = f"you have not agreed to install from {ascii(text)[1:-1][:120]}"
             raise NotFoundError("ORIGIN_NOT_ACCEPTED", message, fix=did_you_mean(text, accepted))
         for base in () if dry_run else found:
             yield from work(partial(self._book.withdraw, base))
@@ -313,10 +374,9 @@ class ClientSession:
     def search(
         self, query: str, origins: Sequence[str] | str, capability_type: str | None
     ) -> Flow[list[tuple[SkillRef, float]]]:
-        """Search the indexes of ``origins``, or of the configured sources; best first.
+        """Search ``origins``, or the configured sources, in both protocols; return skills and scores, best first.
 
-        Both protocols of a place are asked; a capability type narrows it to what Skill Sharing lists as such.
-        An origin that cannot be read is reported; when none can be, the first error is raised.
+        An origin that cannot be read is reported; when none can be read, the first error is raised.
         """
         from skillwire.resolver.rank import rank  # noqa: PLC0415  # only a search ranks
 
@@ -328,8 +388,10 @@ class ClientSession:
         failures: list[SkillwireError] = []
         for place in places:
             try:
-                find_all = self._find_at_reference if origins else self._find_at_source
-                skills += yield from find_all(place, capability_type)
+                if origins:
+                    skills += yield from self._find_at_reference(place, capability_type)
+                else:  # a source of a project's file allows neither connecting nor sending secrets
+                    skills += yield from find_skills(parse_source(place), self.context, capability_type)
             except SkillwireError as error:
                 self.access.explain(error)
                 failures.append(error)
@@ -340,7 +402,7 @@ class ClientSession:
         return rank(query, skills, lambda skill: (skill.name, skill.description))
 
     def _find_at_reference(self, text: str, capability_type: str | None) -> Flow[list[SkillRef]]:
-        """Find the skills of a place that was typed: an origin's by both protocols, or what else a reference means."""
+        """Return the skills of a typed place: an origin's in both protocols, or those that a reference names."""
         reference = parse_reference(text)
         location = reference.registry if capability_type is not None else None
         if len(reference.lookups) == 1 and reference.lookups[0].name is None:
@@ -349,11 +411,9 @@ class ClientSession:
             yield from work(partial(self.access.allow, reference))
             return (yield from find_skills(location, self.context, capability_type))
         found = yield from self.resolve(text)
-        return found if capability_type is None else [skill for skill in found if _is_of(skill, capability_type)]
-
-    def _find_at_source(self, source: str, capability_type: str | None) -> Flow[list[SkillRef]]:
-        """Find the skills of a source. One that a project sets allows neither connecting nor sending secrets."""
-        return find_skills(parse_source(source), self.context, capability_type)
+        if capability_type is None:
+            return found
+        return [skill for skill in found if skill.shared and skill.shared.capability_type == capability_type]
 
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""
@@ -362,28 +422,71 @@ class ClientSession:
     def apply(
         self, plan: InstallPlan, *, consent: bool, overwrite: bool, on_done: Callable[[], object] = lambda: None
     ) -> Flow[InstallReport]:
-        """Do what a plan says.
-
-        Raises:
-            TrustError: ``ORIGIN_UNKNOWN`` when consent is needed and not given.
-        """
+        """Apply a plan; raise ``ORIGIN_UNKNOWN`` without the consent that it needs."""
         if plan.unknown_origins and not consent:
-            raise TrustError("ORIGIN_UNKNOWN", f"nobody has agreed to install from {plan.unknown_origins[0]} yet")
-        yield from work(partial(self._allow_planned, plan))
-        return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
+            raise TrustError("ORIGIN_UNKNOWN", f"you have not agreed to install from {plan.unknown_origins[0]} yet")
 
-    def _allow_planned(self, plan: InstallPlan) -> None:
-        """Take the consent to a plan, just given or of long ago, as permission to connect to its origins."""
-        for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
-            self.access.allow_url(origin)
-
-    def _allow_locked(self, skills: Sequence[LockedSkill]) -> None:
-        """Allow the origins of installed skills that the user has agreed to; a lock alone allows nothing."""
-        for origin in {skill.origin for skill in skills if skill.index}:
-            record = self.context.origins.look_up(origin)
-            if self.policy.decide(origin, record) == "allow":
+        def allow_planned() -> None:
+            """Take the consent, new or old, as permission to connect to the plan's origins."""
+            for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
                 self.access.allow_url(origin)
 
+        yield from work(allow_planned)
+        return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
 
-def _is_of(skill: SkillRef, capability_type: str) -> bool:
-    return skill.shared is not None and skill.shared.capability_type == capability_type
+
+class ClientBase(Generic[RunnerT]):
+    """What both clients share: the constructor, and what needs no flow."""
+
+    _runner_class: ClassVar[type[Any]]
+
+    def __init__(
+        self,
+        project: Path | str = ".",
+        *,
+        for_user: bool = False,
+        tokens: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
+        policy: InstallPolicy | None = None,
+        offline: bool | None = None,
+        refresh: bool = False,
+        report: Callable[[Finding], object] = lambda _: None,
+        on_traffic: Callable[[str, int], object] = lambda *_: None,
+    ) -> None:
+        self._session = ClientSession(
+            project,
+            for_user=for_user,
+            tokens=tokens or {},
+            settings=settings,
+            policy=policy,
+            offline=offline,
+            refresh=refresh,
+            report=report,
+            on_traffic=on_traffic,
+        )
+        self._runner: RunnerT = self._runner_class(self._session)
+
+    @property
+    def root(self) -> Path:
+        """The project, or the user's home; the paths of installed skills are relative to it."""
+        return self._session.root
+
+    @property
+    def driver(self) -> Any:
+        """The driver of requests; None until the first one. Tests set a simulated publisher."""
+        runner: Any = self._runner
+        return runner.driver
+
+    @driver.setter
+    def driver(self, driver: Any) -> None:
+        runner: Any = self._runner
+        runner.driver = driver
+
+    def set_token(self, origin: str, token: str) -> None:
+        """Send ``token`` with every request to ``origin`` from now on, and to no other.
+
+        Raises:
+            ValidationError: ``origin`` is not a URL such as ``https://example.com``.
+            UsageError: a header cannot hold ``token``.
+        """
+        self._session.set_token(origin, token)

@@ -1,12 +1,10 @@
-"""A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3. Spec: ASD Progressive Disclosure.
-
-:class:`RemoteSkill` and :class:`AsyncRemoteSkill` run the same flows; an artifact is fetched once.
-"""
+"""A skill at its origin. :class:`RemoteSkill` and :class:`AsyncRemoteSkill` run the same flows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from skillwire.client.runner import documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.trust.paths import check_path
@@ -27,7 +25,7 @@ _SKILL_MD: Final = "SKILL.md"
 
 
 class SkillFlows:
-    """A skill at its origin: what its index says, and as flows what is fetched of it, each once."""
+    """A skill at its origin: the facts of its index, and flows that fetch the rest, each once."""
 
     def __init__(self, ref: SkillRef, session: ClientSession) -> None:
         self._ref, self._session = ref, session
@@ -46,46 +44,45 @@ class SkillFlows:
 
     @property
     def description(self) -> str:
-        """What it does and when to use it; hidden characters are shown as escapes."""
+        """Its purpose and when to use it; hidden characters are escaped."""
         return self.ref.description
 
     @property
     def version(self) -> str | None:
-        """Its version, where the index says it."""
+        """Its version, if the index has one."""
         return self.ref.version
 
     @property
     def shared(self) -> SharedFacts | None:
-        """What Skill Sharing says of it: id, capability type, access; None where that was not asked or is silent."""
+        """Its facts in Skill Sharing: id, capability type, access; None if that was not asked, or lacks it."""
         return self.ref.shared
 
     @property
     def rpc(self) -> RpcFacts | None:
-        """What an endpoint of the Skills Protocol says of it; None where it was not found at one."""
+        """Its facts at an endpoint of the Skills Protocol; None if it was not found at one."""
         return self.ref.rpc
 
     @property
     def digest(self) -> str | None:
-        """Its artifact's digest; None where the index has none."""
+        """Its artifact's digest, if the index has one."""
         return self.ref.digest
 
     @property
     def artifact_type(self) -> str:
-        """``skill-md``, ``archive`` or ``files``; ``none`` where there is a descriptor alone."""
+        """``skill-md``, ``archive`` or ``files``; ``none`` for a descriptor alone."""
         return self._ref.artifact_type
 
     @property
     def url(self) -> str:
-        """Where its artifact, or its ``SKILL.md``, or else its descriptor, is fetched from."""
+        """The URL of its artifact, its ``SKILL.md`` or its descriptor."""
         return self._ref.url
 
     def _fetch_described(self) -> Flow[DescribedSkill]:
-        """Return the manifest and the frontmatter of a skill of an endpoint."""
         from skillwire.resolver.sources.skills_rpc import describe  # noqa: PLC0415  # only where it is spoken
 
         if self._ref.rpc is None:
             message = f"{self.name} was not found at an endpoint of the Skills Protocol"
-            fix = "Its descriptor says how it is called, its files what it does."
+            fix = "Its descriptor and its files describe it."
             raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(self._ref.origin), fix=fix)
         return (yield from describe(self._ref, self._session.context))
 
@@ -93,16 +90,17 @@ class SkillFlows:
         self._descriptor = yield from self._session.describe(self._ref)
         return self._descriptor
 
+    def _known_descriptor(self) -> Flow[SkillDescriptor | None]:
+        if self._descriptor is None and self._ref.rpc is None:
+            yield from self._fetch_descriptor()
+        return self._descriptor
+
     def _prepare(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[PreparedCall]:
-        descriptor = self._descriptor
-        if descriptor is None and self._ref.rpc is None:
-            descriptor = yield from self._fetch_descriptor()
+        descriptor = yield from self._known_descriptor()
         return (yield from self._session.prepare_call(self._ref, descriptor, inputs, options))
 
     def _call(self, inputs: Mapping[str, Any], options: CallArguments) -> Flow[RemoteExecution]:
-        descriptor = self._descriptor
-        if descriptor is None and self._ref.rpc is None:
-            descriptor = yield from self._fetch_descriptor()
+        descriptor = yield from self._known_descriptor()
         return (yield from self._session.call(self._ref, descriptor, inputs, options))
 
     def _fetch_files(self) -> Flow[Files]:
@@ -115,7 +113,7 @@ class SkillFlows:
         source = f"{self.name}/{_SKILL_MD}"
         if self._ref.rpc is None:
             return parse_skill_md(content, source=source).body
-        # The Skills Protocol has fields of its own in a frontmatter, and names with spaces; a text may have none.
+        # The frontmatter of the Skills Protocol has other fields, and may be missing.
         try:
             return split_body(content, source=source)
         except DecodeError as error:
@@ -136,100 +134,80 @@ class SkillFlows:
 
 
 class RemoteSkill(SkillFlows):
-    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
-
-    Spec: ASD Progressive Disclosure.
-    """
+    """A skill: level 1 is loaded, ``body`` is level 2, ``open`` level 3. Spec: ASD, progressive disclosure."""
 
     def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner) -> None:
         super().__init__(ref, session)
         self._runner = runner
 
     def described(self) -> DescribedSkill:
-        """Return its manifest and the frontmatter of its ``SKILL.md``, as an endpoint of the Skills Protocol has them.
-
-        Raises:
-            NotFoundError: it was not found at an endpoint. FetchError, DecodeError, ValidationError: it cannot be had,
-            is malformed.
-        """
+        """Return its manifest and frontmatter from its endpoint; raise ``NotFoundError`` if it was not found at one."""
         return self._runner.run(self._fetch_described())
 
     def descriptor(self) -> SkillDescriptor:
-        """Return its Skill Descriptor: inputs, output, endpoint and how callers authenticate; checked in full.
+        """Return its checked Skill Descriptor: inputs, output, endpoint and authentication.
 
         Raises:
-            NotFoundError: none is published. ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``,
-            ``DESCRIPTOR``, ``ID_DIFFERS``. FetchError, DecodeError: it cannot be had, is malformed.
+            NotFoundError: none is published. FetchError, DecodeError: it cannot be fetched, is malformed.
+            ValidationError: ``VALIDATION_ERROR``, ``VERSION_INCOMPATIBLE``, ``DESCRIPTOR``, ``ID_DIFFERS``.
         """
         return self._runner.run(self._fetch_descriptor())
 
     def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
-        """Call it, by the descriptor that was last returned, or else by one that is fetched now.
-
-        Arguments, result and errors are those of :meth:`Client.call` and :meth:`descriptor`.
-        """
+        """Call it by its descriptor, fetched if :meth:`descriptor` was not called. See :meth:`Client.call`."""
         return self._runner.run(self._call(inputs or {}, options))
 
     def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
-        """Check a call and return the request that :meth:`call` would send; nothing is sent to the endpoint."""
+        """Check a call and return the request of :meth:`call`, without sending it."""
         return self._runner.run(self._prepare(inputs or {}, options))
 
     def files(self) -> Files:
         """Return all files with their bytes, sorted by path; fetched and verified once.
 
         Raises:
-            UsageError: it is at an endpoint, which lists none; :meth:`open` reads one.
-            FetchError, TrustError, DecodeError: it cannot be had, is not what was promised, is malformed.
+            UsageError: it is at an endpoint, which lists no files; :meth:`open` reads one.
+            FetchError, TrustError, DecodeError: it cannot be fetched, fails verification, is malformed.
         """
         return self._runner.run(self._fetch_files())
 
     def body(self) -> str:
-        """Return the instructions: ``SKILL.md`` without its frontmatter. Raises what :meth:`files` does."""
+        """Return the instructions: ``SKILL.md`` without its frontmatter."""
         return self._runner.run(self._read_body())
 
     def open(self, path: str) -> bytes:
-        """Return the bytes of one file. Of a skill at an endpoint that is fetched alone, and may be the id of a blob.
+        """Return the bytes of one file; of a skill at an endpoint also of a blob, by its id.
 
         Raises:
-            TrustError: a path that leads out. NotFoundError: ``FILE_NOT_FOUND``. What :meth:`files` raises.
+            TrustError: a path outside the skill. NotFoundError: ``FILE_NOT_FOUND``.
         """
         return self._runner.run(self._read_file(path))
 
 
+@documented_by(RemoteSkill)
 class AsyncRemoteSkill(SkillFlows):
-    """A skill at its origin: level 1 is at hand, ``body`` is level 2, ``open`` level 3.
-
-    Spec: ASD Progressive Disclosure.
-    """
+    """The same as :class:`RemoteSkill`, awaited."""
 
     def __init__(self, ref: SkillRef, session: ClientSession, runner: AsyncRunner) -> None:
         super().__init__(ref, session)
         self._runner = runner
 
     async def described(self) -> DescribedSkill:
-        """As :meth:`RemoteSkill.described`."""
         return await self._runner.run(self._fetch_described())
 
     async def descriptor(self) -> SkillDescriptor:
-        """As :meth:`RemoteSkill.descriptor`."""
         return await self._runner.run(self._fetch_descriptor())
 
     async def call(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> RemoteExecution:
-        """As :meth:`RemoteSkill.call`."""
         return await self._runner.run(self._call(inputs or {}, options))
 
     async def prepare(self, inputs: Mapping[str, Any] | None = None, **options: Unpack[CallArguments]) -> PreparedCall:
-        """As :meth:`RemoteSkill.prepare`."""
         return await self._runner.run(self._prepare(inputs or {}, options))
 
     async def files(self) -> Files:
-        """As :meth:`RemoteSkill.files`."""
         return await self._runner.run(self._fetch_files())
 
     async def body(self) -> str:
-        """As :meth:`RemoteSkill.body`."""
         return await self._runner.run(self._read_body())
 
     async def open(self, path: str) -> bytes:
-        """As :meth:`RemoteSkill.open`."""
         return await self._runner.run(self._read_file(path))

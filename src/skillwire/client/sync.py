@@ -5,71 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.runner import SyncRunner
-from skillwire.client.session import ClientSession
+from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
-from skillwire.resolver.references import endpoint_url
+from skillwire.resolver.references import endpoint_url, lan_capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan import Lan
     from skillwire.client.rpc import RpcSkills
-    from skillwire.client.runner import SyncHttp
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
-    from skillwire.model.skill import Finding
     from skillwire.resolver.apply import InstallReport
     from skillwire.resolver.lockfile import Verification
-    from skillwire.resolver.plan import InstallPlan, InstallPolicy, UpdateComparison
-    from skillwire.resolver.settings import Settings
+    from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.which import Resolution
 
 
-class Client:
-    """Finds, verifies and installs skills. A context manager; connections are kept between calls.
+class Client(ClientBase[SyncRunner]):
+    """Finds, verifies, installs and calls skills. A context manager; connections are kept between calls.
 
     Args:
-        project: the folder whose ``skills.lock`` and agents' folders are meant.
-        for_user: the user's own skills instead of a project's.
+        project: the folder of ``skills.lock`` and of the agents' folders.
+        for_user: use the user's own skills instead of a project's.
         tokens: origin (``https://example.com``) → token; beside those of the environment and ``~/.netrc``.
         settings: in place of those of the environment and the settings files.
-        policy: what may be installed from where, in place of what the settings say.
-        offline: use only what the cache holds.
+        policy: what may be installed from where, in place of the settings.
+        offline: use only the cache.
         refresh: ask even where the cache holds a fresh answer.
         report: called with each finding: what was skipped or is doubtful, with place and fix.
-        on_traffic: called with a host and 0 for each request, and with the size of each piece that arrives. It may
-            be called from several threads.
+        on_traffic: called with a host and 0 for each request, and with the size of each piece that arrives. Several
+            threads may call it.
     """
 
-    def __init__(
-        self,
-        project: Path | str = ".",
-        *,
-        for_user: bool = False,
-        tokens: Mapping[str, str] | None = None,
-        settings: Settings | None = None,
-        policy: InstallPolicy | None = None,
-        offline: bool | None = None,
-        refresh: bool = False,
-        report: Callable[[Finding], object] = lambda _: None,
-        on_traffic: Callable[[str, int], object] = lambda *_: None,
-    ) -> None:
-        self._session = ClientSession(
-            project,
-            for_user=for_user,
-            tokens=tokens or {},
-            settings=settings,
-            policy=policy,
-            offline=offline,
-            refresh=refresh,
-            report=report,
-            on_traffic=on_traffic,
-        )
-        self._runner = SyncRunner(self._session)
-        self._lan: Lan | None = None
+    _runner_class = SyncRunner
+    _lan: Lan | None = None
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -82,40 +54,13 @@ class Client:
         self.close()
 
     @property
-    def root(self) -> Path:
-        """The project, or the user's home: what the paths of an installed skill are relative to."""
-        return self._session.root
-
-    @property
-    def driver(self) -> SyncHttp | None:
-        """What holds the conversations; None until the first one. Tests set a simulated publisher."""
-        return self._runner.driver
-
-    @driver.setter
-    def driver(self, driver: SyncHttp | None) -> None:
-        self._runner.driver = driver
-
-    @property
     def lan(self) -> Lan:
-        """The local network: its skills and scenes, and what changes. Nothing is asked yet.
-
-        Raises:
-            ValidationError: ``DISCOVERY_CONFIGURATION`` for what the settings say of it.
-        """
+        """The local network: its skills and scenes, and changes there. Nothing is asked yet."""
         if self._lan is None:
             from skillwire.client.lan import Lan  # noqa: PLC0415  # installing does without
 
             self._lan = Lan(self._session, self._runner)
         return self._lan
-
-    def set_token(self, origin: str, token: str) -> None:
-        """Send ``token`` with every request to ``origin`` from now on, and to no other.
-
-        Raises:
-            ValidationError: ``origin`` is not a URL such as ``https://example.com``.
-            UsageError: ``token`` holds what no header may hold.
-        """
-        self._session.access.set_token(origin, token)
 
     def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
@@ -126,47 +71,42 @@ class Client:
             self._runner.close()
 
     def index(self, origin: str) -> list[RemoteSkill]:
-        """Return the skills of an origin, or of whatever index or folder ``origin`` leads to.
+        """Return the skills of an origin, or of the index or folder that ``origin`` leads to.
 
         Raises:
             NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. TrustError: ``DOWNGRADE``.
             FetchError: the network or the server failed. DecodeError, ValidationError: the index is malformed.
         """
-        return [
-            RemoteSkill(skill, self._session, self._runner) for skill in self._runner.run(self._session.resolve(origin))
-        ]
+        found = self._runner.run(self._session.resolve(origin))
+        return [RemoteSkill(skill, self._session, self._runner) for skill in found]
 
     def show(self, reference: str, *, both: bool = False) -> RemoteSkill:
-        """Return the one skill that ``reference`` means: ``example.com/name``, a URL, ``./folder`` or a bare name.
+        """Return the one skill that ``reference`` names: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
-        Where Agent Skills Discovery lists it, Skill Sharing is asked only with ``both``; its facts are then in
-        ``shared``.
+        With ``both``, Skill Sharing is asked even where Agent Skills Discovery lists the skill, and fills ``shared``.
 
         Raises:
-            UsageError: ``REFERENCE`` when it means several, ``NO_SOURCES`` for a bare name without sources.
-            NotFoundError: ``SKILL_NOT_FOUND`` with names that look alike; as :meth:`index` otherwise.
+            UsageError: ``REFERENCE`` for several skills, ``NO_SOURCES`` for a bare name without sources.
+            NotFoundError: ``SKILL_NOT_FOUND`` with similar names. Otherwise as :meth:`index`.
         """
         ref = self._runner.run(self._session.resolve_one(reference, both=both))
         return RemoteSkill(ref, self._session, self._runner)
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
-        """Find what ``reference`` means and how: every index that was asked, trust, what is installed, why it won.
+        """Return what ``reference`` names and why: every index asked, trust, what is installed; errors are part of it.
 
-        What goes wrong on the way is part of the answer. With ``explain`` both protocols of the origin are asked.
-
-        Raises:
-            UsageError: ``REFERENCE``.
+        With ``explain`` both protocols of the origin are asked.
         """
         return self._runner.run(self._session.which(reference, explain=explain))
 
     def find(
         self, query: str = "", origins: Sequence[str] | str = (), *, capability_type: str | None = None
     ) -> list[tuple[RemoteSkill, float]]:
-        """Search the indexes of ``origins``, or of the configured sources; return skills and scores, best first.
+        """Search ``origins``, or the configured sources; return skills and scores, best first.
 
-        All skills, with the score 0, for an empty query. An origin that cannot be read is reported; when none can
-        be, the first error is raised. With a ``capability_type`` (``plugin``, ``api``, ``knowledge``, ``task``) only
-        what Skill Sharing lists as such.
+        An empty query returns every skill with the score 0. An origin that cannot be read is reported; when none can
+        be read, the first error is raised. ``capability_type`` (``plugin``, ``api``, ``knowledge``, ``task``) selects
+        skills that Skill Sharing lists as such.
 
         Raises:
             UsageError: ``NO_SOURCES``.
@@ -175,15 +115,11 @@ class Client:
         return [(RemoteSkill(skill, self._session, self._runner), score) for skill, score in hits]
 
     def sharing_document(self, url: str) -> bytes:
-        """Return the bytes of a document of Skill Sharing as it is published, unread: for ``validate``.
-
-        Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``. FetchError: the network or the server failed.
-        """
+        """Return the bytes of a document of Skill Sharing as published, unread: for ``validate``."""
         return self._runner.run(self._session.sharing_document(url))
 
     def plan(self, *references: str, agents: Sequence[str] = (), copy: bool | None = None) -> InstallPlan:
-        """Decide what :meth:`add` would do, and change nothing.
+        """Return what :meth:`add` would do, and change nothing.
 
         Args:
             references: as a user would type them.
@@ -192,8 +128,8 @@ class Client:
             copy: copies instead of links in the folders of several agents; by default as the settings say.
 
         Raises:
-            UsageError: ``USAGE`` for an unknown agent, or two skills of one name. TrustError: ``ORIGIN_REFUSED``,
-            ``DOWNGRADE``. As :meth:`index` otherwise.
+            UsageError: ``USAGE`` for an unknown agent, or two skills of one name.
+            TrustError: ``ORIGIN_REFUSED``, ``DOWNGRADE``. Otherwise as :meth:`index`.
         """
         return self._runner.run(self._session.plan(references, agents, copy=copy))
 
@@ -206,7 +142,7 @@ class Client:
         return self._runner.run(self._session.plan_locked(names))
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
-        """Plan to install what has changed, by the answer of :meth:`compare`, where it stands now."""
+        """Plan to install the changed skills of :meth:`compare`, in their present places."""
         return self._runner.run(self._session.plan_update(comparisons))
 
     def apply(
@@ -226,12 +162,11 @@ class Client:
             on_done: called after each skill that was fetched.
 
         Raises:
-            TrustError: ``ORIGIN_UNKNOWN`` when consent is needed and not given; ``DIGEST_MISMATCH``,
-            ``LOCK_MISMATCH``, and whatever is wrong with an archive.
+            TrustError: ``ORIGIN_UNKNOWN`` without consent; ``DIGEST_MISMATCH``, ``LOCK_MISMATCH``, and the flaws of an
+                archive.
             ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``. StorageError: the disk failed.
         """
-        flow = self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done)
-        return self._runner.run(flow)
+        return self._runner.run(self._session.apply(plan, consent=consent, overwrite=overwrite, on_done=on_done))
 
     def add(
         self,
@@ -241,27 +176,20 @@ class Client:
         overwrite: bool = False,
         copy: bool | None = None,
     ) -> InstallReport:
-        """Install skills: verified, all or nothing, recorded in ``skills.lock``.
-
-        Arguments and errors are those of :meth:`plan` and :meth:`apply`, one after the other.
-        """
+        """Install skills: verified, all or nothing, recorded in ``skills.lock``. See :meth:`plan`, :meth:`apply`."""
         flow = self._session.add(references, agents, consent=consent, overwrite=overwrite, copy=copy)
         return self._runner.run(flow)
 
     def installed(self) -> list[LockedSkill]:
-        """Return what ``skills.lock`` says is installed, by name."""
+        """Return the skills of ``skills.lock``, by name."""
         return self._runner.run(self._session.installed())
 
     def verify(self, *names: str) -> Verification:
-        """Compare what stands on disk, these skills or all, with ``skills.lock``, byte for byte.
-
-        Raises:
-            NotFoundError: ``NOT_INSTALLED``.
-        """
+        """Compare the installed files of these skills, or of all, with ``skills.lock``, byte for byte."""
         return self._runner.run(self._session.verify(names))
 
     def remove(self, *names: str) -> list[LockedSkill]:
-        """Take skills away, whether or not their files were changed, and out of the lock; return what they were.
+        """Remove skills from disk and lock, even if their files were changed; return what they were.
 
         Raises:
             NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
@@ -269,36 +197,31 @@ class Client:
         return self._runner.run(self._session.remove(names))
 
     def compare(self, *names: str) -> list[UpdateComparison]:
-        """Compare installed skills, these or all, with what their origins have now. Each index is asked once.
+        """Compare installed skills, these or all, with their origins; each index is asked once.
 
-        An origin that cannot be read is a state of its skills, ``unreachable``, and no error.
-
-        Raises:
-            NotFoundError: ``NOT_INSTALLED``.
+        An origin that cannot be read gives its skills the state ``unreachable``, and raises nothing.
         """
         return self._runner.run(self._session.compare(names))
 
     def outdated(self, *names: str) -> list[UpdateComparison]:
-        """Return those comparisons that are not ``current``; otherwise as :meth:`compare`."""
+        """Return the comparisons of :meth:`compare` that are not ``current``."""
         return self._runner.run(self._session.outdated(names))
 
     def update(self, *names: str, consent: bool = False, overwrite: bool = False) -> InstallReport:
-        """Bring installed skills, these or all, up to date with their origins.
+        """Update installed skills, these or all; see :meth:`compare` and :meth:`apply`.
 
-        What is gone or cannot be reached stays as it is; :meth:`outdated` says which. Arguments and errors are those
-        of :meth:`compare` and :meth:`apply`.
+        A skill that is gone or cannot be reached stays as it is; :meth:`outdated` names it.
         """
         return self._runner.run(self._session.update(names, consent=consent, overwrite=overwrite))
 
     def trusted_origins(self) -> dict[str, OriginRecord]:
-        """Return the origins that someone agreed to install from, with what is remembered of each."""
+        """Return the origins that the user agreed to install from, with the record of each."""
         return self._runner.run(self._session.trusted_origins())
 
     def revoke_trust(self, origin: str, *, dry_run: bool = False) -> list[str]:
-        """Take back the consent to ``origin``, as a user would type it; return which origins that were.
+        """Withdraw the consent to ``origin``, as a user would type it; return the origins that this covers.
 
-        With ``dry_run`` nothing is changed. What is installed stays, and so does the memory that an origin gives
-        digests.
+        ``dry_run`` changes nothing. Installed skills stay, and so does the record that an origin gives digests.
 
         Raises:
             NotFoundError: ``ORIGIN_NOT_ACCEPTED``.
@@ -313,50 +236,45 @@ class Client:
         use_unverified: bool | None = None,
         **options: Unpack[CallArguments],
     ) -> RemoteExecution:
-        """Call the one skill that ``reference`` means; return its execution, which may have failed.
+        """Call the skill that ``reference`` names; return its execution, which may have failed.
 
-        The descriptor is fetched and checked first, then the inputs by it; nothing is sent when either is wrong. The
-        call is sent again when the network fails, under one key, so that it is executed once.
+        The descriptor is checked first, then the inputs; nothing is sent when either is wrong. After a network failure
+        the call is sent again under one key, so that it is executed once.
 
         Args:
-            reference: as a user would type it; or ``lan:CAPABILITY`` for any provider on the local network, as
-                :meth:`Lan.call` says.
+            reference: as a user would type it; or ``lan:CAPABILITY`` for any provider on the local network, see
+                :meth:`Lan.call`.
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
-            timeout: seconds that it may take; sent to the provider, too. It may still run when they are over:
+            timeout: seconds that it may take; the provider gets it too. The execution may still run afterwards:
                 ``is_final`` says so, and :meth:`result` goes on waiting.
             priority: ``low``, ``normal`` or ``high``.
             trace_id: identifies it across systems.
-            idempotency_key: under which it is executed once, however often this is called; a new one each time unless
-                given.
-            caller_id: who calls; unless given, a name that is another one for each origin.
+            idempotency_key: executes it once, however often this is called; by default a new one each time.
+            caller_id: the caller's name; by default a different one for each origin.
             caller_type: what the caller is: ``user``, ``service``, ``ifay``.
-            consent: agree to use the credential of the endpoint's origin, where that is not the one of the reference.
+            consent: agree to use the credential of the endpoint's origin, where that is not the reference's.
             on_change: called with the execution when it was accepted, and at each new status.
-            use_unverified: with ``lan:``, use a skill whose key is not certified; as the settings say unless given.
+            use_unverified: with ``lan:``, use a skill whose key is not certified; by default as the settings say.
 
         Raises:
             ValidationError: ``VALIDATION_ERROR`` for inputs, with each fault in ``details``; ``VERSION_INCOMPATIBLE``,
-            ``DESCRIPTOR``. TrustError: ``ENDPOINT_FOREIGN`` when consent is needed and not given.
-            FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and what the network and the
-            provider say. As :meth:`show` otherwise.
+                ``DESCRIPTOR``. TrustError: ``ENDPOINT_FOREIGN`` without consent.
+            FetchError: ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``CIRCUIT_OPEN``, and errors of network and provider.
+                Otherwise as :meth:`show`.
         """
-        if reference.startswith("lan:"):
-            from skillwire.resolver.sources.lan import lan_capability  # noqa: PLC0415  # few calls are of the local network
-
-            if (capability := lan_capability(reference)) is not None:
-                return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return (self.show(reference)).call(inputs, **options)
+        if (capability := lan_capability(reference)) is not None:
+            return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
+        return self.show(reference).call(inputs, **options)
 
     def execution(self, execution: str) -> RemoteExecution:
-        """Ask how far an execution is, and what it gave: by its id, when it was called here, or its status URL.
+        """Return an execution's status and output, by its id, when it was called here, or its status URL.
 
-        An id may be cut short to what no other call of here begins with.
+        An id may be cut short to a beginning that no other call here has.
 
         Raises:
-            NotFoundError: ``EXECUTION_UNKNOWN`` for an id that is not remembered; ``SKILL_NOT_FOUND`` when the
-            provider does not know it. UsageError: ``REFERENCE`` for an id that several have, or begin
-            with.
+            NotFoundError: ``EXECUTION_UNKNOWN`` for an unknown id; ``SKILL_NOT_FOUND`` when the provider does not know
+                it. UsageError: ``REFERENCE`` for an id of several calls.
             FetchError: the network or the provider failed. DecodeError, ValidationError: the answer is malformed.
         """
         return self._runner.run(self._session.calls.status(execution))
@@ -368,26 +286,18 @@ class Client:
         timeout: float | None = None,
         on_change: Callable[[RemoteExecution], object] = lambda _: None,
     ) -> RemoteExecution:
-        """Wait until an execution has ended, or for ``timeout`` seconds; return it as it is then.
-
-        Arguments and errors are those of :meth:`execution` and :meth:`call`.
-        """
+        """Wait until an execution has ended, or for ``timeout`` seconds; return it. See :meth:`execution`."""
         return self._runner.run(self._session.calls.wait(execution, timeout, on_change))
 
     def cancel(self, execution: str) -> RemoteExecution:
-        """Take an execution back; return it as it ended, which may be otherwise: see ``is_cancelled``.
-
-        Raises what :meth:`execution` does.
-        """
+        """Cancel an execution; return it as it ended, which ``is_cancelled`` tells. See :meth:`execution`."""
         return self._runner.run(self._session.calls.cancel(execution))
 
     def rpc(self, endpoint: str) -> RpcSkills:
-        """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``.
-
-        Nothing is asked yet.
+        """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``, unasked.
 
         Raises:
-            UsageError: ``REFERENCE`` for what is no URL.
+            UsageError: ``REFERENCE`` for a text that is no URL.
         """
         from skillwire.client.rpc import RpcSkills  # noqa: PLC0415  # installing does without
 

@@ -1,10 +1,7 @@
-"""Where agents look for skills: one line an agent.
+"""The folders where agents look for skills, and those that a skill is installed into.
 
-``universal`` is the folder that many agents read; an agent with ``project`` equal to it needs no folder of
-its own inside a project. ``found_by`` is what tells, in a project or in the home folder, that the agent is in
-use there.
-
-Which folders a skill goes into, for which agents. Pure: which agents are in use is an argument.
+Many agents read the folder ``universal``; an agent with ``project`` equal to it needs no folder of its own inside a
+project. ``found_by`` exists in a project or home folder where the agent is in use.
 """
 
 from __future__ import annotations
@@ -64,26 +61,25 @@ AGENTS: Final[dict[str, Agent]] = {
 def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: bool) -> tuple[str, ...]:
     """Return the agents to install for: those named, else the universal folder and the agents in use.
 
-    ``*`` means all, except those that are not in use and whose folder would show: a plain ``skills`` folder may be
-    anything of the project's, so nothing is put there for an agent that is not in use.
+    ``*`` means all but unused agents with a visible folder: a plain ``skills`` folder may belong to the project.
 
     Raises:
-        UsageError: ``USAGE`` for an agent that is not in the table, with those that look alike.
+        UsageError: ``USAGE`` for an unknown agent, with similar names.
     """
     for name in wanted:
         if name not in AGENTS and name != "*":
-            raise _unknown(name)
+            fix = did_you_mean(name, AGENTS) or f"Known agents: {', '.join(AGENTS)}."
+            raise UsageError("USAGE", f"there is no agent {ascii(name)[:60]}", fix=fix)
     if "*" in wanted:
         return tuple(name for name in AGENTS if name in in_use or _folder(name, for_user=for_user).startswith("."))
     return tuple(dict.fromkeys(wanted or ("universal", *in_use)))
 
 
 def plan_placement(agents: Sequence[str], *, for_user: bool, copy: bool) -> InstallLocation:
-    """Return where a skill's folder stands for ``agents``.
+    """Return the places of a skill's folder for ``agents``, in the user's folders or a project's.
 
-    With ``copy`` each agent's folder holds the files. Otherwise one does, the universal one unless it is the
-    folder of a single other agent, and the others hold a link to it. ``for_user`` means the user's folders
-    instead of a project's.
+    With ``copy`` each agent's folder holds the files. Otherwise one holds them, the universal one unless there is a
+    single other folder, and the others link to it.
     """
     folders = list(dict.fromkeys(_folder(name, for_user=for_user) for name in agents))
     if copy or len(folders) == 1:
@@ -93,8 +89,3 @@ def plan_placement(agents: Sequence[str], *, for_user: bool, copy: bool) -> Inst
 
 def _folder(name: str, *, for_user: bool) -> str:
     return AGENTS[name].home if for_user else AGENTS[name].project
-
-
-def _unknown(name: str) -> UsageError:
-    fix = did_you_mean(name, AGENTS) or f"Known agents: {', '.join(AGENTS)}."
-    return UsageError("USAGE", f"there is no agent {ascii(name)[:60]}", fix=fix)

@@ -1,13 +1,9 @@
-"""Doing what a plan says.
+"""Applying a plan: fetch, verify, unpack in memory, stage, and put in place.
 
-Everything is fetched, verified, unpacked and staged before the first folder is put in place, and the lock is written
-last, so that a failure or an interruption at any point leaves what was there before.
-
-From located skills to their files: out of the blob store, or fetched, verified, unpacked in memory.
-
-Only what was chosen is fetched. An artifact whose digest is known is looked up first, so a skill that was
-seen once is never downloaded again, and works ``offline``. A large artifact goes into the store as it comes,
-and what breaks off is continued the next time.
+Every skill is staged before the first folder is put in place, and the lock is written last, so a failure or an
+interruption leaves the earlier state. An artifact with a known digest is looked up in the blob store first, so a skill
+is downloaded once and works ``offline``. A large artifact goes into the store as it arrives, and an interrupted
+download continues the next time.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
-from skillwire.model.install import InstallLocation, LockedSkill, OriginRecord
+from skillwire.model.install import LockedSkill, OriginRecord
 from skillwire.model.skill import FileContent, Finding
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
@@ -41,8 +37,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 
-#: What came for a skill: an artifact's verified bytes, the digest of a large one that lies in the blob store, single
-#: files, or why it cannot be had.
+#: An artifact's verified bytes, the digest of a large one in the blob store, single files, or the error.
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
 
@@ -50,10 +45,7 @@ _SKILL_MD: Final = "SKILL.md"
 def fetch_contents(
     skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object] = lambda: None
 ) -> Flow[list[Fetched]]:
-    """Return what was fetched for each skill, or why it cannot be had, in order; nothing is opened yet.
-
-    ``on_done`` is called for each.
-    """
+    """Return the fetched content or the error of each skill, in order; ``on_done`` is called for each."""
     known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, context, on_done) for skill in skills])
     missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
     fetched = iter((yield from _fetch_missing(missing, context, on_done)) if missing else ())
@@ -67,7 +59,7 @@ def _look_up(skill: SkillRef, context: ResolveContext, on_done: Callable[[], obj
     if content is None and skill.digest is not None:
         content = context.blobs.read(skill.digest)
         if content is not None and len(content) > limits.DOWNLOAD_PIECE_BYTES:
-            content = skill.digest  # read again when its turn comes, so that several are not in memory at once
+            content = skill.digest  # read again when it is opened, so that only one is in memory
     if content is None and context.offline:
         content = FetchError("OFFLINE", f"{skill.name} is not in the cache", place=SourceLocation(skill.url))
     if content is not None:
@@ -76,13 +68,10 @@ def _look_up(skill: SkillRef, context: ResolveContext, on_done: Callable[[], obj
 
 
 def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
-    """Return the error that says why a skill that has no artifact cannot be had, and what to do.
-
-    ``is_logged_in`` says whether its origin was asked with a credential.
-    """
+    """Return the error for a skill without an artifact; ``is_logged_in``: its origin was asked with a credential."""
     if ref.rpc is not None:
         message = f"{ref.name} is a skill of an endpoint, which gives no digest that files could be verified by"
-        fix = f"It is read and called there: skillwire show {reference_to(ref)}. Or add it where an index lists it."
+        fix = f"Read and call it there: skillwire show {reference_to(ref)}. Or add it from an index that lists it."
         return TrustError("NO_DIGEST", message, place=SourceLocation(ref.rpc.endpoint), fix=fix)
     called = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
     message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
@@ -90,8 +79,7 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
         return TrustError("NO_DIGEST", message, place=SourceLocation(ref.origin), fix=called)
     place, is_knowledge = SourceLocation(ref.shared.descriptor_url), ref.shared.capability_type == "knowledge"
     if ref.shared.access != "public" and not is_logged_in:
-        # Its files may well be published there, for those who may see them.
-        message = f"{ref.name} is {ref.shared.access}, and nobody is logged in there"
+        message = f"{ref.name} is {ref.shared.access}, and you are not logged in there"
         login = f"Run skillwire auth login {parse_url(ref.origin).origin}."
         return TrustError("NO_DIGEST", message, place=place, fix=login if is_knowledge else f"{login} Or: {called}")
     asking = "Ask the provider to publish it by Agent Skills Discovery, too, as skillwire serve and build do."
@@ -101,7 +89,15 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
 def _fetch_missing(
     skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object]
 ) -> Flow[list[Fetched]]:
-    downloads: list[Download | None] = yield from work(lambda: [_download(skill, context) for skill in skills])
+    def open_downloads() -> list[Download | None]:
+        return [
+            context.blobs.download(skill.digest)
+            if skill.digest is not None and skill.artifact_type == "archive"
+            else None
+            for skill in skills
+        ]
+
+    downloads = yield from work(open_downloads)
     try:
         flows = [_fetch(*row, context) for row in zip(skills, downloads, strict=True)]
         fetched = yield from run_all(flows, on_done)
@@ -113,11 +109,6 @@ def _fetch_missing(
         for download in downloads:
             if download is not None:
                 download.close()
-
-
-def _download(skill: SkillRef, context: ResolveContext) -> Download | None:
-    digest = skill.digest
-    return None if digest is None or skill.artifact_type != "archive" else context.blobs.download(digest)
 
 
 def _fetch(
@@ -132,10 +123,10 @@ def _fetch(
 def _keep(
     skill: SkillRef, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
 ) -> Fetched:
-    """Return what was fetched; what went into ``download`` is made a blob."""
+    """Return the fetched content; a download becomes a blob."""
     if fetched is not None:
         return fetched
-    assert download is not None  # noqa: S101  # an exchange without one ends with bytes
+    assert download is not None  # noqa: S101  # without a download, bytes were returned
     assert skill.digest is not None  # noqa: S101  # same
     try:
         download.keep()
@@ -145,22 +136,17 @@ def _keep(
 
 
 def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> Files:
-    """Return the files that were fetched, and keep an artifact for the next time.
-
-    Raises:
-        SkillwireError: what ``fetched`` is instead of content; from the archive reader.
-        StorageError: ``STORAGE`` when the blob store has lost what it was given.
-    """
+    """Return the fetched files, and store an artifact for the next time; raise the error of a failed fetch."""
     if isinstance(fetched, SkillwireError):
         raise fetched
     if isinstance(fetched, Digest):
         content = context.blobs.read(fetched)
         if content is None:
             raise StorageError("STORAGE", "the artifact is not in the cache any more", place=SourceLocation(skill.url))
-        return open_artifact(skill, content)
+        return _open_artifact(skill, content)
     if not isinstance(fetched, bytes):
         return plan_files(fetched).files
-    files = open_artifact(skill, fetched)
+    files = _open_artifact(skill, fetched)
     try:
         context.blobs.put(fetched)
     except StorageError as error:
@@ -168,36 +154,27 @@ def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> 
     return files
 
 
-def open_artifact(skill: SkillRef, content: bytes) -> Files:
-    """Return the files that verified artifact bytes hold.
-
-    Raises:
-        TrustError, DecodeError: from the archive reader, with the artifact's URL as place.
-    """
+def _open_artifact(skill: SkillRef, content: bytes) -> Files:
     if skill.artifact_type == "skill-md":
         return (FileContent(_SKILL_MD, content),)
+    path = parse_url(skill.url).target.partition("?")[0].lower()
+    stated: ArchiveFormat | None = "zip" if path.endswith(".zip") else None
+    if path.endswith((".tar.gz", ".tgz")):
+        stated = "tar.gz"
     try:
-        return read_archive(content, expected_format=_stated_format(skill.url)).files
+        return read_archive(content, expected_format=stated).files
     except SkillwireError as error:
         error.place = error.place or SourceLocation(skill.url)
         raise
 
 
-def _stated_format(url: str) -> ArchiveFormat | None:
-    """Return the format that the extension in a URL states, if any."""
-    path = parse_url(url).target.partition("?")[0].lower()
-    if path.endswith(".zip"):
-        return "zip"
-    return "tar.gz" if path.endswith((".tar.gz", ".tgz")) else None
-
-
 _SKILL_TOML: Final = "skill.toml"
-_TOLD: Final = 6  # hosts and secrets that one line names
+_NAMED: Final = 6  # hosts and secrets in one message
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
 class InstallReport(NamedTuple):
-    """What was done: what was put in place, which of it took the place of an earlier one, and what failed."""
+    """The installed skills, the names among them that were updates, the unchanged ones, and the failures."""
 
     installed: tuple[LockedSkill, ...] = ()
     updated: tuple[str, ...] = ()
@@ -213,11 +190,10 @@ def apply_install(
     overwrite: bool = False,
     on_done: Callable[[], object] = lambda: None,
 ) -> Flow[InstallReport]:
-    """Do what ``plan`` says. The caller has the consent that ``plan.unknown_origins`` asks for.
+    """Apply ``plan``; the caller has the consent for ``plan.unknown_origins``.
 
-    Skills are fetched a few at a time and staged, so that memory stays bounded; when all are staged they are put in
-    place together. A skill that was asked for by name and cannot be had ends it all, and nothing is changed; one
-    that came with the others of its index is left out and reported.
+    A few skills at a time are fetched and staged, which bounds memory; then all are put in place together. If a skill
+    requested by name fails, nothing is changed; one that came with its whole index is left out and reported.
 
     Raises:
         ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``.
@@ -229,7 +205,7 @@ def apply_install(
         return InstallReport((), (), unchanged, {})
     change = yield from work(folder.change)
     try:
-        staged = yield from work(lambda: _Staged(plan, context, folder, change, overwrite=overwrite))
+        staged = yield from work(lambda: _StagedSkills(plan, context, folder, change, overwrite=overwrite))
         for start in range(0, len(plan.pending), _AT_ONCE):
             batch = plan.pending[start : start + _AT_ONCE]
             fetched = yield from fetch_contents([planned.skill for planned in batch], context, on_done)
@@ -248,8 +224,8 @@ def _conflict(planned: PlannedSkill) -> ConflictError:
     return ConflictError("SKILL_CONFLICT", f"{planned.skill.name}: {planned.reason}")
 
 
-class _Staged:
-    """The skills that are ready to be put in place, and those that could not be had."""
+class _StagedSkills:
+    """The skills that are ready to be put in place, and those that failed."""
 
     def __init__(
         self,
@@ -264,12 +240,7 @@ class _Staged:
         self._lock = folder.read_lock()
         self._installed: list[LockedSkill] = []
         self._failed: dict[str, SkillwireError] = {}
-        if not overwrite:
-            self._check_unchanged(folder)
-
-    def _check_unchanged(self, folder: SkillsFolder) -> None:
-        """Compare once more under the lock: the plan may be minutes old."""
-        for planned in self._plan.pending:
+        for planned in () if overwrite else plan.pending:  # once more, under the lock: the plan may be minutes old
             if planned.locked is None:
                 now = compare_with_folder(planned, folder, self._lock)
                 if now.state == "conflict":
@@ -288,7 +259,7 @@ class _Staged:
     def _add(self, planned: PlannedSkill, content: Fetched) -> None:
         name = planned.skill.name
         files = open_content(planned.skill, content, self._context)
-        check_loadable(name, files, self._context.report)
+        _check_loadable(name, files, self._context.report)
         _report_code(planned.skill, files, self._context.report)
         if planned.locked is not None and hash_files(files) != planned.locked.files:
             place = SourceLocation(planned.skill.url)
@@ -296,17 +267,25 @@ class _Staged:
         self._change.stage(name, files, planned.location)
         before = self._lock.skills.get(name)
         self._installed.append(_locked(planned, files, before, self._context))
-        _remove_old(before, planned.location, self._change.take_away)
+        if before is None:
+            return
+        now = {*planned.location.folders, *planned.location.links}
+        old = before.placement._replace(
+            folders=tuple(folder for folder in before.placement.folders if folder not in now),
+            links=tuple(link for link in before.placement.links if link not in now),
+        )
+        if old.folders or old.links:
+            self._change.take_away(name, old)
 
     def commit(self) -> None:
-        """Put everything in place and write the lock; raise the first failure when there is nothing to put."""
+        """Put the staged skills in place and write the lock; raise the first failure without any."""
         if self._installed:
             self._change.commit(self._lock.with_skills(self._installed))
         elif self._failed:
             raise next(iter(self._failed.values()))
 
     def report(self, unchanged: tuple[str, ...]) -> InstallReport:
-        """Return what was done."""
+        """Return the report."""
         names = {locked.name for locked in self._installed}
         updated = [row.skill.name for row in self._plan.skills if row.state == "update"]
         return InstallReport(
@@ -333,41 +312,22 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
     )
 
 
-def _remove_old(
-    before: LockedSkill | None, placement: InstallLocation, take_away: Callable[[str, InstallLocation], object]
-) -> None:
-    """Remove the skill from folders that its new placement does not name."""
-    if before is None:
-        return
-    now = {*placement.folders, *placement.links}
-    old = before.placement._replace(
-        folders=tuple(folder for folder in before.placement.folders if folder not in now),
-        links=tuple(link for link in before.placement.links if link not in now),
-    )
-    if old.folders or old.links:
-        take_away(before.name, old)
-
-
-def check_loadable(name: str, files: Files, report: Callable[[Finding], object]) -> None:
-    """Check that an agent can load the skill: leniently, since we did not publish it; report what is doubtful.
-
-    Raises:
-        DecodeError, ValidationError: no frontmatter, or no description in it.
-    """
+def _check_loadable(name: str, files: Files, report: Callable[[Finding], object]) -> None:
+    """Check leniently that an agent can load the skill; report a wrong name and hidden characters."""
     content = next(file.content for file in files if file.path == _SKILL_MD)
     source = f"{name}/{_SKILL_MD}"
     skill_md = parse_skill_md(bytes(content), source=source)
     if skill_md.name != name:
         message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
-        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Tell the publisher."))
+        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
     if hidden := find_hidden(bytes(content).decode()):
         message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
-        fix = f"Read it with skillwire cat before an agent does; they are shown there as escapes: {name}"
+        fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
         report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 
 
 def _report_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Say of an action that it brings code which would run, and what it asks for."""
+    """Report that an action contains code, and the hosts and secrets that it requests."""
     name = ref.name
     content = next((file.content for file in files if file.path == _SKILL_TOML), None)
     if content is None:
@@ -382,7 +342,7 @@ def _report_code(ref: SkillRef, files: Files, report: Callable[[Finding], object
     if manifest.runtime is None:
         return
     wanted = [*manifest.network, *manifest.secrets]
-    asks = f", and asks for {', '.join(wanted[:_TOLD])}{' and more' if len(wanted) > _TOLD else ''}" if wanted else ""
+    asks = f", and asks for {', '.join(wanted[:_NAMED])}{' and more' if len(wanted) > _NAMED else ''}" if wanted else ""
     message = f"{name} is an action: its code would run when something calls it{asks}"
     fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
     report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{name}/{_SKILL_TOML}"), fix))

@@ -1,8 +1,7 @@
-"""What a source works with: the caches, the credentials and the reports of one client, and documents of an origin.
+"""The context of a source: caches, credentials and reports of one client; and documents read through the cache.
 
-A document is read through the cache: a fresh answer is used as it is, a stale one is asked about with its validators,
-and with ``offline`` any is used. How a document is asked for is the protocol's to say. How long an answer is fresh is
-the server's, up to :data:`LONGEST_AGE`. Spec: RFC 9111; ASD Client Implementation 5.
+A fresh answer is used as it is, a stale one is revalidated, and ``offline`` uses any. The protocol makes the request.
+The server decides how long an answer is fresh, up to :data:`LONGEST_AGE`. Spec: RFC 9111; ASD Client Implementation 5.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, StorageError
@@ -21,51 +21,45 @@ from skillwire.wire.exchange import work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from skillwire.model.lan import LanSkill
+    from skillwire.model.ref import SkillRef
     from skillwire.ports import BlobStore, OriginBook, ResponseCache
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse
 
-#: Who answered: what was kept, the origin that confirmed it, or the origin anew.
+#: The cache, the origin that confirmed the cache, or the origin anew.
 AnsweredBy = Literal["cache", "revalidation", "origin"]
 _NOT_MODIFIED: Final = 304
 _MAX_AGE: Final = re.compile(r"(?:^|[,\s])max-age=\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
-_ALWAYS_ASK: Final = ("no-store", "no-cache")
 
 #: However long a server allows, a list of skills is asked for again after this many seconds.
 LONGEST_AGE: Final = 3600.0
 
 
 def is_fresh(response: CachedResponse, now: float) -> bool:
-    """Whether the answer may be used at ``now`` (seconds since the epoch) without asking again."""
+    """Whether the answer may be used at ``now`` without revalidation."""
     return 0 <= now - response.fetched_at < lifetime(response.headers)
 
 
 def lifetime(headers: Mapping[str, str]) -> float:
-    """Return for how many seconds an answer with these headers is fresh; 0 when the server does not say."""
+    """Return the seconds for which an answer with these headers is fresh; 0 if the server does not say."""
     control = headers.get("cache-control", "").lower()
     match = _MAX_AGE.search(control)
-    if match is None or any(word in control for word in _ALWAYS_ASK):
+    if match is None or "no-store" in control or "no-cache" in control:
         return 0.0
     return min(float(match[1]), LONGEST_AGE)
 
 
-def may_be_kept(headers: Mapping[str, str]) -> bool:
-    """Whether the answer may be written to disk at all."""
-    return "no-store" not in headers.get("cache-control", "").lower()
-
-
 class Attempt(NamedTuple):
-    """One URL at which an index was looked for, and what came of it.
+    """The request for one index, and its outcome.
 
     Args:
-        answered_by: ``cache`` (used as it was kept), ``revalidation`` (asked, and what was kept still holds),
-            ``origin`` (fetched); None when there was no answer.
-        age: of the answer, in seconds, since the origin gave or confirmed it.
+        answered_by: None without an answer.
+        age: seconds since the origin gave or confirmed the answer.
         fresh_for: seconds for which the cache answers in its place; 0 when it is asked each time.
-        generation: of the index, ``skill-sharing`` for one of that protocol, ``skills-rpc`` for an endpoint; None when
-            there is none at this URL.
-        entries: how many skills it lists.
-        error: why this URL gave nothing, unless it said that nothing is there.
+        generation: of the index, ``skill-sharing``, or ``skills-rpc`` for an endpoint; None without an index.
+        entries: the number of skills that it lists.
+        error: why this URL gave nothing, unless nothing is published there.
     """
 
     url: str
@@ -84,18 +78,30 @@ class Attempt(NamedTuple):
         return self._replace(answered_by=answered_by, age=age, fresh_for=fresh_for)
 
 
+class LanNetwork(Protocol):
+    """The local network, as a source asks it."""
+
+    def discover(self, query: str, *, patience: float | None = None) -> Flow[list[LanSkill]]:
+        """Return the skills that match ``query``, best first, waiting at most ``patience`` seconds."""
+
+    def locate(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
+        """Return a skill as its server publishes it."""
+
+
 class ResolveContext(NamedTuple):
-    """What a flow works with.
+    """The context of a flow.
 
     Args:
         credentials: origin → value of ``Authorization``; each is sent to its origin only.
-        offline: use what the cache holds, however old, and nothing else.
+        offline: use the cache, however old, and nothing else.
         refresh: ask even when the cache holds a fresh answer.
         clock: seconds since the epoch.
         report: called with each finding: what was skipped or is doubtful.
         trace: called with each attempt to read an index, in order.
-        addresses: returns where what an index names may lie; None for the places that go with the index itself.
+        addresses: returns the policy for addresses that an index names; None for those near the index itself.
         explain: completes an error of an origin that refuses access with the credential that it was sent.
+        root: the paths of local skills are relative to it.
+        lan: returns the local network.
     """
 
     cache: ResponseCache
@@ -110,11 +116,20 @@ class ResolveContext(NamedTuple):
     trace: Callable[[Attempt], object] = lambda _: None
     addresses: Callable[[], AddressPolicy | None] = lambda: None
     explain: Callable[[SkillwireError], object] = lambda _: None
+    root: Path = Path()
+    lan: Callable[[], LanNetwork] | None = None
 
     def note(self, error: SkillwireError) -> None:
         """Report an error that stops nothing."""
         self.explain(error)
         self.report(as_finding(error))
+
+    def keep(self, document: CachedResponse, credential: str | None) -> None:
+        """Cache an answer; a cache that cannot be written is reported, since it only makes things slower."""
+        try:
+            self.cache.keep(document, credential)
+        except StorageError as error:
+            self.note(error)
 
     def trace_failure(self, attempt: Attempt, error: SkillwireError) -> None:
         """Trace an attempt that ended with an error."""
@@ -127,19 +142,19 @@ class ResolveContext(NamedTuple):
 
 
 class DocumentRequest(Protocol):
-    """Begins the exchange that asks for a document; None comes back when there is none."""
+    """Makes the request for a document."""
 
     def __call__(self, *, cached: CachedResponse | None, authorization: str | None) -> Flow[HttpResponse | None]:
-        """Return the exchange, conditional on what is ``cached``."""
+        """Return the response, conditional on ``cached``; None without a document."""
 
 
 def read_document(
     url: str, context: ResolveContext, ask: DocumentRequest, *, last: bool = True
 ) -> Flow[tuple[CachedResponse | None, AnsweredBy | None]]:
-    """Return the document at ``url`` and who answered; None for both when there is none.
+    """Return the document at ``url`` and where it came from; None for both without a document.
 
     Raises:
-        FetchError: ``OFFLINE`` when it is not in the cache, nothing may be asked, and it is the ``last`` to be tried.
+        FetchError: ``OFFLINE`` when it is not in the cache and is the ``last`` to be tried.
     """
     credential = context.credential_for(url)
     cached = yield from work(lambda: context.cache.look_up(url, credential))
@@ -157,27 +172,19 @@ def read_document(
         document = cached._replace(headers={**cached.headers, **response.headers}, fetched_at=now)
     else:
         document = CachedResponse(url, response.body, response.headers, now, response.url)
-    if may_be_kept(document.headers):
-        yield from work(partial(_keep, document, credential, context))
+    if "no-store" not in document.headers.get("cache-control", "").lower():
+        yield from work(partial(context.keep, document, credential))
     return document, "revalidation" if response.status == _NOT_MODIFIED else "origin"
 
 
 def not_in_cache(url: str) -> FetchError:
-    """Return the error that says that a document would have to be fetched."""
+    """Return the error for a document that is needed offline."""
     return FetchError("OFFLINE", "the index is not in the cache", place=SourceLocation(url))
 
 
 def is_not_found(error: SkillwireError, context: ResolveContext) -> bool:
-    """Whether ``error`` only says that a document is not there, or not at hand."""
+    """Whether ``error`` only means that a document is missing, or not in the cache when offline."""
     return isinstance(error, NotFoundError) or (context.offline and error.code == "OFFLINE")
-
-
-def _keep(document: CachedResponse, credential: str | None, context: ResolveContext) -> None:
-    """Keep an answer; a cache that cannot be written makes things slower, not impossible."""
-    try:
-        context.cache.keep(document, credential)
-    except StorageError as error:
-        context.note(error)
 
 
 def as_finding(error: SkillwireError) -> Finding:

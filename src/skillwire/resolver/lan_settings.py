@@ -1,9 +1,8 @@
-"""The settings of the local network: what each place says of it, joined.
+"""The settings of the local network: the tables of all places, joined.
 
 The tables ``[discovery]`` of the project's ``skillwire.toml`` and of the user's own are joined key by key; the
-project's wins where it may say something. It may say where and how fast it is spoken. Whom to trust, under which name,
-on which interfaces and how far is for the user's own file: a project may be an untrusted clone. A file that the
-environment names takes the place of both.
+project's wins for the addresses and pace that it may set. Trust, name, interfaces and reach are for the user's own
+file, since a project may be an untrusted clone. A file that the environment names replaces both.
 
 Spec: SDP §13.2. Trust: a project's table is hostile.
 """
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from skillwire.errors import SourceLocation
     from skillwire.resolver.settings import DiscoverySource
 
-#: What a project cannot set.
+#: Keys that a project cannot set.
 OWN: Final = ("agentId", "trust", "udp.interfaces", "udp.ttl", "udp.datagramsPerSecond")
 _YAML: Final = (".yaml", ".yml")
 
@@ -32,12 +31,11 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
     """Return the settings in force.
 
     Args:
-        sources: of :attr:`skillwire.resolver.settings.Settings.discovery`, the one that wins first.
+        sources: of :attr:`skillwire.resolver.settings.Settings.discovery`, first the one that wins.
         read_file: returns the bytes of a file.
 
     Raises:
-        ValidationError: ``DISCOVERY_CONFIGURATION``. UsageError: ``SETTING_FORM`` for what a project may not say.
-        DecodeError, StorageError: the file that the environment names cannot be read.
+        ValidationError: ``DISCOVERY_CONFIGURATION``. UsageError: ``SETTING_FORM`` for a key that a project may not set.
     """
     for source in sources:
         if isinstance(source.value, str) and not source.is_project:
@@ -71,9 +69,8 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
 
 
 def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
-    """Return where a key of the joined table stands: in the first source that has it, or in the one that is joined."""
-    found = next((source.places[path] for source in sources if path in source.places), None)
-    return sources[0].place if found is None else found
+    """Return the location of a key of the joined table: in the first source that has it, else the first source."""
+    return next((source.places[path] for source in sources if path in source.places), sources[0].place)
 
 
 def _check_project(source: DiscoverySource) -> None:
@@ -85,7 +82,7 @@ def _check_project(source: DiscoverySource) -> None:
 
 
 def _paths(table: object, before: str = "") -> Iterator[str]:
-    """Yield the path of each key that holds no table; a key may be written with the dots in it."""
+    """Yield the path of each key without a table; a key may contain dots itself."""
     if not isinstance(table, dict):
         yield before.removesuffix(".")
         return

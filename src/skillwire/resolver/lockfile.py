@@ -1,11 +1,10 @@
 """``skills.lock``: what is installed, from where, and what its bytes must be. JSON, sorted, made to be diffed.
 
-Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository. A row is taken only
-when it is what we would have written: a skill of a folder has no URL at all, every other one has three that
-are in their one written form, the index below the origin. So no row can pass for a local one, and none can
-carry anything into a message.
+:func:`verify` compares installed files with the lock, :func:`remove` removes them.
 
-What is installed: choose from it, compare it on disk with the lock, take it away.
+Trust: a lock comes with a project, so it is as hostile as any file of a cloned repository. A row is accepted only in
+the form that we write: a skill of a folder has no URL, every other one has three normalized URLs, with the index below
+the origin. So no row passes for a local one, and none injects text into a message.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.ports import SkillsFolder
     from skillwire.wire.exchange import Flow
@@ -40,32 +39,27 @@ _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 def encode_lock(lock: Lock) -> bytes:
     """Return the bytes of ``skills.lock``."""
-    skills = {name: _skill_object(skill) for name, skill in sorted(lock.skills.items())}
+    skills = {
+        name: {
+            "origin": skill.origin,
+            "index": skill.index,
+            "url": skill.url,
+            "version": skill.version,
+            "digest": skill.digest,
+            "type": skill.artifact_type,
+            "first_seen": skill.first_seen,
+            "agents": list(skill.agents),
+            "folders": list(skill.placement.folders),
+            "links": list(skill.placement.links),
+            "files": dict(sorted(skill.files.items())),
+        }
+        for name, skill in sorted(lock.skills.items())
+    }
     return (json.dumps({"version": _FORMAT, "skills": skills}, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _skill_object(skill: LockedSkill) -> dict[str, Any]:
-    return {
-        "origin": skill.origin,
-        "index": skill.index,
-        "url": skill.url,
-        "version": skill.version,
-        "digest": skill.digest,
-        "type": skill.artifact_type,
-        "first_seen": skill.first_seen,
-        "agents": list(skill.agents),
-        "folders": list(skill.placement.folders),
-        "links": list(skill.placement.links),
-        "files": dict(sorted(skill.files.items())),
-    }
-
-
 def decode_lock(data: bytes, source: str) -> Lock:
-    """Return the lock that ``data`` holds.
-
-    Raises:
-        DecodeError, ValidationError: ``JSON_*`` or ``LOCK_FORM``, with the place.
-    """
+    """Return the lock of ``data``; raise ``JSON_*`` or ``LOCK_FORM``, with the place."""
     document = load_json(data, max_bytes=LOCK_BYTES, source=source)
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
         raise ValidationError("LOCK_FORM", "not a lock of version 1", place=SourceLocation(source))
@@ -96,7 +90,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
             ),
             files={check_path(path): _hex(value) for path, value in fields["files"].items()},
         )
-        _check_places(locked)
+        _check_origin(locked)
     except (KeyError, TypeError, AttributeError, ValueError, SkillwireError) as error:
         raise DecodeError(
             "LOCK_FORM", f"the entry is malformed: {one_line(error)}", place=SourceLocation(source)
@@ -104,8 +98,8 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
     return locked
 
 
-def _check_places(locked: LockedSkill) -> None:
-    """Check that a row says one thing about where its skill came from and where it stands."""
+def _check_origin(locked: LockedSkill) -> None:
+    """Check that type, origin and URLs of a row agree."""
     if not locked.placement.folders:
         raise ValueError("it names no folder")
     if locked.artifact_type == "folder":
@@ -135,7 +129,7 @@ def _hex(value: object) -> str:
 
 
 class Deviation(NamedTuple):
-    """One thing that is not as the lock says."""
+    """A difference between an installed skill and the lock."""
 
     name: str
     path: str
@@ -143,18 +137,14 @@ class Deviation(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What was compared with the lock, and everything that is not as it says."""
+    """The skills that were compared with the lock, and every difference."""
 
     skills: list[LockedSkill]
     deviations: list[Deviation]
 
 
 def select(lock: Lock, names: Sequence[str]) -> list[LockedSkill]:
-    """Return the locked skills of these names, or all.
-
-    Raises:
-        NotFoundError: ``NOT_INSTALLED``.
-    """
+    """Return the locked skills of these names, or all; raise ``NOT_INSTALLED`` for an unknown name."""
     for name in names:
         if name not in lock.skills:
             fix = did_you_mean(name, lock.skills)
@@ -162,42 +152,39 @@ def select(lock: Lock, names: Sequence[str]) -> list[LockedSkill]:
     return [lock.skills[name] for name in (names or sorted(lock.skills))]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return the question after a name that is not ``known``; None when none of those looks like it."""
+def did_you_mean(name: str, known: Iterable[str], n: int = 3) -> str | None:
+    """Return a hint at ``known`` names similar to ``name``, if there are any."""
     import difflib  # noqa: PLC0415  # only an error needs it
 
-    close = difflib.get_close_matches(name, list(known), n=3)
+    close = difflib.get_close_matches(name, list(known), n=n)
     return f"Did you mean {' or '.join(close)}?" if close else None
 
 
 def verify(folder: SkillsFolder, names: Sequence[str]) -> Flow[Verification]:
-    """Compare what stands on disk with the lock; return what was compared, and every deviation."""
+    """Compare the installed files of these skills, or of all, with the lock."""
 
-    def look() -> Verification:
+    def compare() -> Verification:
         skills = select(folder.read_lock(), names)
-        return Verification(skills, [row for locked in skills for row in _find_deviations(locked, folder)])
+        return Verification(skills, [row for locked in skills for row in find_deviations(locked, folder)])
 
-    return (yield from work(look))
+    return work(compare)
 
 
-def _find_deviations(locked: LockedSkill, folder: SkillsFolder) -> list[Deviation]:
-    standing = folder.installed_files(locked.placement, locked.name)
-    if standing is None:
-        return [Deviation(locked.name, ".", "missing")]
+def find_deviations(locked: LockedSkill, folder: SkillsFolder) -> list[Deviation]:
+    """Return every difference between the installed files of a skill and its lock."""
+    name, expected, found = locked.name, locked.files, folder.installed_files(locked.placement, locked.name)
+    if found is None:
+        return [Deviation(name, ".", "missing")]
     return [
-        *(Deviation(locked.name, place, "missing") for place in folder.missing_places(locked.placement, locked.name)),
-        *(Deviation(locked.name, path, "missing") for path in locked.files.keys() - standing.keys()),
-        *(Deviation(locked.name, path, "added") for path in standing.keys() - locked.files.keys()),
-        *(Deviation(locked.name, path, "changed") for path in _changed(locked.files, standing)),
+        *(Deviation(name, place, "missing") for place in folder.missing_places(locked.placement, name)),
+        *(Deviation(name, path, "missing") for path in expected.keys() - found.keys()),
+        *(Deviation(name, path, "added") for path in found.keys() - expected.keys()),
+        *(Deviation(name, path, "changed") for path in expected.keys() & found.keys() if expected[path] != found[path]),
     ]
 
 
-def _changed(locked: Mapping[str, str], standing: Mapping[str, str]) -> list[str]:
-    return [path for path, digest in locked.items() if path in standing and standing[path] != digest]
-
-
 def remove(folder: SkillsFolder, names: Sequence[str]) -> Flow[list[LockedSkill]]:
-    """Take skills away, and out of the lock; as a whole."""
+    """Remove all of these skills from disk and lock, or none; return what they were."""
 
     def take_away() -> list[LockedSkill]:
         change = folder.change()
@@ -211,4 +198,4 @@ def remove(folder: SkillsFolder, names: Sequence[str]) -> Flow[list[LockedSkill]
             change.close()
         return skills
 
-    return (yield from work(take_away))
+    return work(take_away)

@@ -1,12 +1,11 @@
-"""What a place publishes by both protocols, each skill once.
+"""Skills of several sources, each once.
 
-Where Skill Sharing and Agent Skills Discovery of one origin list the same skill, the two are one: the latter gives the
-bytes and their digest, the former says what it is for and how it is called. They are the same when the id, or the part
-of it behind its slash, is the name, no other id says so, too, and the versions do not differ. The rule is ours: no text
-has one.
+Two sources mean the same skill when publisher, name, version and digest agree, as far as both give them, and no other
+skill of the second source agrees too. The name of a Skill Sharing id is its part behind the slash. The earlier source
+gives the bytes and their digest, the later one adds its facts. The rule is ours: no text has one.
 
-Agent Skills Discovery comes first everywhere, and is asked alone where its answer suffices: installing costs no request
-and no import more than it would without this module.
+Agent Skills Discovery is asked first, and alone where its answer suffices: installing needs no request and no import of
+this module.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from skillwire.resolver.sources.agent_skills import AgentSkills
 from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from skillwire.model.ref import SharedFacts, SkillRef
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
@@ -33,16 +32,43 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 
-def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-    """Return what a place publishes by both protocols, each skill once.
+def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRef]:
+    """Return the skills of ``first``, with the facts of the same skills of ``second``, then the rest of ``second``."""
+    rest = {id(skill): skill for skill in second}
+    by_name: dict[tuple[str, str], list[SkillRef]] = {}
+    for skill in rest.values():
+        for name in {skill.name, skill.name.rpartition("/")[2]}:
+            by_name.setdefault((skill.origin, name), []).append(skill)
+    merged: list[SkillRef] = []
+    for skill in first:
+        same = by_name.get((skill.origin, skill.name), ())
+        if len(same) == 1 and _agree(skill.version, same[0].version) and _agree(skill.digest, same[0].digest):
+            (other,) = same
+            rest.pop(id(other), None)
+            if other.found_via != skill.found_via:
+                skill = skill._replace(  # noqa: PLW2901  # the same skill, with more facts
+                    found_via=f"{skill.found_via}, {other.found_via}",
+                    shared=skill.shared or other.shared,
+                    rpc=skill.rpc or other.rpc,
+                    requested_by_name=other.requested_by_name,
+                )
+        merged.append(skill)
+    return [*merged, *rest.values()]
 
-    A place of Skill Sharing, or a capability type, narrows it to what that protocol lists. A scope of an origin has no
-    index of Skill Sharing of its own, so it is read alone.
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+    """Return the skills of a place in both protocols, each once.
+
+    A place of Skill Sharing, or a capability type, restricts them to those that Skill Sharing lists. A scope of an
+    origin has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are
+    reported, not raised.
 
     Raises:
-        NotFoundError: ``INDEX_NOT_FOUND`` when there is neither.
-        FetchError, DecodeError, ValidationError, TrustError: what is wrong with the index that was asked for; with the
-            other one it is reported.
+        NotFoundError: ``INDEX_NOT_FOUND`` when there is neither index.
     """
     origin = parse_url(lookup.url).origin
     if lookup.source == SKILL_SHARING:
@@ -71,7 +97,7 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
 
 
 def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type: str | None) -> Flow[list[SkillRef]]:
-    """Read a place of Skill Sharing, and what gives its skills digests, if there is that."""
+    """Return the skills that Skill Sharing lists, with the digests of Agent Skills Discovery where it has them."""
     shared = yield from SkillSharing(context).find(lookup, capability_type)
     if not shared or shared[0].found_via == FROM_REGISTRY:
         return shared  # those of a registry are of other origins
@@ -84,80 +110,50 @@ def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type
     return [skill for skill in merge(listed, shared) if skill.shared is not None]
 
 
-def merge(listed: Sequence[SkillRef], shared: Sequence[SkillRef]) -> list[SkillRef]:
-    """Return the skills of both indexes of one origin, those that are the same as one."""
-    by_name: dict[str, list[SkillRef]] = {}
-    for skill in shared:
-        for name in {skill.name, skill.name.rpartition("/")[2]}:
-            by_name.setdefault(name, []).append(skill)
-    merged: list[SkillRef] = []
-    taken: set[str] = set()
-    for skill in listed:
-        same = by_name.get(skill.name, ())
-        if len(same) == 1 and skill.version in {None, same[0].version}:
-            taken.add(same[0].name)
-            merged.append(_join(skill, same[0]))
-        else:
-            merged.append(skill)
-    return [*merged, *(skill for skill in shared if skill.name not in taken)]
-
-
-def _join(skill: SkillRef, shared: SkillRef) -> SkillRef:
-    """Return a skill of Agent Skills Discovery with what Skill Sharing says of it."""
-    found_via = f"{skill.found_via}, {shared.found_via}"
-    return skill._replace(shared=shared.shared, found_via=found_via, requested_by_name=shared.requested_by_name)
-
-
 def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return ``skills`` of one origin with what its index of Skill Sharing says of them, where it has one."""
+    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one."""
     if not _may_have_sharing_index(skills[0]) or any(skill.shared for skill in skills):
         return list(skills)
     try:
         shared = yield from SkillSharing(context).find(sharing_at(skills[0].origin))
     except SkillwireError:
-        return list(skills)  # the attempt tells it, and the skill was found without
-    was_named = {skill.name: skill.requested_by_name for skill in skills}
-    merged = [skill for skill in merge(skills, shared) if skill.name in was_named]
-    return [skill._replace(requested_by_name=was_named[skill.name]) for skill in merged]
+        return list(skills)  # the trace has the attempt, and the skill was found without
+    by_name = {skill.name: skill for skill in merge(skills, shared)}
+    return [by_name[skill.name]._replace(requested_by_name=skill.requested_by_name) for skill in skills]
 
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
-    """Whether an index of Skill Sharing may list it: that is one for a whole origin."""
-    is_of_index = not skill.is_local and skill.rpc is None
-    return is_of_index and skill.origin == parse_url(skill.origin).origin
-
-
-def _facts(skill: SkillRef, context: ResolveContext) -> Flow[SharedFacts | None]:
-    """Return what the index of Skill Sharing says of a skill of the other one."""
-    shared = yield from SkillSharing(context).find(sharing_at(skill.origin))
-    return merge([skill], shared)[0].shared
+    """Whether an index of Skill Sharing, which is for a whole origin, may list the skill."""
+    return not skill.is_local and skill.rpc is None and skill.origin == parse_url(skill.origin).origin
 
 
 def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
-    """Fetch the descriptor of a skill; where its index of Skill Sharing was not read yet, that comes first.
+    """Return the descriptor of a skill, whose index of Skill Sharing is read first where that was not done.
 
     Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` when there is none, ``INDEX_NOT_FOUND`` when there is no such index.
-        FetchError, DecodeError, ValidationError: it cannot be had, or must not be used.
+        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``INDEX_NOT_FOUND`` without such an index.
+        FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
     """
-    facts = skill.shared
-    if facts is None and _may_have_sharing_index(skill):
-        facts = yield from _facts(skill, context)
-        if facts is None and not (context.refresh or context.offline):
-            # What a fresh cache does not know may have been published a moment ago.
-            facts = yield from _facts(skill, context._replace(refresh=True))
     if skill.rpc is not None:
-        message, fix = (
-            f"{skill.name} has a manifest, and no descriptor of Skill Sharing",
-            "skillwire show shows it.",
+        message = f"{skill.name} has a manifest, and no descriptor of Skill Sharing"
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix="skillwire show shows it."
         )
-        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix=fix)
+    facts: SharedFacts | None = skill.shared
+    if facts is None and _may_have_sharing_index(skill):
+        is_fresh = context.refresh or context.offline
+        # A fresh cache may lack a skill that was published a moment ago.
+        for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
+            shared = yield from SkillSharing(asked).find(sharing_at(skill.origin))
+            facts = merge([skill], shared)[0].shared
+            if facts is not None:
+                break
     if facts is None:
         message = f"no descriptor of {skill.name} is published"
         raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin))
     descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, context)
-    said = {"version": skill.version, "capability_type": facts.capability_type, "access": facts.access}
-    for field, value in said.items():
+    stated = {"version": skill.version, "capability_type": facts.capability_type, "access": facts.access}
+    for field, value in stated.items():
         found = str(getattr(descriptor, field))
         if value is not None and value != found:
             message = f"{field} is {value} in the index and {found} in the descriptor"

@@ -1,21 +1,12 @@
 """Installing, as a plan: what would happen, and what a person must decide first.
 
-That is consent to an origin, and the overwriting of something that is not ours. Nothing is changed here;
-:mod:`skillwire.resolver.apply` does what a plan says.
+A person consents to unknown origins and to overwriting foreign files; :mod:`skillwire.resolver.apply` then applies the
+plan. A skill is instructions that an agent will follow, so its origin is a decision of a person or of the settings,
+never a default: :class:`InstallPolicy`. :func:`plan_locked` installs the exact bytes of ``skills.lock`` without an
+index. :func:`compare_with_origins` compares installed skills by digest, without fetching an artifact; an origin without
+digests can only be fetched again.
 
-What may be installed from where: the policy that every ``add`` and ``update`` asks.
-
-A skill is instructions that an agent will follow, so where it comes from is a decision, made by a person or
-written down in settings, never by default. The policy is a value; asking a person is the caller's business.
-
-Installing what ``skills.lock`` says, byte for byte, without asking an index.
-
-Trust: the lock comes with a project, which may be an untrusted clone.
-
-What is installed, beside what its origin has now.
-
-An origin that gives digests is compared by them alone, without fetching an artifact. One that gives none can
-only be fetched again; it is planned as an update and turns out unchanged when the same files come.
+Trust: a lock comes with a project, which may be an untrusted clone.
 """
 
 from __future__ import annotations
@@ -35,7 +26,8 @@ from skillwire.resolver.sources.folder import load_local
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
     from typing import Self
 
     from skillwire.model.install import Lock, OriginRecord
@@ -49,10 +41,7 @@ State = Literal["new", "update", "unchanged", "conflict"]
 
 
 class PlannedSkill(NamedTuple):
-    """One skill of a plan: what would happen to it, where, for which agents, and the reason of a conflict.
-
-    ``locked`` is the row of the lock whose files must come out, byte for byte.
-    """
+    """One skill of a plan, its places and agents; ``locked`` is the row of the lock whose exact bytes must result."""
 
     skill: SkillRef
     location: InstallLocation
@@ -63,14 +52,14 @@ class PlannedSkill(NamedTuple):
 
 
 class InstallPlan(NamedTuple):
-    """What an ``add`` or ``update`` would do. ``unknown_origins`` need someone's consent first."""
+    """The effect of an ``add`` or ``update``. ``unknown_origins`` need the user's consent first."""
 
     skills: tuple[PlannedSkill, ...]
     unknown_origins: tuple[str, ...] = ()
 
     @property
     def conflicts(self) -> tuple[PlannedSkill, ...]:
-        """The skills that something else blocks."""
+        """The skills that would overwrite something."""
         return tuple(planned for planned in self.skills if planned.state == "conflict")
 
     @property
@@ -86,11 +75,7 @@ def plan_install(
     policy: InstallPolicy,
     origins: OriginBook,
 ) -> Flow[InstallPlan]:
-    """Decide what installing ``skills`` would do, without changing anything; their state is found out here.
-
-    Raises:
-        TrustError: ``ORIGIN_REFUSED``.
-    """
+    """Return what installing ``skills`` would do, each with its state; raise ``ORIGIN_REFUSED``."""
     bases = {planned.skill.origin for planned in skills if not planned.skill.is_local}
     unknown = yield from work(partial(unknown_origins, bases, policy, origins))
 
@@ -102,11 +87,7 @@ def plan_install(
 
 
 def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: OriginBook) -> tuple[str, ...]:
-    """Return those of ``bases`` that someone has to agree to first. A folder of this machine needs no consent.
-
-    Raises:
-        TrustError: ``ORIGIN_REFUSED`` when the policy forbids one.
-    """
+    """Return those of ``bases`` that need the user's consent; raise ``ORIGIN_REFUSED`` if the policy forbids one."""
     unknown = []
     for base in sorted(bases):
         decision = policy.decide(base, origins.look_up(base))
@@ -118,11 +99,7 @@ def unknown_origins(bases: Iterable[str], policy: InstallPolicy, origins: Origin
 
 
 def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock) -> PlannedSkill:
-    """Return ``planned`` with the state that follows from what is installed now.
-
-    Raises:
-        TrustError: ``DOWNGRADE``.
-    """
+    """Return ``planned`` with the state that follows from the installed files; raise ``DOWNGRADE``."""
     skill, location = planned.skill, planned.location
     locked = lock.skills.get(skill.name)
     ours = {*locked.placement.folders, *locked.placement.links} if locked else set()
@@ -138,30 +115,22 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
     if locked.origin != skill.origin:
         return planned._replace(state="conflict", reason=f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
+    is_current = locked.digest is not None and locked.digest == skill.digest
+    if skill.files is not None:
+        is_current = hash_files(skill.files) == locked.files
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
-    return planned._replace(state="unchanged" if whole and _has_same_bytes(skill, locked) else "update")
+    return planned._replace(state="unchanged" if whole and is_current else "update")
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
-    """Refuse to replace what was verified by what cannot be: the lock remembers on every machine.
-
-    Raises:
-        TrustError: ``DOWNGRADE``.
-    """
+    """Raise ``DOWNGRADE`` if a skill that was locked with a digest comes without one."""
     if locked.digest is not None and skill.digest is None and not skill.is_local:
         message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
         raise TrustError("DOWNGRADE", message, place=SourceLocation(skill.index_url))
 
 
-def _has_same_bytes(skill: SkillRef, locked: LockedSkill) -> bool:
-    """Whether it is known, without fetching, that ``skill`` is what is installed."""
-    if skill.files is not None:
-        return hash_files(skill.files) == locked.files
-    return locked.digest is not None and locked.digest == skill.digest
-
-
 def hash_files(files: Files) -> dict[str, str]:
-    """Return ``path → SHA-256`` in hexadecimal, as the lock holds it."""
+    """Return ``path → SHA-256`` in hexadecimal, as in the lock."""
     return {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
 
 
@@ -174,24 +143,24 @@ class _TrustedOrigins(NamedTuple):
 
 
 class InstallPolicy(_TrustedOrigins):
-    """Which origins may be installed from.
+    """The origins to install from.
 
     Args:
-        trusted_origins: origins (``https://example.com``) or whole hosts (``example.com``) that need no question.
+        trusted_origins: origins (``https://example.com``) or hosts (``example.com``) that need no question.
         only_trusted: refuse every other origin instead of asking.
 
     Raises:
-        UsageError: ``SETTING_FORM`` for a trusted origin that cannot be read; it would silently trust no origin.
+        UsageError: ``SETTING_FORM`` for a malformed trusted origin, which would silently trust no origin.
     """
 
     __slots__ = ()
 
     def __new__(cls, trusted_origins: Iterable[str] = (), only_trusted: bool = False) -> Self:  # noqa: FBT001, FBT002  # the value's own fields, as a tuple takes them
-        """Read the origins into their one written form."""
+        """Normalize the origins."""
         return super().__new__(cls, frozenset(map(_read_trusted, trusted_origins)), only_trusted)
 
     def decide(self, base: str, record: OriginRecord | None) -> Decision:
-        """Decide about a publisher's place: its URL without the well-known part, and what is remembered of it."""
+        """Decide about a publisher's place, given its URL without the well-known part and its record."""
         url = parse_url(base)
         if {base, str(url.origin), url.host, url.authority} & self.trusted_origins:
             return "allow"
@@ -201,7 +170,7 @@ class InstallPolicy(_TrustedOrigins):
 
 
 def _read_trusted(text: str) -> str:
-    """Return an origin, a scope or a host in its one written form."""
+    """Return an origin, a scope or a host, normalized."""
     try:
         if "://" in text:
             return str(parse_url(text)).removesuffix("/")
@@ -214,10 +183,9 @@ def _read_trusted(text: str) -> str:
 def plan_locked(
     skills: Sequence[LockedSkill], *, folder: SkillsFolder, policy: InstallPolicy, origins: OriginBook
 ) -> Flow[InstallPlan]:
-    """Plan to install exactly what the lock says, from where it says.
+    """Plan to install the exact bytes of the lock from its URLs.
 
-    A lock comes with a project, so its origins need the same consent as those that a user types, and so do the
-    origins of artifacts: an index would have vouched for those, and none is asked here.
+    Its origins need the same consent as typed ones, and so do the origins of artifacts, which no index vouches for.
     """
 
     def plan() -> InstallPlan:
@@ -229,7 +197,7 @@ def plan_locked(
         }
         return InstallPlan(planned, unknown_origins(bases, policy, origins))
 
-    return (yield from work(plan))
+    return work(plan)
 
 
 def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
@@ -245,7 +213,7 @@ def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
 
 
 def _ref_of(locked: LockedSkill) -> SkillRef:
-    """Return a locked skill as its index entry was."""
+    """Return a locked skill as its index listed it."""
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
     if locked.artifact_type == "files":
@@ -270,10 +238,9 @@ def _ref_of(locked: LockedSkill) -> SkillRef:
 
 
 class UpdateComparison(NamedTuple):
-    """An installed skill beside what its origin has now.
+    """An installed skill and the origin's present one.
 
-    ``state`` is ``current``, ``changed``, ``unverifiable`` (the origin gives no digests), ``gone`` (its index does
-    not list it any more) or ``unreachable``, with the error.
+    ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill.
     """
 
     locked: LockedSkill
@@ -282,44 +249,36 @@ class UpdateComparison(NamedTuple):
     error: SkillwireError | None = None
 
 
-def compare_with_origins(
-    skills: Sequence[LockedSkill], context: ResolveContext, load_local: Callable[[LockedSkill], SkillRef]
-) -> Flow[list[UpdateComparison]]:
-    """Compare installed skills with their origins; each index is read once.
-
-    ``load_local`` reads a skill that came from a folder of this machine anew.
-    """
-    comparisons: dict[str, UpdateComparison] = {}
-    by_index: dict[str, list[LockedSkill]] = {}
+def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext) -> Flow[list[UpdateComparison]]:
+    """Compare installed skills with their origins; each index is read once, and each local skill from its folder."""
+    indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
+    comparisons: list[UpdateComparison] = []
     for locked in skills:
         if not locked.index:
-            comparisons[locked.name] = yield from work(partial(_compare_local, locked, load_local))
+            comparisons.append((yield from work(partial(_compare_local, locked, context.root))))
+            continue
+        if locked.index not in indexes:
+            try:
+                found = yield from open_source(AGENT_SKILLS, context).find(Lookup(locked.index), None)
+            except SkillwireError as error:
+                context.explain(error)
+                indexes[locked.index] = error
+            else:
+                indexes[locked.index] = {skill.name: skill._replace(requested_by_name=False) for skill in found}
+        index = indexes[locked.index]
+        if isinstance(index, SkillwireError):
+            comparisons.append(UpdateComparison(locked, "unreachable", error=index))
         else:
-            by_index.setdefault(locked.index, []).append(locked)
-    for index, members in by_index.items():
-        for comparison in (yield from _compare_with_index(index, members, context)):
-            comparisons[comparison.locked.name] = comparison
-    return [comparisons[locked.name] for locked in skills]
+            comparisons.append(_compare_locked(locked, index.get(locked.name)))
+    return comparisons
 
 
-def _compare_local(locked: LockedSkill, load_local: Callable[[LockedSkill], SkillRef]) -> UpdateComparison:
+def _compare_local(locked: LockedSkill, root: Path) -> UpdateComparison:
     try:
-        latest = load_local(locked)
+        latest = load_local(locked, root)
     except SkillwireError as error:
         return UpdateComparison(locked, "gone", error=error)
     return UpdateComparison(locked, "current" if hash_files(latest.files or ()) == locked.files else "changed", latest)
-
-
-def _compare_with_index(
-    index: str, members: Sequence[LockedSkill], context: ResolveContext
-) -> Flow[list[UpdateComparison]]:
-    try:
-        found = yield from open_source(AGENT_SKILLS, context).find(Lookup(index), None)
-    except SkillwireError as error:
-        context.explain(error)
-        return [UpdateComparison(locked, "unreachable", error=error) for locked in members]
-    by_name = {skill.name: skill._replace(requested_by_name=False) for skill in found}
-    return [_compare_locked(locked, by_name.get(locked.name)) for locked in members]
 
 
 def _compare_locked(locked: LockedSkill, latest: SkillRef | None) -> UpdateComparison:

@@ -7,6 +7,7 @@ A reference is one of
   included: every skill of that index;
 - ``https://example.com/skills/name``, the address of a skill's page or of a file's below it, as a browser shows it;
 - ``./folder``, ``/folder`` or ``~/folder``: a folder on this machine;
+- ``lan:``: every skill of the local network;
 - ``https://example.com/.well-known/skill-sharing``, the URL of a Skill Descriptor (``.../weather.json``) or of a
   registry (``.../skills``): what Skill Sharing says there;
 - ``https://example.com/rpc#ns.domain.action``: a skill of an endpoint of the Skills Protocol, by its dotted name; with
@@ -14,15 +15,16 @@ A reference is one of
   an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
 - ``name``: looked up in the configured sources, in their order.
 
-``lan:CAPABILITY`` means any provider of a capability on the local network, not one skill; only a call takes
-it (:mod:`skillwire.resolver.sources.lan`).
+``lan:CAPABILITY`` means any provider of a capability on the local network, not one skill; only a call takes it
+(:func:`lan_capability`).
 
-Reading a reference touches neither disk nor network. What it may mean is a list of lookups, tried in
-order; the first index that has the skill wins.
+Reading a reference touches neither disk nor network. Its lookups are tried in order; the first source that has the
+skill wins.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
@@ -31,31 +33,38 @@ from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_WELL_KNOWN
-from skillwire.resolver.sources import BUILT_IN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
+from skillwire.resolver.sources import BUILT_IN, FOLDER, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
 
 if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
 
 
-#: What the origin of a skill from a folder of this machine begins with.
+#: The origin of a skill from a folder of this machine begins with it.
 LOCAL: Final = "path:"
-#: What the path of an endpoint ends with, unless its owner says otherwise. Spec: specs §4.
+#: The path of an endpoint ends with it, unless its owner chose otherwise. Spec: specs §4.
 _RPC: Final = "rpc"
+_LAN: Final = f"{LAN}:"
+#: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
+_CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
 class Reference(NamedTuple):
-    """A reference, read. Exactly one of ``lookups``, ``path`` and ``name`` is set.
+    """A reference, read: either ``lookups`` or a bare ``name``.
 
-    ``fallback`` is what ``lookups`` may mean in the other protocols, for when Agent Skills Discovery does not have it.
+    ``fallback`` are lookups in the other protocols, for a skill that Agent Skills Discovery does not have.
     """
 
     text: str
     lookups: tuple[Lookup, ...] = ()
-    path: str | None = None
     name: str | None = None
     fallback: tuple[Lookup, ...] = ()
+
+    @property
+    def path(self) -> str | None:
+        """The folder that it names."""
+        return next((lookup.url for lookup in self.lookups if lookup.source == FOLDER), None)
 
     @property
     def registry(self) -> Lookup | None:
@@ -65,22 +74,24 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Read what a user typed.
+    """Read the text that a user typed.
 
     Raises:
-        UsageError: ``REFERENCE``, with what to write instead.
+        UsageError: ``REFERENCE``, with the form to write instead.
     """
     if text.startswith((".", "/", "~")):
-        return Reference(text, path=text)
+        return Reference(text, (Lookup(text, source=FOLDER),))
+    if text == _LAN:
+        return Reference(text, (Lookup(text, source=LAN),))
     source, colon, rest = text.partition(":")
     if colon and source in SOURCES.keys() - BUILT_IN:
         place, _, name = rest.partition("#")
-        return Reference(text, lookups=(Lookup(place, name or None, source=source),))
+        return Reference(text, (Lookup(place, name or None, source=source),))
     if "://" in text:
         return _web_reference(text, _url(text))
-    if text.startswith("lan:") and not text[4:].partition("/")[0].isdigit():
+    if text.startswith(_LAN) and not text[4:].partition("/")[0].isdigit():
         what = text[4:64] if text[4:].isascii() else "CAPABILITY"
-        fix = f"skillwire find {what} --lan lists them; give the reference that stands there."
+        fix = f"skillwire find {what} --lan lists them; give the reference of one."
         raise UsageError("REFERENCE", "lan: means any provider of a capability, which only call takes", fix=fix)
     host, _, _ = text.partition("/")
     if "." in host or ":" in host or host == "localhost":
@@ -91,36 +102,47 @@ def parse_reference(text: str) -> Reference:
     raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
 
 
+def lan_capability(text: str) -> str | None:
+    """Return the capability of a reference ``lan:CAPABILITY``; None for any other reference.
+
+    Raises:
+        UsageError: ``REFERENCE`` for a malformed capability.
+    """
+    name = text.removeprefix(_LAN)
+    if name == text or name.isdigit() or "/" in name:  # a port, and a path: this is a host named lan
+        return None
+    if _CAPABILITY.fullmatch(name) is None:
+        fix = "Write lan: and one capability, such as lan:org-data-read; skillwire find --lan lists them."
+        raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+    return name
+
+
 def agent_skills_at(origin: str) -> Lookup:
-    """Return where ``origin`` publishes its index of Agent Skills Discovery."""
+    """Return the lookup of an origin's index of Agent Skills Discovery."""
     return _index_of(parse_url(origin), "")
 
 
 def sharing_at(url: str, name: str | None = None) -> Lookup:
-    """Return where the origin of ``url`` publishes its index of Skill Sharing. Spec: SSP §4.3.1."""
+    """Return the lookup of the Skill Sharing index at the origin of ``url``. Spec: SSP §4.3.1."""
     return Lookup(parse_url(url).origin + SHARING_WELL_KNOWN, name, source=SKILL_SHARING)
 
 
 def endpoint_url(text: str) -> str:
-    """Return the URL of the endpoint that ``text`` means, with or without its scheme; what is behind ``#`` is dropped.
-
-    Raises:
-        UsageError: ``REFERENCE``.
-    """
+    """Return the URL of an endpoint, given with or without its scheme, and without its part behind ``#``."""
     return str(_url(text) if "://" in text else _with_scheme(text))
 
 
 def parse_source(text: str) -> Lookup:
     """Read the address of a source, as ``--from`` and the settings name it: an origin, a scope or an index URL."""
     reference = parse_reference(text)
-    if not reference.lookups:
+    if not reference.lookups or reference.path is not None:
         raise UsageError("REFERENCE", f"not the address of a source: {ascii(text)[:120]}", fix="write example.com")
     last = reference.lookups[-1]._replace(name=None)
     return next((lookup for lookup in reference.lookups if lookup.name is None), last)
 
 
 def reference_to(ref: SkillRef) -> str:
-    """Return the shortest text that a user could type to mean ``ref``; for one that is only described, where."""
+    """Return the shortest text that names ``ref``; for a skill that is only described, its descriptor's URL."""
     if ref.shared is not None and ref.is_only_described:
         return ref.shared.descriptor_url
     if ref.rpc is not None:
@@ -134,23 +156,19 @@ def reference_to(ref: SkillRef) -> str:
 
 
 def _shortest(url: str) -> str:
-    """Return ``url`` without its scheme where that is the one that is taken anyway."""
+    """Return ``url`` without its scheme where that is the default."""
     scheme, _, rest = url.partition("://")
     return rest if _with_scheme(rest).scheme == scheme else url
 
 
 def _with_scheme(text: str) -> Url:
-    """Read an address without a scheme: a server on this machine or on the LAN is taken to speak plain HTTP."""
+    """Read an address without a scheme: http for this machine and the LAN, else https."""
     url = _url(f"https://{text}")
-    if is_localhost(url.host) or _is_local_address(url.host):
-        return _url(f"http://{text}")
-    return url
-
-
-def _is_local_address(host: str) -> bool:
-    if ":" not in host and not is_ipv4(host):
-        return False
-    return classify(read_address(host)) in {AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL}
+    is_near = is_localhost(url.host)
+    if ":" in url.host or is_ipv4(url.host):
+        near = {AddressScope.LOOPBACK, AddressScope.PRIVATE, AddressScope.LINK_LOCAL}
+        is_near = is_near or classify(read_address(url.host)) in near
+    return _url(f"http://{text}") if is_near else url
 
 
 def _url(text: str) -> Url:
@@ -173,7 +191,7 @@ def _web_reference(text: str, url: Url) -> Reference:
     if "/.well-known/" in path or (path.endswith("/index.json") and page is None):
         return Reference(text, lookups=lookups)
     fallback = [sharing_at(str(url), path.strip("/") or None)]
-    if _last(path) == _RPC:
+    if path.rpartition("/")[2] == _RPC:
         fallback.append(Lookup(str(url), source=SKILLS_RPC))
     if path and ("://" in text or path.endswith(SHARING_REGISTRY)):
         fallback.append(whole)
@@ -184,14 +202,10 @@ def _web_reference(text: str, url: Url) -> Reference:
     return Reference(text, lookups=lookups, fallback=tuple(fallback))
 
 
-def _last(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]
-
-
 def _endpoint_lookup(text: str, url: Url) -> Lookup | None:
-    """Return what the part behind ``#`` means at an endpoint; None where it means something to a browser only."""
+    """Return the lookup of the part behind ``#`` at an endpoint; None for one that only browsers use."""
     _, mark, name = text.partition("#")
-    is_rpc = _last(url.path).endswith(_RPC)
+    is_rpc = url.path.rstrip("/").endswith(_RPC)
     if not mark or "/.well-known/" in url.path or url.path.endswith(".json") or not (is_rpc or "." in name):
         return None
     if name and name != "." and not is_dotted_name(name.removesuffix(".")):
@@ -203,7 +217,7 @@ def _endpoint_lookup(text: str, url: Url) -> Lookup | None:
 
 
 def _page(path: str) -> tuple[str, str] | None:
-    """Return what stands before ``/skills/NAME``, and the name, where ``path`` may be that of a page for people."""
+    """Return the part before ``/skills/NAME``, and the name, if ``path`` may be that of a page for people."""
     before, found, after = path.rpartition(f"{SHARING_REGISTRY}/")
     if "/files/" in path:  # a file of the skill may itself lie below a folder named skills
         before, found, after = path.partition("/files/")[0].rpartition(f"{SHARING_REGISTRY}/")
@@ -232,7 +246,7 @@ def _index_of(url: Url, scope: str, name: str | None = None) -> Lookup:
 
 
 def _pasted_name(after: str) -> str | None:
-    """Return the skill that the rest of a pasted URL names: ``name``, ``name/SKILL.md``, ``name.tar.gz``."""
+    """Return the skill of the rest of a pasted URL: ``name``, ``name/SKILL.md``, ``name.tar.gz``."""
     first = after.partition("/")[0]
     for extension in _ARCHIVE_EXTENSIONS:
         first = first.removesuffix(extension)

@@ -1,4 +1,9 @@
-"""From a reference to the skills that are meant: each source is asked in the order of the reference's lookups."""
+"""From a reference to the skills that it names, in three phases.
+
+1. The sources of the reference's lookups are asked in order; for a bare name, the configured sources.
+2. If only a fresh cache lacks the skill, they are asked again past the cache: it may have been published meanwhile.
+3. The reference's fallbacks are asked: the same place in the protocols that come later in the ladder.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.references import parse_source, sharing_at
-from skillwire.resolver.sources import AGENT_SKILLS, SKILL_SHARING, SKILLS_RPC, open_source
+from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, SKILL_SHARING, SKILLS_RPC, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,47 +23,47 @@ if TYPE_CHECKING:
     from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
-#: Errors by which an address that only may be an endpoint shows that it is none.
+#: Errors of an address that is no endpoint of the Skills Protocol.
 _NO_ENDPOINT: Final = frozenset({"HTTP_STATUS", "CONTENT_TYPE", "RPC_ANSWER", "RPC_METHOD", "JSON_SYNTAX"})
 
 
 def resolve(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Find what ``reference`` means, which is not a local folder: one skill, or all of an index.
+    """Return the skills that ``reference`` names: one, or all of an index or folder.
 
     Raises:
-        NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike; ``INDEX_NOT_FOUND``.
-        UsageError: ``NO_SOURCES`` for a bare name when there are none.
+        NotFoundError: ``SKILL_NOT_FOUND``, with similar names; ``INDEX_NOT_FOUND``.
+        UsageError: ``NO_SOURCES`` for a bare name without sources.
     """
-    lookups: Sequence[Lookup] = reference.lookups
+    lookups, fallbacks = reference.lookups, reference.fallback
     if reference.name is not None:
         if not context.sources:
             raise UsageError("NO_SOURCES", f"{reference.name} is a bare name, and no sources are configured")
-        lookups = [parse_source(source)._replace(name=reference.name) for source in context.sources]
+        lookups = tuple(parse_source(source)._replace(name=reference.name) for source in context.sources)
+        fallbacks = tuple(sharing_at(one.url, reference.name) for one in lookups if one.source == AGENT_SKILLS)
     try:
-        return (yield from _resolve_in_order(lookups, reference, context))
+        return (yield from _ask_in_order(lookups, reference, context))
     except SkillwireError as error:
         if not is_not_found(error, context):
             raise
         missing = error
-    is_cached = any(lookup.source != SKILLS_RPC for lookup in lookups)
+    is_cached = any(lookup.source not in {FOLDER, SKILLS_RPC} for lookup in lookups)
     if is_cached and missing.code == "SKILL_NOT_FOUND" and not (context.refresh or context.offline):
-        # What a fresh cache does not know may have been published a moment ago: ask before saying that it is not there.
         context = context._replace(refresh=True)
         try:
-            return (yield from _resolve_in_order(lookups, reference, context))
+            return (yield from _ask_in_order(lookups, reference, context))
         except NotFoundError as error:
             missing = error
-    fallback: Sequence[Lookup] = reference.fallback
-    if reference.name is not None:
-        fallback = [sharing_at(one.url, reference.name) for one in lookups if one.source == AGENT_SKILLS]
-    found = yield from _resolve_by_fallback(fallback, context, missing)
+    found = yield from _ask_fallbacks(fallbacks, context, missing)
     if not found:
         raise missing
     return found
 
 
-def _resolve_in_order(lookups: Sequence[Lookup], reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
-    """Return what the first source gives that has the skill; an index that lacks it weighs more than one that fails."""
+def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return the answer of the first source that has the skill.
+
+    Without one, the error of an index that lacks the skill comes before that of a source that failed.
+    """
     failure: SkillwireError | None = None
     missing: NotFoundError | None = None
     for lookup in lookups:
@@ -86,12 +91,10 @@ def _resolve_in_order(lookups: Sequence[Lookup], reference: Reference, context: 
     raise NotFoundError("SKILL_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
 
 
-def _resolve_by_fallback(
-    lookups: Sequence[Lookup], context: ResolveContext, missing: SkillwireError
-) -> Flow[list[SkillRef]]:
-    """Look for what Agent Skills Discovery does not have in the other protocols; an empty list when none has it.
+def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: SkillwireError) -> Flow[list[SkillRef]]:
+    """Return the answer of the first fallback that has the skill; an empty list without one.
 
-    Where no index was found at all, what is wrong with that of Skill Sharing is the error.
+    A malformed document is raised if no other index exists, and otherwise reported.
     """
     for lookup in lookups:
         try:
@@ -111,7 +114,7 @@ def _resolve_by_fallback(
 
 
 def find_skills(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-    """Return all skills of a place; what an origin publishes by two protocols comes once."""
+    """Return all skills of a place, each once, even if the origin publishes it by two protocols."""
     if lookup.source in {AGENT_SKILLS, SKILL_SHARING}:
         from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # installing does without
 

@@ -1,11 +1,8 @@
-"""The settings: one table of what can be set, and the one order in which places are read.
+"""The settings: one table, and the order in which places are read.
 
-Flags of a command win over the environment, that over ``skillwire.toml`` in the project, that over the
-user's file. A project may be an untrusted clone, so its file cannot say whom the user trusts or where
-connections may lead: those rows are for the environment and the user's own file. The table is walked by the
-docs and by ``tests/unit/test_docs.py``.
-
-Trust: a project's file is hostile.
+Flags of a command win over the environment, that over ``skillwire.toml`` in the project, that over the user's file. A
+project may be an untrusted clone, so its file cannot set trust and addresses: those rows are for the environment and
+the user's own file. The docs and ``tests/unit/test_docs.py`` read the table.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import SourceLocation, UsageError
+from skillwire.resolver.lockfile import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,17 +27,15 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _flag(value: object) -> bool:
-    words = {True: True, False: False, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if (
-        isinstance(value, bool | str)
-        and (found := words.get(value.lower() if isinstance(value, str) else value)) is not None
-    ):
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    found = words.get(value.lower()) if isinstance(value, str) else value
+    if isinstance(found, bool):
         return found
     raise ValueError("must be true or false")
 
 
 def _table(value: object) -> object:
-    """Take a table, or the name of a file that holds it; it is read where discovery is spoken."""
+    """Return a table, or the name of its file; discovery validates it."""
     if isinstance(value, dict | str):
         return value
     raise ValueError("must be a table")
@@ -95,9 +91,9 @@ SETTINGS: Final[dict[str, Setting]] = {
 
 
 class DiscoverySource(NamedTuple):
-    """What one place says of discovery on the local network: its table, or the name of a file that holds it.
+    """The table of one place for discovery on the local network, or the name of its file.
 
-    ``places`` says where the keys of the table stand, by their path in it.
+    ``places``: path of a key in the table → its location.
     """
 
     value: object
@@ -109,8 +105,8 @@ class DiscoverySource(NamedTuple):
 class Settings(NamedTuple):
     """The settings in force. ``own_sources`` are those that the user named, not the project.
 
-    ``discovery`` is what each place says of it, unread, the one that wins first: these tables are joined
-    (:mod:`skillwire.resolver.lan_settings`), so that a project cannot do away with what the user trusts.
+    ``discovery`` has the tables of all places, first the one that wins; :mod:`skillwire.resolver.lan_settings` joins
+    them, so that a project cannot replace the user's trust.
     """
 
     sources: tuple[str, ...] = ()
@@ -126,10 +122,10 @@ class Settings(NamedTuple):
 
 
 class SettingsLayer(NamedTuple):
-    """What one place says: a file's table, or the environment, under the place's name for errors.
+    """The settings of one place: the environment or a file, ``source`` in errors.
 
-    ``places`` says where each key stands: a variable of the environment, or a line of a file. ``discovery_places`` says
-    it of the keys below ``discovery``, by their path there.
+    ``places``: key → environment variable or line of the file; ``discovery_places`` likewise for the keys below
+    ``discovery``, by their path.
     """
 
     source: str
@@ -139,19 +135,19 @@ class SettingsLayer(NamedTuple):
     discovery_places: Mapping[tuple[str, ...], SourceLocation] = {}
 
     def place_of(self, key: str) -> SourceLocation:
-        """Return where ``key`` is set."""
+        """Return the location of ``key``."""
         return self.places.get(key, SourceLocation(self.source))
 
 
 class SettingValue(NamedTuple):
-    """What one place sets; ``place`` is None for the default."""
+    """A value and its location; ``place`` is None for the default."""
 
     value: object
     place: SourceLocation | None
 
 
 class TracedSetting(NamedTuple):
-    """A setting in force, and what lies hidden below it: what lower places say, the default last."""
+    """A setting in force, and the values of lower places that it hides, the default last."""
 
     key: str
     value: object
@@ -160,20 +156,15 @@ class TracedSetting(NamedTuple):
 
 
 def environment_layer(environment: Mapping[str, str]) -> SettingsLayer:
-    """Return what the environment sets."""
+    """Return the settings of the environment."""
     rows = {key: row.environment for key, row in SETTINGS.items() if row.environment in environment}
     values = {key: environment[variable] for key, variable in rows.items()}
-    return SettingsLayer(
-        "environment", values, places={key: SourceLocation(variable) for key, variable in rows.items()}
-    )
+    places = {key: SourceLocation(variable) for key, variable in rows.items()}
+    return SettingsLayer("environment", values, places=places)
 
 
 def merge_settings(*layers: SettingsLayer) -> Settings:
-    """Return the settings in force; earlier layers win.
-
-    Raises:
-        UsageError: ``SETTING_FORM`` for an unknown key or a malformed value, with its place.
-    """
+    """Return the settings in force; earlier layers win. Raises ``SETTING_FORM`` with the place."""
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         for key, value in layer.values.items():
@@ -190,11 +181,7 @@ def merge_settings(*layers: SettingsLayer) -> Settings:
 
 
 def trace_settings(*layers: SettingsLayer) -> list[TracedSetting]:
-    """Return every setting, where its value comes from and what that hides; earlier layers win.
-
-    Raises:
-        UsageError: ``SETTING_FORM``, as :func:`merge_settings` does.
-    """
+    """Return every setting with its location and hidden values; earlier layers win."""
     merge_settings(*layers)  # raises for unknown keys, which have no row below
     traced = []
     for key, row in SETTINGS.items():
@@ -209,7 +196,8 @@ def _read(key: str, value: object, layer: SettingsLayer) -> object:
     place = layer.place_of(key)
     row = SETTINGS.get(key)
     if row is None:
-        raise UsageError("SETTING_FORM", f"unknown setting {ascii(key)[:60]}", place=place, fix=_known_settings(key))
+        fix = did_you_mean(key, SETTINGS, n=1) or f"Remove it; known settings are {', '.join(SETTINGS)}."
+        raise UsageError("SETTING_FORM", f"unknown setting {ascii(key)[:60]}", place=place, fix=fix)
     if layer.is_project and not row.in_project:
         fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}: a project must not decide whom you trust."
         raise UsageError("SETTING_FORM", f"a project's file cannot set {key}", place=place, fix=fix)
@@ -218,11 +206,3 @@ def _read(key: str, value: object, layer: SettingsLayer) -> object:
     except ValueError as error:
         name = row.environment if layer.source == "environment" else key
         raise UsageError("SETTING_FORM", f"{name} {error}", place=place) from error
-
-
-def _known_settings(key: str) -> str:
-    import difflib  # noqa: PLC0415  # only an error needs it
-
-    if close := difflib.get_close_matches(key, SETTINGS, n=1):
-        return f"Did you mean {close[0]}?"
-    return f"Remove it; known settings are {', '.join(SETTINGS)}."

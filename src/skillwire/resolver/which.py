@@ -1,24 +1,22 @@
-"""Which skill a reference means, and why: the resolver's own steps, written down while it takes them.
+"""The skill that a reference names, and why: the trace of the resolver's own steps.
 
-Nothing is resolved a second time or in a second way. :func:`skillwire.resolver.resolve.resolve` runs with a context
-whose ``trace`` is kept; what is added is what the user would ask next: who else has a skill of this name, whether
-its origin is trusted and since when it is known, and what of it is installed here.
+:func:`skillwire.resolver.resolve.resolve` runs with a context whose ``trace`` is kept. Added are other skills of the
+same name in later sources, the trust in the origin, and the installed skill of that name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
+from skillwire.resolver.lockfile import find_deviations
 from skillwire.resolver.merge import add_facts
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source
-from skillwire.resolver.sources.folder import load_folders
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
@@ -35,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """One lookup: what was asked, and why it was not allowed to be, if it was not."""
+    """One lookup, and the policy's refusal of its address, if any."""
 
     attempt: Attempt
     refused: TrustError | None
 
 
 class OriginTrust(NamedTuple):
-    """What is decided and remembered of an origin. ``is_listed``: ``trusted_origins`` names it."""
+    """The decision about an origin, and its record. ``is_listed``: ``trusted_origins`` names it."""
 
     origin: str
     decision: Decision
@@ -51,12 +49,12 @@ class OriginTrust(NamedTuple):
 
 
 class InstalledHere(NamedTuple):
-    """What is installed under the name of the skill that was found.
+    """The installed skill with the name of the one that was found.
 
     Args:
-        is_same_origin: whether it came from where the skill was found now.
-        is_current: whether the origin offers what is installed; None where it gives no digests.
-        is_intact: whether the installed files are those of the lock, in every place.
+        is_same_origin: whether both have one origin.
+        is_current: whether the origin offers the installed digest; None where it gives no digests.
+        is_intact: whether the installed files match the lock in every place.
     """
 
     locked: LockedSkill
@@ -67,10 +65,10 @@ class InstalledHere(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a reference means, and how that was found out.
+    """The skills that a reference names, and how they were found.
 
-    ``found`` is empty exactly when there is an ``error``. ``others`` are skills of the same name in the sources that
-    come after the one that won; ``beyond`` are the lookups that found them.
+    ``found`` is empty exactly when there is an ``error``. ``others`` are skills of the same name in later sources;
+    ``beyond`` are the lookups that found them.
     """
 
     reference: str
@@ -93,22 +91,18 @@ def which(
     folder: SkillsFolder,
     explain: bool = False,
 ) -> Flow[Resolution]:
-    """Find what ``reference`` means and say how; what went wrong is part of the answer, not raised.
-
-    With ``explain`` the other protocol of the origin is asked, too, where the first has answered.
-    """
+    """Return the resolution of ``reference``, of which an error is a part; ``explain`` asks both protocols."""
     attempts: list[Attempt] = []
     traced = context._replace(trace=attempts.append)
-    path = Path(reference.path).expanduser() if reference.path is not None else None
     try:
-        found = yield from (resolve(reference, traced) if path is None else load_folders(path, folder.root))
+        found = yield from resolve(reference, traced)
         if explain:
-            found = yield from _ask_both(found, traced)
+            found = yield from add_facts(found, traced)
     except SkillwireError as error:
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
     others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
-    if path is None and found[0].rpc is None:  # what cannot be installed needs no trust for that
+    if reference.path is None and found[0].rpc is None:  # trust is for installing
         standing = yield from work(partial(_standing, found[0].origin, policy, context))
     return Resolution(
         reference.text,
@@ -122,27 +116,22 @@ def which(
     )
 
 
-def _ask_both(found: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
-
-    return (yield from add_facts(found, context))
-
-
 def _steps(attempts: Sequence[Attempt], addresses: AddressPolicy) -> tuple[Step, ...]:
-    return tuple(Step(attempt, _refusal(attempt.url, addresses)) for attempt in attempts)
-
-
-def _refusal(url: str, addresses: AddressPolicy) -> TrustError | None:
-    try:
-        addresses.check_url(parse_url(url))
-    except TrustError as error:
-        return error
-    return None
+    steps = []
+    for attempt in attempts:
+        refused = None
+        try:
+            addresses.check_url(parse_url(attempt.url))
+        except TrustError as error:
+            refused = error
+        steps.append(Step(attempt, refused))
+    return tuple(steps)
 
 
 def _look_beyond(
     reference: Reference, won: SkillRef, context: ResolveContext
 ) -> Flow[tuple[list[SkillRef], list[Attempt]]]:
-    """Look a bare name up in the sources after the one that has it, too."""
+    """Look up a bare name in the sources behind the first that has it."""
     attempts: list[Attempt] = []
     others: list[SkillRef] = []
     if reference.name is None:
@@ -153,12 +142,12 @@ def _look_beyond(
         return others, attempts
     traced = context._replace(trace=attempts.append)
     for lookup in lookups[bases.index(won.origin) + 1 :]:
-        if lookup.source == SKILLS_RPC:  # no bare name is one of a skill there
+        if lookup.source == SKILLS_RPC:  # whose names have dots
             continue
         try:
             others += yield from open_source(lookup.source, traced).resolve(lookup._replace(name=reference.name))
         except SkillwireError:
-            continue  # the attempt shows it: that another source fails changes nothing
+            continue  # the trace has the attempt
     return others, attempts
 
 
@@ -173,31 +162,21 @@ def _installed(found: Sequence[SkillRef], folder: SkillsFolder) -> Flow[tuple[In
     for skill in found:
         if (locked := lock.skills.get(skill.name)) is None:
             continue
-        is_intact = yield from work(partial(_is_intact, locked, folder))
-        same_origin = locked.origin == skill.origin
+        deviations = yield from work(partial(find_deviations, locked, folder))
         current = None if skill.digest is None else skill.digest == locked.digest
-        here.append(InstalledHere(locked, same_origin, current, is_intact))
+        here.append(InstalledHere(locked, locked.origin == skill.origin, current, not deviations))
     return tuple(here)
-
-
-def _is_intact(locked: LockedSkill, folder: SkillsFolder) -> bool:
-    standing = folder.installed_files(locked.placement, locked.name)
-    return standing == locked.files and not folder.missing_places(locked.placement, locked.name)
 
 
 def _why(reference: Reference, found: Sequence[SkillRef], context: ResolveContext) -> str:
     if reference.path is not None:
         return "the reference is a folder of this machine"
-    if reference.name is None:
-        if found[0].rpc is not None:
-            return (
-                "its endpoint describes it" if found[0].requested_by_name else "the endpoint lists it with all others"
-            )
-        return (
-            "its index lists it"
-            if found[0].requested_by_name
-            else "the address is that of a whole index, so every skill in it is meant"
-        )
-    if len(context.sources) == 1:
+    if reference.name is not None and len(context.sources) == 1:
         return "the one configured source lists it"
-    return f"it is the first of {len(context.sources)} sources, in their order, whose index lists it"
+    if reference.name is not None:
+        return f"it is the first of {len(context.sources)} sources, in their order, whose index lists it"
+    if found[0].requested_by_name:
+        return "its endpoint describes it" if found[0].rpc is not None else "its index lists it"
+    if found[0].rpc is not None:
+        return "the endpoint lists it with all others"
+    return "the address is that of a whole index, so every skill in it is meant"

@@ -1,21 +1,14 @@
 """HTTP and use cases without IO: requests, answers, and the flows that make and read them.
 
-A *flow* is a generator. It yields steps, is sent the result of each, and returns its own result:
+A *flow* is a generator: it yields steps (:class:`HttpRequest`, :class:`All`, :class:`Work`, :class:`Sleep`), is sent
+the result of each, and returns its own result. It opens no socket, so the same code runs under the synchronous runner,
+the asynchronous one and a simulated publisher. Every runner uses :func:`drive` or :func:`drive_async`, which throw the
+error of a step into the flow.
 
-- :class:`HttpRequest`: make one request; an :class:`HttpResponse` is sent back;
-- :class:`All`: run other flows at the same time; their results are sent back;
-- :class:`Work`: call something that may touch the disk; its result is sent back;
-- :class:`Sleep`: let time pass.
-
-A flow opens no socket and knows no HTTP library, so the same code runs under the synchronous runner (the command line),
-the asynchronous one (:class:`skillwire.AsyncClient`) and a simulated publisher (the tests). :func:`drive` and
-:func:`drive_async` are the loop that every runner shares: whatever a step raises is thrown into the flow.
-
-A runner makes exactly one request for each :class:`HttpRequest`: it follows no redirect, keeps no cookie and sends no
-header of its own that identifies the user. It enforces the address policy at connect, ``max_bytes`` on the body as it
-arrives and after content decoding, and ``timeout`` over the whole request. It throws
-:class:`~skillwire.errors.FetchError`, ``TrustError`` or ``StorageError``. Most flows do not yield requests themselves
-but ``yield from`` :func:`skillwire.wire.fetch.fetch`, which follows redirects.
+A runner makes exactly one request for each :class:`HttpRequest`, without redirects, cookies or headers of its own that
+identify the user. It enforces the address policy at connect, ``max_bytes`` on the body before and after content
+decoding, and ``timeout`` over the whole request. It throws :class:`~skillwire.errors.FetchError`, ``TrustError`` or
+``StorageError``. Most flows use :func:`skillwire.wire.fetch.fetch`, which follows redirects.
 """
 
 from __future__ import annotations
@@ -38,30 +31,26 @@ class Sink(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it holds."""
+        """The number of bytes in it."""
 
     def begin(self, position: int) -> bool:
-        """Continue at ``position`` and drop what was behind it; False when it cannot take anything."""
+        """Continue at ``position`` and drop the bytes behind it; False if it cannot take any."""
 
     def append(self, data: bytes | bytearray) -> None:
         """Take the next bytes."""
 
     def digest(self) -> str:
-        """Return the digest of what it holds, ``sha256:`` and 64 hexadecimal characters."""
+        """Return the digest of its bytes, ``sha256:`` and 64 hexadecimal characters."""
 
     def discard(self) -> None:
         """Drop everything."""
 
 
 class HttpRequest(NamedTuple):
-    """One request, in full.
+    """One request.
 
     Args:
-        url: absolute, in a form that :func:`skillwire.model.url.parse_url` takes.
-        method: in capitals.
-        headers: as sent; names in any case, values without line breaks.
-        body: what is sent; None for nothing.
-        max_bytes: largest body, in bytes, before and after content decoding.
+        max_bytes: largest body, before and after content decoding.
         timeout: seconds for the whole request: lookup, connecting, and the last byte of the body.
         sink: receives a large body instead of :attr:`HttpResponse.body`.
     """
@@ -80,9 +69,9 @@ class HttpRequest(NamedTuple):
 
 
 class HttpResponse(NamedTuple):
-    """One answer: status, header fields by lower-case name (repeated ones joined with ``, ``), whole body.
+    """One answer: header fields by lower-case name (repeated ones joined with ``, ``), and the decoded body.
 
-    ``body`` is content-decoded; it is empty when ``in_sink`` says that it went there. ``url`` is the URL that answered.
+    The body is empty if it is ``in_sink``. ``url`` is the URL that answered.
     """
 
     url: str
@@ -93,20 +82,14 @@ class HttpResponse(NamedTuple):
 
 
 class All(NamedTuple):
-    """Run flows at the same time; a list of results or errors, in order, is sent back.
-
-    ``on_done`` is called after each, for progress.
-    """
+    """Run flows at the same time; a list of results or errors, in order, is sent back. ``on_done``: after each."""
 
     flows: Sequence[Flow[Any]]
     on_done: Callable[[], object] = lambda: None
 
 
 class Work(NamedTuple):
-    """Call something that may touch the disk; its result is sent back, its error thrown in.
-
-    A client also waits for a concurrent future that the call returns, and sends back what it becomes.
-    """
+    """Call something that may touch the disk; its result, or that of a concurrent future, is sent back."""
 
     call: Callable[[], Any]
 
@@ -164,14 +147,10 @@ async def drive_async(flow: Flow[T], do: Callable[[Step], Awaitable[Any]]) -> T:
 
 
 def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:
-    """Drive ``flow`` with canned answers, in order: for tests and doctests.
-
-    Args:
-        flow: not yet started. Work is done in place, and no time passes.
-        responses: sent in for each request; an exception is thrown in, as a runner would.
+    """Drive ``flow`` with canned answers or errors, in order; for tests and doctests, without waiting.
 
     Raises:
-        LookupError: the flow asks for more than there are answers.
+        LookupError: no answer is left.
     """
     answers = iter(responses)
 

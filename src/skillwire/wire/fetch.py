@@ -1,22 +1,18 @@
-"""Fetching: redirects, conditional requests and content types, without any input or output.
+"""Fetching: redirects, conditional requests and content types, without IO.
 
-:func:`fetch` is what an exchange delegates to. It follows redirects by these rules:
+:func:`fetch` follows redirects by these rules:
 
-- at most five, none twice (a server that needs a cookie to let us through is a loop to us);
+- at most five, none twice (a server that needs a cookie would loop);
 - never from https to http;
-- to another origin only with headers from a short list. Whatever else a request carries may be a secret (a
-  token, an API key under any name, a body), and a secret never crosses an origin. Such a redirect is refused,
-  not followed without the secret: the answer without it would be another one;
-- a ``POST`` is repeated by 307 and 308 only. 303 means "get the result there"; 301 and 302 would turn it into
-  a ``GET`` and lose the body, so they are refused.
+- to another origin only with headers from a short list, and without a body. Any other header may be a secret, which
+  never crosses an origin, and the answer without it would be a different one;
+- a ``POST`` is repeated by 307 and 308 only; 303 becomes a ``GET``; 301 and 302 would lose the body and are refused.
 
-Where a redirect may lead is the driver's address policy to decide, for each request anew. No status is retried
-here (:mod:`skillwire.wire.download` does), and each but a redirect is the caller's to judge.
+The driver's address policy decides on each target. No status is retried here (:mod:`skillwire.wire.download` does).
 
-:func:`expect_json` and :func:`expect_archive` judge content types. Servers label files carelessly, so what is
-merely vague (``application/octet-stream``, ``text/plain``, no type at all) passes, and what says that it is
-something else does not. A web page in place of a document is so common (a login form, a captive portal, a site
-that answers every path with 200) that it gets its own words. Spec: RFC 9110 §15.4, §13; ASD HTTP (clients MUST
+:func:`expect_json` and :func:`expect_archive` judge content types. Servers label files carelessly, so vague types
+(``application/octet-stream``, ``text/plain``, none) pass, and types of something else do not. A web page in place of a
+document (a login form, a captive portal) gets a message of its own. Spec: RFC 9110 §15.4, §13; ASD HTTP (clients MUST
 follow redirects).
 """
 
@@ -52,7 +48,7 @@ _HARMLESS_HEADERS: Final = frozenset(
 
 _VAGUE: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 _JSON: Final = frozenset({"application/json", "text/json"})
-#: What the name of a type consists of. Spec: RFC 6838 §4.2.
+#: Characters of a media type. Spec: RFC 6838 §4.2.
 _OF_TYPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&^_.+-/")
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _GZIP: Final = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar"})
@@ -61,12 +57,11 @@ _MAGIC: Final = ((_GZIP, b"\x1f\x8b", "gzip"), (_ZIP, b"PK", "zip"))
 
 
 def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -> Flow[HttpResponse]:
-    """Make a request and follow its redirects; return the answer, whatever other status it has.
+    """Make a request and follow its redirects; return the answer with any other status.
 
     Raises:
-        FetchError: ``REDIRECT_LIMIT`` for a loop or too many; ``REDIRECT_BROKEN`` for one that leads nowhere;
-            ``ANSWER_UNASKED`` for a 304 or 206 to an unconditional request; what the driver raises.
-        TrustError: ``REDIRECT_REFUSED``; what the driver raises.
+        FetchError: ``REDIRECT_LIMIT``, ``REDIRECT_BROKEN``; ``ANSWER_UNASKED`` for an unrequested 304 or 206.
+        TrustError: ``REDIRECT_REFUSED``. Both also from the driver.
     """
     asked = {(request.method, request.url)}
     while True:
@@ -85,26 +80,28 @@ def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -
 
 
 def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
-    """Return the request that a redirect asks for.
-
-    Raises:
-        FetchError: ``REDIRECT_BROKEN``.
-        TrustError: ``REDIRECT_REFUSED``.
-
-    Trust: ``response`` is untrusted, and so is the URL that it names.
-    """
-    source = parse_url(request.url)
-    target = _target(source, response)
+    """Return the request of a redirect. Trust: ``response`` and its target are untrusted."""
+    source, place = parse_url(request.url), SourceLocation(request.url)
+    location = response.headers.get("location")
+    if not location:
+        raise FetchError("REDIRECT_BROKEN", f"{response.status} without a Location", place=place)
+    try:
+        target = resolve_url(source, location)
+    except ValidationError as error:
+        raise TrustError("REDIRECT_REFUSED", f"the redirect is unreadable: {error.message}", place=place) from error
     if request.method not in _SAFE_METHODS and response.status not in _KEEPS_METHOD:
         if response.status != _SEE_OTHER:
             message = f"{response.status} to a {request.method} would lose what was sent"
-            raise FetchError("REDIRECT_BROKEN", message, place=SourceLocation(request.url))
+            raise FetchError("REDIRECT_BROKEN", message, place=place)
         headers = {name: value for name, value in request.headers.items() if name.lower() != "content-type"}
         request = request._replace(method="GET", headers=headers, body=None)
     if source.scheme == "https" and target.scheme == "http":
         raise _refused(request, target, "leads from https to http")
     if target.origin != source.origin:
-        _check_crossing(request, target)
+        carried = sorted(name for name in request.headers if name.lower() not in _HARMLESS_HEADERS)
+        carried += ["a body"] if request.body is not None else []
+        if carried:
+            raise _refused(request, target, f"would carry {' and '.join(carried)} to another origin")
     return request._replace(url=str(target))
 
 
@@ -141,11 +138,7 @@ def expect_ok(response: HttpResponse, denied: Callable[[HttpResponse], Skillwire
 
 
 def conditional_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that make a request conditional on a kept answer. Spec: RFC 9110 §13.
-
-    Args:
-        headers: of the kept answer, by lower-case name.
-    """
+    """Return the headers of a request that is conditional on a cached answer's headers. Spec: RFC 9110 §13."""
     conditions = {"If-None-Match": headers.get("etag"), "If-Modified-Since": headers.get("last-modified")}
     return {name: value for name, value in conditions.items() if value}
 
@@ -156,33 +149,25 @@ def content_type(response: HttpResponse) -> str:
 
 
 def media_type(text: str) -> str:
-    """Return what a ``Content-Type`` says, in lower case, without parameters. Spec: RFC 9110 §8.3.1."""
+    """Return a ``Content-Type`` in lower case, without parameters. Spec: RFC 9110 §8.3.1."""
     return text.partition(";")[0].strip().lower()
 
 
 def is_json(text: str) -> bool:
-    """Whether a ``Content-Type`` says that it is JSON; one that says nothing does not. Spec: RFC 6839 §3.1."""
+    """Whether a ``Content-Type`` is JSON. Spec: RFC 6839 §3.1."""
     found = media_type(text)
     return found in _JSON or (found.endswith("+json") and found.count("/") == 1 and _OF_TYPES.issuperset(found))
 
 
 def expect_json(response: HttpResponse) -> None:
-    """Check that the answer may be JSON; whether it is, its reader finds out.
-
-    Raises:
-        FetchError: ``CONTENT_TYPE``.
-    """
+    """Raise ``CONTENT_TYPE`` for an answer that cannot be JSON."""
     found = content_type(response)
     if found not in _VAGUE and not is_json(found):
         raise _unexpected(response, "JSON", found)
 
 
 def expect_archive(response: HttpResponse) -> None:
-    """Check that the answer may be a gzip or zip archive, and is the one of the two that it says.
-
-    Raises:
-        FetchError: ``CONTENT_TYPE``.
-    """
+    """Raise ``CONTENT_TYPE`` for an answer that is no gzip or zip archive, or not the one of its type."""
     found = content_type(response)
     if found in _VAGUE:
         return
@@ -206,24 +191,6 @@ def _check_asked(request: HttpRequest, response: HttpResponse) -> None:
         raise FetchError(
             "ANSWER_UNASKED", f"{response.status}, which was not asked for", place=SourceLocation(request.url)
         )
-
-
-def _target(source: Url, response: HttpResponse) -> Url:
-    place = SourceLocation(str(source))
-    location = response.headers.get("location")
-    if not location:
-        raise FetchError("REDIRECT_BROKEN", f"{response.status} without a Location", place=place)
-    try:
-        return resolve_url(source, location)
-    except ValidationError as error:
-        raise TrustError("REDIRECT_REFUSED", f"the redirect is unreadable: {error.message}", place=place) from error
-
-
-def _check_crossing(request: HttpRequest, target: Url) -> None:
-    secrets = sorted(name for name in request.headers if name.lower() not in _HARMLESS_HEADERS)
-    if secrets or request.body is not None:
-        carried = " and ".join([*secrets, *(["a body"] if request.body is not None else [])])
-        raise _refused(request, target, f"would carry {carried} to another origin")
 
 
 def _refused(request: HttpRequest, target: Url, why: str) -> TrustError:

@@ -1,22 +1,17 @@
-"""HTTP/1.1 as bytes, without any input or output: a request to bytes, bytes to one answer.
+"""HTTP/1.1 as bytes, without IO: a request to bytes, bytes to one answer.
 
-:class:`ResponseReader` is fed what arrives and says when the answer is complete. Both drivers use it, so every
-guard holds in both. It is a generator inside, which stops wherever it needs more bytes, and so reads like the
-grammar. It is strict where leniency lets two readers see two answers (RFC 9112 §6.3, §11): one
-``Content-Length`` or ``Transfer-Encoding: chunked``, never both; line ends are CR LF; no folded lines, no control
-characters, no space before a colon; nothing after the announced end. It is bounded wherever the peer decides
-how much comes: header bytes, header lines, interim answers, body bytes, chunks.
+Both drivers feed :class:`ResponseReader`, so every guard holds in both. It is a generator inside, which stops where it
+needs more bytes, and so reads like the grammar. It is strict where leniency lets two readers see two answers (RFC 9112
+§6.3, §11): one ``Content-Length`` or ``Transfer-Encoding: chunked``, never both; line ends are CR LF; no folded lines,
+no control characters, no space before a colon; nothing after the announced end. Everything that the peer can make large
+is bounded: headers, lines, interim answers, bodies, chunks.
 
-A body stays in memory until it has :data:`~skillwire.limits.DOWNLOAD_PIECE_BYTES`; from then on it goes piece by
-piece into the sink of the request, when it has one and the body is not content-encoded. A part (206) goes there
-from its first byte, and must be the one that continues what is there.
+A body stays in memory up to :data:`~skillwire.limits.DOWNLOAD_PIECE_BYTES`; a larger one goes piece by piece into the
+sink of the request, if it has one and the body is not content-encoded. A part (206) goes there from its first byte, and
+must continue the sink's bytes. An answer without a length ends with the connection, which is not used again.
 
-An answer without a length ends where the connection ends, as HTTP allows; such a connection is not used again.
-
-Content encodings: undoing the compression of a body, within its bound.
-
-One encoding at most: two of them multiply a bomb's ratio and no server needs them. Decompression stops one byte
-past the bound, so 400 kB that stand for 400 MB cost what the bound costs. Spec: RFC 9110 §8.4.
+:func:`decode_content` undoes one content encoding: two multiply a bomb's ratio and no server needs them. It stops one
+byte past the bound. Spec: RFC 9110 §8.4.
 """
 
 from __future__ import annotations
@@ -30,7 +25,7 @@ from skillwire.errors import FetchError, SourceLocation, UsageError
 from skillwire.wire.exchange import HttpResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Collection, Generator, Mapping
     from typing import TypeVar
 
     from skillwire.model.url import Url
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Parsing = Generator[None, None, T]
-    from collections.abc import Callable, Collection
 
 
 _STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -65,16 +59,7 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) -> bytes:
-    """Return the bytes of ``request``, head and body in one.
-
-    Args:
-        request: what to ask.
-        url: ``request.url``, parsed.
-        defaults: headers that ``request`` may override, such as ``User-Agent``.
-
-    Raises:
-        UsageError: ``HEADER`` when a header cannot be sent as it is.
-    """
+    """Return the bytes of ``request``, whose headers override ``defaults``; raise ``HEADER`` for a malformed one."""
     headers = {name.lower(): value for name, value in (*defaults.items(), *request.headers.items())}
     for name, value in headers.items():
         if name in _OURS or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -87,12 +72,7 @@ def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) 
 
 
 class _Body:
-    """The body as it comes: in memory, and from its first whole piece on in the sink.
-
-    Args:
-        sink: None when it stays in memory whatever its size.
-        start: where it belongs in the whole.
-    """
+    """The body as it arrives: in memory, and from its first whole piece on in the sink; ``start`` is its offset."""
 
     def __init__(self, sink: Sink | None, start: int) -> None:
         self.pending = bytearray()
@@ -108,7 +88,7 @@ class _Body:
             self._move()
 
     def finish(self) -> bool:
-        """Move the rest after what went before; return whether the body is in the sink."""
+        """Move the rest; return whether the body is in the sink."""
         if self._has_begun or self._start:
             self._move()
         return self._has_begun
@@ -127,10 +107,7 @@ class _Body:
 class ResponseReader:
     """Reads the answer to one request.
 
-    Args:
-        request: what was asked: its method decides whether there is a body, its ``max_bytes`` how large.
-
-    Trust: everything fed is untrusted. Raises ``FetchError`` only: ``HTTP_SYNTAX``, ``BODY_TOO_LARGE``,
+    Trust: all bytes are untrusted. Raises ``FetchError`` only: ``HTTP_SYNTAX``, ``BODY_TOO_LARGE``,
     ``CONNECTION_LOST``.
     """
 
@@ -144,21 +121,20 @@ class ResponseReader:
         next(self._steps)
 
     def feed(self, data: bytes) -> HttpResponse | None:
-        """Take what arrived; return the answer when it is complete, its body not yet content-decoded."""
+        """Take bytes; return the answer when it is complete, its body not yet content-decoded."""
         self.started = True
         self._buffer += data
         return self._advance()
 
     def end(self) -> HttpResponse | None:
-        """Say that the connection has ended; return the answer if that is how it ends."""
+        """Take the end of the connection; return the answer if that completes it."""
         self._ended = True
         return self._advance()
 
     def lost(self, why: str) -> FetchError:
-        """Return the error that says that the connection was lost before the answer was complete."""
-        return FetchError(
-            "CONNECTION_LOST", f"the connection was lost before the whole answer came: {why}", place=self._place
-        )
+        """Return the error for a connection that was lost before the answer was complete."""
+        message = f"the connection was lost before the whole answer came: {why}"
+        return FetchError("CONNECTION_LOST", message, place=self._place)
 
     def _advance(self) -> HttpResponse | None:
         try:
@@ -177,7 +153,9 @@ class ResponseReader:
                 self._refuse("it switches to another protocol")
         else:
             self._refuse("it announces itself too many times (1xx)")
-        body = _Body(self._sink(status, headers), self._start_of(status, headers))
+        is_plain = headers.get("content-encoding", "identity").lower() == "identity"
+        sink = self._request.sink if is_plain and status in {_OK, _PARTIAL} else None
+        body = _Body(sink, self._start_of(status, headers))
         yield from self._read_body(status, headers, body)
         if self._buffer:
             self._refuse("more bytes came than it announced")
@@ -219,13 +197,8 @@ class ResponseReader:
             headers[name] = value
         return headers
 
-    def _sink(self, status: int, headers: Mapping[str, str]) -> Sink | None:
-        """Return the sink, when the answer is one that may go there."""
-        is_plain = headers.get("content-encoding", "identity").lower() == "identity"
-        return self._request.sink if is_plain and status in {_OK, _PARTIAL} else None
-
     def _start_of(self, status: int, headers: Mapping[str, str]) -> int:
-        """Return where the body belongs in the whole."""
+        """Return the body's offset in the whole."""
         if status != _PARTIAL or self._request.sink is None:
             return 0
         part = _PART.fullmatch(headers.get("content-range", ""))
@@ -329,16 +302,10 @@ _GZIP_WINDOW: Final = 31  # zlib's number for a gzip wrapper around the largest 
 
 
 def decode_content(response: HttpResponse, max_bytes: int, *, codings: Collection[str] = ("gzip",)) -> HttpResponse:
-    """Return the answer with its body content-decoded, and without the header that said how.
-
-    Args:
-        response: as it arrived.
-        max_bytes: how large the decoded body may be.
-        codings: what was asked for: ``gzip``, ``br``.
+    """Return the answer with its body decoded, and without its ``Content-Encoding``.
 
     Raises:
-        FetchError: ``CONTENT_ENCODING`` when the encoding was not asked for or the data is damaged;
-            ``BODY_TOO_LARGE``.
+        FetchError: ``CONTENT_ENCODING`` for an encoding not in ``codings``, or damaged data; ``BODY_TOO_LARGE``.
 
     Trust: body and header are untrusted.
     """

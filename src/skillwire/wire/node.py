@@ -1,15 +1,14 @@
-"""Node: a talk by datagrams, as a state machine without any input or output.
+"""Node: a protocol of datagrams as a state machine without IO.
 
-A node receives datagrams and the time, and returns what to send, what has happened, and when it
-needs the time again. It opens no socket and reads no clock, so that a hundred of them run through ten minutes in a
-test of a second, and asyncio, threads or a simulation drive the same code. A driver does, after each call::
+It opens no socket and reads no clock, so asyncio, threads or a simulation drive the same code, and a hundred nodes run
+through ten minutes in a test of a second. A driver does, after each call::
 
     for datagram in node.datagrams_to_send(now): send it
     for event in node.events(now): hand it on
     arm a timer for node.timer(), and call node.on_timer(now) then
 
-``now`` is a :class:`~skillwire.model.execution.Moment`: timers run by its steady clock, and timestamps in messages are
-of the other one, which people set.
+``now`` is a :class:`~skillwire.model.execution.Moment`: timers use its steady clock, timestamps in messages its wall
+clock, which people set.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ class Peer(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """What is to be sent: to one peer, or to the group when ``to`` is None."""
+    """Bytes to send: to one peer, or to the group if ``to`` is None."""
 
     data: bytes
     to: Peer | None = None
 
 
 class Node(Protocol[E_co]):
-    """What a driver drives."""
+    """A state machine, as a driver sees it."""
 
     def receive(self, data: bytes, source: Peer, now: Moment) -> None:
         """Take a datagram. Trust: the data is untrusted, and ``source`` may be forged; it never raises."""
 
     def datagrams_to_send(self, now: Moment) -> Sequence[Datagram]:
-        """Return what is to be sent by now, each once."""
+        """Return the datagrams due by now, each once."""
 
     def events(self, now: Moment) -> Sequence[E_co]:
-        """Return what has happened, each once."""
+        """Return the events since the last call."""
 
     def timer(self) -> float | None:
-        """Return when the node needs the time next, by the steady clock; None for never."""
+        """Return the next due time by the steady clock, or None."""
 
     def on_timer(self, now: Moment) -> None:
         """Do what is due."""

@@ -1,19 +1,13 @@
-"""How long to wait before the next request: what the server says, else exponential backoff with full jitter.
+"""The time until the next request: the server's hint, else exponential backoff with full jitter; and circuits.
 
-Full jitter draws from the whole of the interval, so that clients which failed together do not come back together. A
-hint of the server wins over it, in both directions; a tenth of jitter comes on top, for the same reason.
+Full jitter draws from the whole interval, so that clients which failed together do not return together. A hint wins in
+both directions, plus a tenth of jitter.
+
+A circuit is *closed* while requests pass, and *open* after some failures in a row: no request is made. After a rest it
+is *half open*: one request probes the origin, and its outcome decides; if that request is abandoned, the next one
+probes after another rest. :data:`TRANSITIONS` is the whole state machine.
 
 Time and chance are arguments. Spec: RFC 9110 §10.2.3 (Retry-After); SSP §8.3.6 (exponential backoff).
-
-The circuit breaker: an origin that fails again and again is left alone for a while.
-
-A circuit is *closed* while requests pass. After some failures in a row it is *open*: no request is made. When it has
-rested, it is *half open*: one request looks whether the origin is back, and its outcome decides. That request may be
-given up without an outcome; after another rest the next one may look.
-
-:data:`TRANSITIONS` is the whole of it, as h11 has its states: what follows on what. :func:`ask`, :func:`passed` and
-:func:`failed` are steps in that table, with time as an argument; :class:`Circuits` holds one circuit for each origin
-that is in trouble, for as long as a client lasts.
 """
 
 from __future__ import annotations
@@ -33,32 +27,17 @@ _STEPS: Final = 60  # doublings after which every interval is at its cap; keeps 
 
 
 def backoff(attempt: int, chance: float, *, base: float, cap: float) -> float:
-    """Return a part of ``base`` seconds, doubled with each attempt, and at most ``cap``.
-
-    Args:
-        attempt: how many were made before, from 0.
-        chance: which part, from 0 to 1.
-        base: seconds for the first.
-        cap: seconds for any.
-    """
+    """Return the ``chance`` (0 to 1) of ``base`` seconds, doubled with each ``attempt`` from 0, at most ``cap``."""
     return chance * min(cap, base * 2.0 ** min(attempt, _STEPS))
 
 
 def pause(hint: float | None, attempt: int, chance: float, *, base: float, cap: float) -> float:
-    """Return the seconds to wait: the server's ``hint`` and a little more, or what :func:`backoff` says without one."""
-    if hint is not None:
-        return hint * (1 + _JITTER * chance)
-    return backoff(attempt, chance, base=base, cap=cap)
+    """Return the seconds to wait: the server's ``hint`` with some jitter, or :func:`backoff`."""
+    return backoff(attempt, chance, base=base, cap=cap) if hint is None else hint * (1 + _JITTER * chance)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for, or None where it asks for nothing that can be read.
-
-    A date is compared with the server's own ``Date``: two clocks need not agree.
-
-    Args:
-        headers: of the answer, by lower-case name.
-    """
+    """Return the seconds of ``Retry-After``, or None; a date is compared with the server's own ``Date``."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:_DIGITS])
@@ -78,7 +57,7 @@ def _seconds(date: str) -> float | None:
 
 
 class State(StrEnum):
-    """How an origin stands with us."""
+    """The state of a circuit."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -86,12 +65,12 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a circuit."""
+    """An event of a circuit."""
 
-    PASSED = "passed"  # an answer came that says that the origin works
-    FAILED = "failed"  # none did
-    FAILED_TOO_OFTEN = "failed_too_often"  # the same, and it is the last of so many in a row
-    RESTED = "rested"  # its time is over
+    PASSED = "passed"  # the origin works
+    FAILED = "failed"
+    FAILED_TOO_OFTEN = "failed_too_often"  # the last of too many failures in a row
+    RESTED = "rested"  # its rest is over
 
 
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
@@ -102,7 +81,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.RESTED: State.CLOSED,
     },
     State.OPEN: {
-        # A request that was under way when the circuit opened ends after it: good news counts, bad news are no news.
+        # A request that began before the circuit opened may end now: success closes it, failure changes nothing.
         Event.PASSED: State.CLOSED,
         Event.FAILED: State.OPEN,
         Event.FAILED_TOO_OFTEN: State.OPEN,
@@ -112,18 +91,13 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.PASSED: State.CLOSED,
         Event.FAILED: State.OPEN,
         Event.FAILED_TOO_OFTEN: State.OPEN,
-        Event.RESTED: State.HALF_OPEN,  # the probing request gave no outcome
+        Event.RESTED: State.HALF_OPEN,  # the probe gave no outcome
     },
 }
 
 
 class Circuit(NamedTuple):
-    """One circuit.
-
-    Args:
-        failures: in a row.
-        until: the moment before which no request may be made; while it is closed it means nothing.
-    """
+    """A circuit, its failures in a row, and the end of its rest unless it is closed."""
 
     state: State = State.CLOSED
     failures: int = 0
@@ -135,7 +109,7 @@ def ask(circuit: Circuit, now: float, *, rest: float = limits.CIRCUIT_SECONDS) -
     if circuit.state is State.CLOSED:
         return circuit, 0.0
     if now < circuit.until:
-        # Where the sum was rounded up, the difference is more than a rest by as much.
+        # A rounded sum may exceed a rest.
         return circuit, min(circuit.until - now, rest)
     return circuit._replace(state=TRANSITIONS[circuit.state][Event.RESTED], until=now + rest), 0.0
 
@@ -156,28 +130,24 @@ def failed(
 
 
 class Circuits:
-    """The circuits of a client, one for each origin.
-
-    Args:
-        clock: seconds that only grow.
-    """
+    """The circuits of a client, one for each failing origin; ``clock`` gives monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._troubled: dict[str, Circuit] = {}
+        self._failing: dict[str, Circuit] = {}
 
     def ask(self, origin: str) -> float:
         """Return the seconds to wait before a request to ``origin``; at 0 it must be made, and its outcome reported."""
-        found = self._troubled.get(origin)
+        found = self._failing.get(origin)
         if found is None:
             return 0.0
-        self._troubled[origin], wait = ask(found, self._clock())
+        self._failing[origin], wait = ask(found, self._clock())
         return wait
 
     def passed(self, origin: str) -> None:
-        """Take note that ``origin`` has answered."""
-        self._troubled.pop(origin, None)
+        """Record that ``origin`` has answered."""
+        self._failing.pop(origin, None)
 
     def failed(self, origin: str) -> None:
-        """Take note that ``origin`` has not answered, or only that it cannot."""
-        self._troubled[origin] = failed(self._troubled.get(origin, Circuit()), self._clock())
+        """Record that ``origin`` has not answered, or is overloaded."""
+        self._failing[origin] = failed(self._failing.get(origin, Circuit()), self._clock())

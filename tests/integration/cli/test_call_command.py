@@ -11,8 +11,8 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.cli.call import read_inputs
 from skillwire.cli.main import run
-from skillwire.client.lan_flows import LanFlows
 from skillwire.client.runner import SyncRunner
+from skillwire.client.session import ClientSession
 from skillwire.errors import DecodeError, FetchError, SkillwireError, UsageError
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.testing.publisher import SimulatedPublisher
@@ -159,7 +159,7 @@ def test_wrong_inputs_are_all_named_and_nothing_is_sent(call, provider):
     assert code == 1
     for part in ("/inputs/citty is no input of this skill; did you mean city?", "/inputs/days must be of type integer"):
         assert part in errors
-    assert "--descriptor says what it takes" in errors
+    assert "--descriptor lists its inputs" in errors
     assert len(provider.begun) == before
 
 
@@ -354,7 +354,7 @@ def servers(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     made = Servers()
-    monkeypatch.setattr(LanFlows, "make_agent", lambda _: FakeLanAgent(FIRST, SECOND))
+    monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: FakeLanAgent(FIRST, SECOND))
     monkeypatch.setattr(SyncRunner, "_http", lambda _: made)
     monkeypatch.setattr(SyncRunner, "close", lambda _: None)
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -371,7 +371,7 @@ def test_who_answers_is_told_beside_the_result(servers, capsys):
 
 def test_who_has_no_name_is_told_by_its_endpoint(servers, capsys, monkeypatch):
     others = [one._replace(agent_id="") for one in (FIRST, SECOND)]
-    monkeypatch.setattr(LanFlows, "make_agent", lambda _: FakeLanAgent(*others))
+    monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: FakeLanAgent(*others))
     servers.serve(FIRST, LOST)
     servers.serve(SECOND, answer({"high": 29}))
     assert run(["call", "lan:org-data-read", "city=Bern"]) == 0
@@ -417,7 +417,7 @@ def test_inputs_that_cannot_be_read_are_refused_before_anybody_is_called(servers
 
 
 def test_when_the_only_one_cannot_be_called_it_is_said_whose_it_is(servers, capsys, monkeypatch):
-    monkeypatch.setattr(LanFlows, "make_agent", lambda _: FakeLanAgent(FIRST))
+    monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: FakeLanAgent(FIRST))
     servers.serve(FIRST, LOST)
     assert run(["call", "lan:org-data-read", "city=Bern"]) == 5
     told = capsys.readouterr().err

@@ -88,7 +88,7 @@ class TestCache:
         monkeypatch.setattr(network.agent, "discover", failing_at_first)
         before = len(asked)
         monkeypatch.setattr(memory, "_clock", lambda: began + 299.99)  # the entry is good for five minutes
-        eventually(lambda: memory.skills() and not memory.wants_refresh())
+        eventually(lambda: memory.skills() and not memory.is_refresh_due())
 
         assert asked[before:] == [("discover", (), ())] * (fails + 1)
         monkeypatch.setattr(memory, "_clock", lambda: began + 599)

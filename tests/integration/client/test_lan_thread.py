@@ -10,7 +10,7 @@ import pytest
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
-from skillwire.client.lan_thread import AsyncLanThread, SyncLanThread
+from skillwire.client.lan_thread import LanThread
 from skillwire.errors import FetchError
 from skillwire.model.lan import LanChange
 
@@ -23,6 +23,10 @@ async def live(_):
 
 async def agent_of(agent):
     return agent
+
+
+def run(thread, use):
+    return thread.submit(use).result()
 
 
 def lan_threads():
@@ -66,36 +70,36 @@ def pool():
 
 
 def test_what_is_asked_after_the_end_of_one_that_still_starts_has_a_life_of_its_own(gate, pool):
-    thread = SyncLanThread(gate, live)
-    first = pool.submit(thread.run, agent_of)
+    thread = LanThread(gate, live)
+    first = pool.submit(run, thread, agent_of)
     assert gate.is_waiting.wait(PATIENCE)
-    ending = pool.submit(thread.close)
+    ending = pool.submit(thread.end)
     second = None
     while second is None:  # until the end has begun, it is the life that still starts
         with suppress(TimeoutError):
-            second = pool.submit(thread.run, agent_of).result(0.2)
+            second = pool.submit(run, thread, agent_of).result(0.2)
     gate.open.set()
     ending.result(PATIENCE)
     assert second is gate.made[1]
     assert first.result(PATIENCE) is gate.made[0]
     assert gate.made[0].asked == ["start", "stop"]
     assert len(lan_threads()) == 1
-    thread.close()
+    thread.end()
     assert gate.made[1].asked == ["start", "stop"]
 
 
 def test_who_still_waits_when_it_ends_is_told_so_and_nothing_else_is_said(gate, pool, caplog):
     gate.open.set()
-    thread = SyncLanThread(gate, live)
+    thread = LanThread(gate, live)
     waiting = threading.Event()
 
     async def wait(_):
         waiting.set()
         await asyncio.Event().wait()
 
-    asked = pool.submit(thread.run, wait)
+    asked = pool.submit(run, thread, wait)
     assert waiting.wait(PATIENCE)
-    thread.close()
+    thread.end()
     with pytest.raises(FetchError) as caught:
         asked.result(PATIENCE)
     assert caught.value.code == "LAN_UNAVAILABLE"
@@ -105,30 +109,30 @@ def test_who_still_waits_when_it_ends_is_told_so_and_nothing_else_is_said(gate, 
 
 def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):
     gate.open.set()
-    thread = SyncLanThread(gate, live)
-    thread.run(agent_of)
+    thread = LanThread(gate, live)
+    run(thread, agent_of)
     (agent,) = gate.made
     changes = thread.each(lambda one: one.listen())
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, changes)
         agent.tell(CHANGE)
         assert first.result(PATIENCE) == CHANGE
-    thread.close()
+    thread.end()
     assert list(changes) == []
     assert gate.made == [agent]
 
 
 def test_an_awaited_iteration_ends_with_its_agent_and_makes_no_other(gate):
     gate.open.set()
-    thread = AsyncLanThread(gate, live)
+    thread = LanThread(gate, live)
 
     async def main():
-        agent = await thread.run(agent_of)
-        changes = thread.each(lambda one: one.listen())
+        agent = await asyncio.wrap_future(thread.submit(agent_of))
+        changes = thread.each_awaited(lambda one: one.listen())
         first = asyncio.ensure_future(anext(changes))
         await asyncio.to_thread(agent.tell, CHANGE)
         found = [await first]
-        await thread.close()
+        await asyncio.to_thread(thread.end)
         return found + [one async for one in changes]
 
     assert asyncio.run(main()) == [CHANGE]
@@ -137,22 +141,22 @@ def test_an_awaited_iteration_ends_with_its_agent_and_makes_no_other(gate):
 
 def test_many_who_ask_and_end_at_once_leave_no_thread(gate, pool):
     gate.open.set()
-    thread = SyncLanThread(gate, live)
+    thread = LanThread(gate, live)
 
     def use(number):
         if number % 3 == 0:
-            return thread.close()
-        return thread.run(agent_of)
+            return thread.end()
+        return run(thread, agent_of)
 
     list(pool.map(use, range(200)))
-    thread.close()
+    thread.end()
     assert [agent.asked for agent in gate.made] == [["start", "stop"]] * len(gate.made)
 
 
 def test_a_start_that_failed_is_tried_again():
     agents: list[Any] = [FakeLanAgent(error=FetchError("LAN_UNAVAILABLE", "down")), FakeLanAgent()]
-    thread = SyncLanThread(lambda: agents.pop(0), live)
+    thread = LanThread(lambda: agents.pop(0), live)
     with pytest.raises(FetchError):
-        thread.run(agent_of)
-    assert thread.run(agent_of).asked == ["start"]
-    thread.close()
+        run(thread, agent_of)
+    assert run(thread, agent_of).asked == ["start"]
+    thread.end()

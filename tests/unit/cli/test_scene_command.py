@@ -12,7 +12,7 @@ import pytest
 from tests.support.fake_lan import FakeLanAgent, lan_skill
 
 from skillwire.cli.main import run
-from skillwire.client.lan_flows import LanFlows
+from skillwire.client.session import ClientSession
 from skillwire.errors import FetchError, SourceLocation
 from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, SceneResult
 from skillwire.model.skill import Finding
@@ -36,7 +36,7 @@ def agent(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     made = FakeLanAgent(SKILL, scenes=[RESULT])
-    monkeypatch.setattr(LanFlows, "make_agent", lambda _: made)
+    monkeypatch.setattr(ClientSession, "make_lan_agent", lambda *_: made)
     return made
 
 

@@ -12,7 +12,6 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 from skillwire import AsyncClient, Client
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.credentials import open_store
-from skillwire.client.calls import Calls
 from skillwire.errors import (
     DecodeError,
     ExecutionError,
@@ -86,7 +85,7 @@ class Place:
         client.driver = self.publisher
         client._runner.sleep = self._pause
         session = client._session
-        session.calls = Calls(session.context, session.access, clock=self._clock, chance=lambda: self.chance)
+        session.calls = session.make_calls(clock=self._clock, chance=lambda: self.chance)
         return client
 
     def _clock(self):
@@ -696,7 +695,7 @@ class TestFollowing:
     def test_an_execution_that_is_forgotten_is_no_matter_of_the_skills_name(self, place):
         place.post(ACCEPTED)
         place.status(refused(404, "SKILL_NOT_FOUND"))
-        assert "forget executions" in failing(place.call).fix
+        assert "delete executions" in failing(place.call).fix
 
     def test_an_output_that_was_not_promised_is_told(self, place):
         place.describe(output={"content_type": "application/json", "schema": {"required": ["low"]}})
@@ -833,7 +832,7 @@ class TestRemembering:
         place.call(wait=False)
         error = failing(place.client.execution, "0123")
         assert (error.code, error.message) == ("REFERENCE", "2 calls have an id that begins with 0123")
-        assert error.fix == "Write more of it: exec-0123999999, exec-0123456789."
+        assert error.fix == "Give more characters: exec-0123999999, exec-0123456789."
         assert place.client.execution("exec-0123456789").execution_id == "exec-0123456789"
 
     def test_an_id_of_two_providers_is_not_guessed(self, place):

@@ -188,7 +188,12 @@ class TestNobody:
         network.serves(THIRD._replace(status="OFFLINE"), done(3))
         error = network.failing()
         assert (error.code, error.exit_code) == ("DISC_006", 5)
-        for part in ("192.168.1.1:8000", "nobody listens", "nobody has certified agent-2", "forecast is OFFLINE"):
+        for part in (
+            "192.168.1.1:8000",
+            "nobody listens",
+            "agent-2, which offers forecast, has no certified key",
+            "forecast is OFFLINE",
+        ):
             assert part in error.message
 
     def test_a_network_that_cannot_be_used_is_told(self, network):

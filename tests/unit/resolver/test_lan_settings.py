@@ -10,8 +10,7 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.messages import Profile
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.resolver.lan_settings import OWN, join_discovery
-from skillwire.resolver.references import parse_reference
-from skillwire.resolver.sources.lan import lan_capability
+from skillwire.resolver.references import lan_capability, parse_reference
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from skillwire import Client, NotFoundError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import SkillRef
 from skillwire.resolver.references import parse_reference, reference_to
-from skillwire.resolver.sources import SOURCES
+from skillwire.resolver.sources import SOURCES, SourceRow
 from skillwire.testing.publisher import SimulatedPublisher
 from skillwire.wire.exchange import HttpRequest
 
@@ -59,7 +59,7 @@ class ToySource:
 @pytest.fixture
 def client(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
-    monkeypatch.setitem(SOURCES, "toy", ToySource)
+    monkeypatch.setitem(SOURCES, "toy", SourceRow(ToySource))
     publisher = SimulatedPublisher()
     publisher.answer(PLACE, json.dumps(LIST).encode())
     publisher.answer("https://toy.example/hello.md", SKILL_MD)

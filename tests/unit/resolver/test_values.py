@@ -1,6 +1,7 @@
 """Freshness, ranking, placement, policy, settings and the lock: the pure parts of the resolver."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,12 @@ from hypothesis import strategies as st
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.install import CachedResponse, InstallLocation, Lock, LockedSkill, OriginRecord
 from skillwire.resolver.agents import AGENTS, UNIVERSAL, choose_agents, plan_placement
-from skillwire.resolver.context import is_fresh, lifetime, may_be_kept
+from skillwire.resolver.context import ResolveContext, is_fresh, lifetime, read_document
 from skillwire.resolver.lockfile import decode_lock, encode_lock
 from skillwire.resolver.plan import InstallPolicy
 from skillwire.resolver.rank import rank
 from skillwire.resolver.settings import SETTINGS, Settings, SettingsLayer, environment_layer, merge_settings
+from skillwire.wire.exchange import HttpRequest, HttpResponse, follow
 
 BASE = "https://example.com"
 
@@ -43,8 +45,17 @@ class TestFreshness:
         assert not is_fresh(response, 999), "a clock that went back proves nothing"
 
     def test_what_must_not_be_stored_is_not(self):
-        assert not may_be_kept({"cache-control": "private, no-store"})
-        assert may_be_kept({"cache-control": "private"})
+        kept = []
+        cache = SimpleNamespace(look_up=lambda *_: None, keep=lambda document, _: kept.append(document.headers))
+        context = ResolveContext(cache, None, None, {}, lambda: 1.0, lambda _: None)  # type: ignore[arg-type]
+        for control in ("private, no-store", "private"):
+
+            def ask(**_):
+                return (yield HttpRequest(f"{BASE}/x"))
+
+            answer = HttpResponse(f"{BASE}/x", 200, {"cache-control": control}, b"")
+            follow(read_document(f"{BASE}/x", context, ask), [answer])
+        assert kept == [{"cache-control": "private"}]
 
 
 class TestRank:

@@ -12,7 +12,7 @@ from skillwire import Client, NotFoundError
 from skillwire.cli.build import command
 from skillwire.model.digest import Digest
 from skillwire.model.ref import SkillRef
-from skillwire.resolver.sources import SOURCES
+from skillwire.resolver.sources import SOURCES, SourceRow
 from skillwire.server import create_app
 from skillwire.server.app import PROTOCOLS
 from skillwire.server.components import Interface, Protocol
@@ -86,7 +86,7 @@ class ToySource:
 @pytest.fixture
 def skills(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.setitem(SOURCES, "toy", ToySource)
+    monkeypatch.setitem(SOURCES, "toy", SourceRow(ToySource))
     PROTOCOLS.append(ToyProtocol())
     write_skill(tmp_path / "skills", "hello", description="Says hello.")
     write_skill(tmp_path / "skills", "secret", {"skill.toml": 'access = "private"\n'})

@@ -1,13 +1,13 @@
-"""The sources that skills are found in: one row for each protocol, and what a source is asked.
+"""The sources that skills are found in: the ladder, one row for each protocol, nearest first.
 
 A protocol's consumer side is one module here and one row in :data:`SOURCES`. A source of your own is found by
-``find``, ``skill`` and ``add`` as soon as it has a row::
+``find``, ``show`` and ``add`` as soon as it has a row::
 
-    from skillwire.resolver.sources import SOURCES
+    from skillwire.resolver.sources import SOURCES, SourceRow
 
-    SOURCES["toy"] = ToySource            # toy:PLACE means all skills of a place, toy:PLACE#NAME one of them
+    SOURCES["toy"] = SourceRow(ToySource)  # toy:PLACE names all skills of a place, toy:PLACE#NAME one of them
 
-Rows name their class as a text where its module is not needed by the install path.
+A row names its class as a text where the install path does without the module.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from skillwire import limits
+
 if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
 
+FOLDER: Final = "folder"
+LAN: Final = "lan"
 AGENT_SKILLS: Final = "agent-skills"
 SKILL_SHARING: Final = "skill-sharing"
 SKILLS_RPC: Final = "skills-rpc"
 
 
 class Lookup(NamedTuple):
-    """What a source is asked: one skill of a place, or, with ``name`` None, all of them.
+    """A question to a source: one skill of a place, or, with ``name`` None, all of them.
 
     Args:
-        url: of an index; of an index, a registry or a descriptor of Skill Sharing; of an endpoint.
-        name: of the skill. At an endpoint a name that ends in a dot means all skills of that namespace.
-        old_url: where generations of Agent Skills Discovery before 0.2.0 have their index, if that is tried.
+        url: of an index, a registry, a descriptor or an endpoint; the path of a folder.
+        name: of the skill. At an endpoint a name that ends in a dot selects all skills of that namespace.
+        old_url: the index of Agent Skills Discovery before 0.2.0, if that is tried.
         source: the row of :data:`SOURCES`.
     """
 
@@ -42,36 +46,39 @@ class Lookup(NamedTuple):
 
     @property
     def base(self) -> str:
-        """What identifies the publisher's place: the URL without the well-known part."""
+        """The URL without the well-known part, which identifies the publisher's place."""
         return self.url.partition("/.well-known/")[0]
 
 
 class Source(Protocol):
-    """One protocol, asked with what one client holds."""
+    """One protocol, asked with the context of one client."""
 
     def __init__(self, context: ResolveContext) -> None:
         """Ask with ``context``."""
 
     def find(self, lookup: Lookup, capability_type: str | None) -> Flow[list[SkillRef]]:
-        """Return all skills of a place, or those of one capability type.
-
-        Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``. What is wrong with the index otherwise.
-        """
+        """Return all skills of a place, or those of one capability type; raise ``INDEX_NOT_FOUND`` without an index."""
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
-        """Return the skill that is named, or all where none is; nothing where the place does not have it.
-
-        Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``, ``SKILL_NOT_FOUND``. What is wrong with the index otherwise.
-        """
+        """Return the named skill, or all without a name; nothing, or ``SKILL_NOT_FOUND``, where it is missing."""
 
 
-#: Source → its class, or ``module:class`` of one that is imported when it is first asked.
-SOURCES: Final[dict[str, type[Source] | str]] = {
-    AGENT_SKILLS: "agent_skills:AgentSkills",
-    SKILL_SHARING: "skill_sharing:SkillSharing",
-    SKILLS_RPC: "skills_rpc:SkillsRpc",
+class SourceRow(NamedTuple):
+    """A source's class, or ``module:class`` of one imported when it is first asked; ``deadline`` in seconds.
+
+    The deadline is for one question: an HTTP request, or the answers of a local network.
+    """
+
+    kind: type[Source] | str
+    deadline: float = limits.HTTP_REQUEST_SECONDS
+
+
+SOURCES: Final[dict[str, SourceRow]] = {
+    FOLDER: SourceRow("folder:Folder"),
+    LAN: SourceRow("lan:LanSource", deadline=3.0),
+    AGENT_SKILLS: SourceRow("agent_skills:AgentSkills"),
+    SKILL_SHARING: SourceRow("skill_sharing:SkillSharing"),
+    SKILLS_RPC: SourceRow("skills_rpc:SkillsRpc"),
 }
 #: Their references have forms of their own; those of every other source begin with its name and a colon.
 BUILT_IN: Final = frozenset(SOURCES)
@@ -79,9 +86,9 @@ BUILT_IN: Final = frozenset(SOURCES)
 
 def open_source(name: str, context: ResolveContext) -> Source:
     """Return the source of this name, asked with ``context``."""
-    row = SOURCES[name]
-    if isinstance(row, str):
-        module, _, kind = row.partition(":")
-        row = getattr(importlib.import_module(f"{__name__}.{module}"), kind)
-    source: Source = row(context)
+    kind = SOURCES[name].kind
+    if isinstance(kind, str):
+        module, _, class_name = kind.partition(":")
+        kind = getattr(importlib.import_module(f"{__name__}.{module}"), class_name)
+    source: Source = kind(context)
     return source

@@ -16,11 +16,10 @@ from skillwire.protocols.agent_skills.client import fetch_index
 from skillwire.protocols.agent_skills.codec import decode_index
 from skillwire.protocols.agent_skills.messages import Generation
 from skillwire.resolver.context import Attempt, not_in_cache, read_document, timestamp
+from skillwire.resolver.lockfile import did_you_mean
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from skillwire.protocols.agent_skills.messages import Index, IndexEntry
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.sources import Lookup
@@ -37,34 +36,24 @@ class AgentSkills:
         """Return all skills of an index, which knows no capability types.
 
         Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``.
-            TrustError: ``DOWNGRADE``.
-            FetchError, DecodeError, ValidationError: from the network and the codec.
+            NotFoundError: ``INDEX_NOT_FOUND``. TrustError: ``DOWNGRADE``.
         """
-        index, url, fetched_at = yield from self._read(lookup)
-        if capability_type is not None:
-            return []
-        return [_skill(entry, index, lookup, url, fetched_at) for entry in index.entries.values()]
+        skills = yield from self._read(lookup)
+        return [] if capability_type is not None else list(skills.values())
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
-        """Return the named skill of an index, or all; raise what :meth:`find` does.
-
-        Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``, with names that look alike.
-        """
-        index, url, fetched_at = yield from self._read(lookup)
-        if lookup.name is None and index.entries:
-            found = [_skill(entry, index, lookup, url, fetched_at) for entry in index.entries.values()]
-            return [skill._replace(requested_by_name=False) for skill in found]
+        """Return the named skill of an index, or all; ``SKILL_NOT_FOUND`` has similar names."""
+        skills = yield from self._read(lookup)
+        if lookup.name is None and skills:
+            return [skill._replace(requested_by_name=False) for skill in skills.values()]
         if lookup.name is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base} publishes no skills yet")
-        if (entry := index.entries.get(lookup.name)) is None:
-            fix = _look_alike(lookup.name, index.entries)
+        if (found := skills.get(lookup.name)) is None:
+            fix = did_you_mean(lookup.name, skills)
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base}/{lookup.name} is not published there", fix=fix)
-        return [_skill(entry, index, lookup, url, fetched_at)]
+        return [found]
 
-    def _read(self, lookup: Lookup) -> Flow[tuple[Index, str, float]]:
-        """Return the index, the URL that answered, and when, in seconds since the epoch."""
+    def _read(self, lookup: Lookup) -> Flow[dict[str, SkillRef]]:
         context = self._context
         for url in (lookup.url, lookup.old_url):
             if url is None:
@@ -84,7 +73,9 @@ class AgentSkills:
             context.trace(answered._replace(generation=index.generation.value, entries=len(index.entries)))
             for finding in index.findings:
                 context.report(finding)
-            return index, url, document.fetched_at
+            return {
+                entry.name: _skill(entry, index, lookup, url, document.fetched_at) for entry in index.entries.values()
+            }
         if context.offline:
             raise not_in_cache(lookup.url)
         raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(lookup.url))
@@ -109,11 +100,7 @@ def _skill(entry: IndexEntry, index: Index, lookup: Lookup, url: str, fetched_at
 
 
 def _check_generation(base: str, index: Index, url: str, context: ResolveContext) -> None:
-    """Refuse an index without digests where there were some before; remember the generation otherwise.
-
-    Raises:
-        TrustError: ``DOWNGRADE``.
-    """
+    """Remember the generation of an index; raise ``DOWNGRADE`` without digests where there were some before."""
     record = context.origins.look_up(base)
     current = Generation.V0_2_0.value
     if record is not None and record.generation == current and index.generation != current:
@@ -122,10 +109,3 @@ def _check_generation(base: str, index: Index, url: str, context: ResolveContext
     if record is None or record.generation != index.generation:
         known = record or OriginRecord(first_seen=timestamp(context.clock()))
         context.origins.record(base, known._replace(generation=index.generation.value))
-
-
-def _look_alike(name: str, names: Iterable[str]) -> str | None:
-    import difflib  # noqa: PLC0415  # only an error needs it
-
-    close = difflib.get_close_matches(name, names, n=3)
-    return f"Did you mean {' or '.join(close)}?" if close else None

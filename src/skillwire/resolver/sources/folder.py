@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.errors import NotFoundError, SourceLocation
@@ -12,20 +13,30 @@ from skillwire.resolver.references import LOCAL
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skillwire.model.install import LockedSkill
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 
-def load_folders(path: Path, root: Path) -> Flow[list[SkillRef]]:
-    """Return the skill that ``path`` is, or the skills below it. ``root`` is what a lock's paths are relative to.
+class Folder:
+    """The source of folders: the skill that a path is, or the skills below it."""
 
-    Raises:
-        NotFoundError: ``SKILL_NOT_FOUND`` when there is no ``SKILL.md``.
-        DecodeError, ValidationError, TrustError: what is wrong with a folder that cannot be loaded.
-    """
-    return work(partial(_load_all, path, root))
+    def __init__(self, context: ResolveContext) -> None:
+        self._root = context.root
+
+    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+        """Return the skills of a folder, which knows no capability types."""
+        return [] if capability_type is not None else (yield from self.resolve(lookup))
+
+    def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
+        """Return the skills of a folder.
+
+        Raises:
+            NotFoundError: ``SKILL_NOT_FOUND`` without a ``SKILL.md``.
+            DecodeError, ValidationError, TrustError: a folder cannot be loaded.
+        """
+        return (yield from work(partial(_load_all, Path(lookup.url).expanduser(), self._root)))
 
 
 def load_local(locked: LockedSkill, root: Path) -> SkillRef:
@@ -41,7 +52,7 @@ def _load_all(path: Path, root: Path) -> list[SkillRef]:
         # pathlib drops the ./ that marks a copied text as a folder
         place = SourceLocation(str(path) if path.is_absolute() or str(path).startswith(".") else f"./{path}")
         if not path.exists():
-            fix = f"Check the spelling; a relative path begins at {os.getcwd()}."  # noqa: PTH109  # a text to be shown
+            fix = f"Check the spelling; a relative path begins at {Path.cwd()}."
             raise NotFoundError("SKILL_NOT_FOUND", "the folder does not exist", place=place, fix=fix)
         fix = "Name the folder of a skill, which has a SKILL.md, or a folder with such folders in it."
         raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md, here or below", place=place, fix=fix)
@@ -52,7 +63,7 @@ def _load(folder: Path, root: Path) -> SkillRef:
     from skillwire.folder.load import load_folder  # noqa: PLC0415  # most references are not folders
 
     loaded = load_folder(folder, level="lenient")
-    # Relative, so that a project keeps working where it is moved or cloned to together with its folders.
+    # Relative, so that a project keeps working when it is moved or cloned together with its folders.
     relative = os.path.relpath(folder.resolve(), root.resolve()).replace(os.sep, "/")
     parent = os.path.dirname(relative) or "."  # noqa: PTH120  # a POSIX text for the lock, not a path of this system
     return SkillRef(

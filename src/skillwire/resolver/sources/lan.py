@@ -1,9 +1,9 @@
-"""Skills of a local network, by capability, in the order in which they are tried.
+"""Skills of a local network, by capability, in the order in which they are called.
 
-``lan:CAPABILITY`` means any provider of that capability. Providers are tried in one order: healthy before unknown,
-certified before others, then by name, so that every client decides alike. A provider that fails before it has accepted
-a call is skipped, and the next is tried; one that may have accepted it is not, since another would run it a second
-time. Why each was skipped is kept and reported.
+``lan:CAPABILITY`` means any provider of that capability. Providers are called in one order: healthy before unknown,
+certified before others, then by name, so that every client decides alike. After a provider that failed before it
+accepted a call, the next is called; after one that may have accepted it, none is, since the call would run twice. The
+reason for each skipped provider is reported.
 
 Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: announcements are untrusted; unverified skills are used only when
 the user allows it.
@@ -11,59 +11,64 @@ the user allows it.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
+from skillwire.resolver.sources import LAN, SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skillwire.model.lan import LanSkill
     from skillwire.protocols.skill_discovery.settings import LanSettings
-
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.sources import Lookup
+    from skillwire.wire.exchange import Flow
 
 Stage = Literal["reading", "checking", "calling"]
 
-#: What a reference to any provider of a capability begins with.
-LAN: Final = "lan:"
-#: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
-_CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
-_NAMED: Final = 5  # reasons that one sentence names
-#: What to do about a skill without a certified key.
-UNVERIFIED_FIX: Final = (
+_NAMED: Final = 5  # reasons in one message
+_UNVERIFIED_FIX: Final = (
     "Check the certificate chain, and name its root in [discovery.trust] roots. To use it all the same, if you trust "
-    "whoever is on this network, give --unverified, or use_unverified=True in a program."
+    "everyone on this network, give --unverified, or use_unverified=True in a program."
+)
+_UNHEARD_FIX: Final = (
+    "Ask again in a moment: it may not have registered here yet. If it never does, its own agent does not reach this "
+    "machine; skillwire lan lists the agents that do."
 )
 
-#: What to do about a skill that only others announce.
-UNHEARD_FIX: Final = (
-    "Ask again in a moment: it may not have registered with us yet. If it never does, its own agent is not heard here; "
-    "skillwire lan shows whom this machine hears."
-)
 
+class LanSource:
+    """The source of the local network."""
 
-def lan_capability(text: str) -> str | None:
-    """Return the capability that a reference ``lan:CAPABILITY`` names; None for any other reference.
+    def __init__(self, context: ResolveContext) -> None:
+        self._network = context.lan
 
-    Raises:
-        UsageError: ``REFERENCE`` for what no capability may be called.
-    """
-    if not text.startswith(LAN):
-        return None
-    name = text.removeprefix(LAN)
-    if name.isdigit() or "/" in name:  # a port, and a path: this is a host named lan
-        return None
-    if _CAPABILITY.fullmatch(name) is None:
-        fix = "Write lan: and one capability, such as lan:org-data-read; skillwire find --lan lists them."
-        raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
-    return name
+    def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+        """Return every announced skill; announcements have no capability types."""
+        del lookup
+        return [] if capability_type is not None else [ref_of(skill) for skill in (yield from self._discover())]
+
+    def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
+        """Return the named skill as the server of its best provider publishes it."""
+        if lookup.name is None:
+            fix = "skillwire find --lan lists the skills; give the reference of one."
+            raise UsageError("REFERENCE", "lan: names a whole network, which only find searches", fix=fix)
+        found = [skill for skill in (yield from self._discover()) if skill.skill_id == lookup.name]
+        if not found or self._network is None:
+            return []
+        return [(yield from self._network().locate(in_call_order(found)[0]))]
+
+    def _discover(self) -> Flow[list[LanSkill]]:
+        if self._network is None:
+            return []
+        return (yield from self._network().discover("", patience=SOURCES[LAN].deadline))
 
 
 def http_url(skill: LanSkill) -> str:
-    """Return the address of the server that a skill is at."""
+    """Return the address of a skill's server."""
     return f"http://{skill.endpoint}"
 
 
@@ -81,23 +86,19 @@ def ref_of(skill: LanSkill) -> SkillRef:
 
 
 def describe_lan_skill(skill: LanSkill) -> str:
-    """Return what a skill says of itself on the network, which has no room for a description."""
+    """Return capabilities and scenes in place of a description, for which datagrams have no room."""
     able = ", ".join(skill.capabilities)
     scenes = f"scene {', '.join(skill.scenes)}" if skill.scenes else ""
     return "; ".join(part for part in (able, scenes) if part) or str(skill.skill_type)
 
 
 def in_call_order(skills: Iterable[LanSkill]) -> list[LanSkill]:
-    """Return skills in the order in which they are tried: by health, then verified first, then by name."""
+    """Return skills in the order of calls: by health, then verified first, then by name."""
     return sorted(skills, key=lambda one: one.call_order)
 
 
 def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
-    """Return which of the skills that a server publishes is the one that was announced.
-
-    Raises:
-        FetchError: ``DISC_006``, it publishes none of this name.
-    """
+    """Return the published skill that was announced; raise ``DISC_006`` if its server has none of this name."""
     name = skill.skill_id
     for one in found:
         shared = one.shared.id if one.shared is not None else ""
@@ -108,64 +109,68 @@ def matching(skill: LanSkill, found: Sequence[SkillRef]) -> SkillRef:
 
 
 class SkippedProvider(NamedTuple):
-    """A skill that is not called, and why."""
+    """A skill that was not called, and why."""
 
     skill: LanSkill
     error: SkillwireError
 
     @property
     def reason(self) -> str:
-        """The skill, where it is, and why it was passed over, in a sentence."""
+        """The skill, its publisher and the error in a sentence."""
         return f"{self.skill.skill_id} {self.skill.publisher_label} was passed over: {self.error.message}"
 
 
 class Providers:
-    """Who can be asked for a capability, one after the other.
-
-    Args:
-        capability: that is wanted.
-        found: skills that say that they have it.
-        use_unverified: whether skills without a certified key may be used.
-
-    ``passed`` are those that were passed over, with why.
-    """
+    """The providers of a capability, one after the other; ``passed`` are those that were skipped."""
 
     def __init__(self, capability: str, found: Iterable[LanSkill], *, use_unverified: bool) -> None:
         self.capability = capability
         self.passed: list[SkippedProvider] = []
         self._waiting: list[LanSkill] = []
         for skill in in_call_order(found):
-            flaw = _flaw(skill, use_unverified=use_unverified)
-            if flaw is None:
-                self._waiting.append(skill)
+            if not skill.is_usable:
+                place = SourceLocation(http_url(skill))
+                error = FetchError("DISC_006", f"{skill.skill_id} is {skill.status}", place=place)
+                self.passed.append(SkippedProvider(skill, error))
+            elif not (skill.is_verified or use_unverified):
+                self.passed.append(SkippedProvider(skill, unverified(skill)))
             else:
-                self.passed.append(SkippedProvider(skill, flaw))
+                self._waiting.append(skill)
 
     def next(self) -> LanSkill:
-        """Return who is tried next.
+        """Return the provider to call next.
 
         Raises:
-            NotFoundError: ``DISC_002`` when no skill offers the capability.
-            TrustError: ``DISC_004`` when those who could be called are all unverified.
-            FetchError: ``DISC_006`` when no provider is left.
+            NotFoundError: ``DISC_002``, no skill offers the capability.
+            TrustError: ``DISC_004``, all its skills are unverified.
+            FetchError: ``DISC_006``, no provider is left.
         """
         if self._waiting:
             return self._waiting.pop(0)
-        raise self._none_left()
+        if not self.passed:
+            raise NotFoundError("DISC_002", f"no skill on the local network offers {self.capability}")
+        if len(self.passed) == 1:
+            raise self._only(self.passed[0])
+        count, are_unverified = len(self.passed), [one.error.code == "DISC_004" for one in self.passed]
+        fix = _UNVERIFIED_FIX if any(are_unverified) else None
+        if all(are_unverified):
+            message = f"none of the {count} skills that offer {self.capability} has a certified key"
+            raise TrustError("DISC_004", message, fix=fix)
+        reasons = "; ".join(one.reason for one in self.passed[:_NAMED])
+        more = f"; and {count - _NAMED} more" if count > _NAMED else ""
+        message = f"none of the {count} skills that offer {self.capability} could be called: {reasons}{more}"
+        raise FetchError("DISC_006", message, fix=fix)
 
     def failed(self, skill: LanSkill, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
-        """Take note that a skill could not be called, and let the next be tried.
+        """Skip a provider that could not be called; raise ``error`` where the next must not be called.
 
         Args:
             skill: from :meth:`next`.
-            error: what happened.
-            stage: ``reading`` the descriptor, ``checking`` the call against that, or ``calling`` it.
-            is_safe: whether it may be run twice without harm.
-
-        Raises:
-            SkillwireError: ``error``, where another provider must not or need not be tried.
+            error: of the call.
+            stage: ``reading`` the descriptor, ``checking`` the call against it, or ``calling``.
+            is_safe: whether the call may run twice without harm.
         """
-        # What is wrong with the inputs is wrong with the call; what is wrong with the address is the provider's.
+        # Wrong inputs are wrong for every provider; a wrong address is this provider's.
         may_go_on = stage == "reading" or isinstance(error, TrustError)
         if stage == "calling":
             may_go_on = error.may_be_accepted is False or (is_safe and isinstance(error, FetchError))
@@ -173,23 +178,7 @@ class Providers:
             raise error
         self.passed.append(SkippedProvider(skill, error))
 
-    def _none_left(self) -> SkillwireError:
-        if not self.passed:
-            message = f"no skill on the local network offers {self.capability}"
-            return NotFoundError("DISC_002", message)
-        if len(self.passed) == 1:
-            return self._only(self.passed[0])
-        if all(one.error.code == "DISC_004" for one in self.passed):
-            message = f"nobody has certified any of the {len(self.passed)} skills that offer {self.capability}"
-            return TrustError("DISC_004", message, fix=UNVERIFIED_FIX)
-        reasons = "; ".join(one.reason for one in self.passed[:_NAMED])
-        more = f"; and {len(self.passed) - _NAMED} more" if len(self.passed) > _NAMED else ""
-        message = f"none of the {len(self.passed)} skills that offer {self.capability} could be called: {reasons}{more}"
-        fix = UNVERIFIED_FIX if any(one.error.code == "DISC_004" for one in self.passed) else None
-        return FetchError("DISC_006", message, fix=fix)
-
     def _only(self, passed: SkippedProvider) -> SkillwireError:
-        """Return why the only skill was not called, which says whose it is."""
         error = passed.error
         if error.code in {"DISC_004", "DISC_006"}:
             return error
@@ -198,44 +187,33 @@ class Providers:
 
 
 def no_answer(settings: LanSettings, scene: str = "") -> FetchError:
-    """Return the error for silence; after a question about ``scene``, where there is one."""
-    patience = f"{settings.figures.patience:g} seconds"
+    """Return the error for a silent network; after a question about ``scene``, where there is one."""
     groups = ", ".join(host_and_port(group, settings.port) for group in (settings.group, settings.group6) if group)
     serve = "skillwire serve FOLDER --lan" + (f" --scene {scene}" if scene else "")
     return FetchError(
         "DISC_001",
-        f"nobody on the local network has answered within {patience}: nobody is there, or datagrams do not get through",
+        f"no agent on the local network answered within {settings.figures.patience:g} seconds: there is none, or "
+        "datagrams do not get through",
         place=SourceLocation(groups) if settings.multicast else None,
-        fix="Ask again, each time after a longer pause; skillwire lan shows whom this machine hears. "
-        f"To offer something yourself: {serve}.",
+        fix="Ask again, each time after a longer pause; skillwire lan lists the agents that this machine hears. "
+        f"To offer a skill yourself: {serve}.",
     )
 
 
 def unverified(skill: LanSkill) -> TrustError:
     """Return the refusal to use a skill without a certified key."""
-    who = f"{skill.agent_id}, which offers" if skill.agent_id else "who offers"
-    message = f"nobody has certified {who} {skill.skill_id}"
-    return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=UNVERIFIED_FIX)
+    provider = f"{skill.agent_id}, which offers {skill.skill_id}," if skill.agent_id else f"{skill.skill_id}"
+    message = f"{provider} has no certified key"
+    return TrustError("DISC_004", message, place=SourceLocation(http_url(skill)), fix=_UNVERIFIED_FIX)
 
 
 def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool = True) -> TrustError:
     """Return the refusal to join a scene whose provider has no certified key.
 
-    Args:
-        scene: that was asked for.
-        skill_id: of the provider.
-        endpoint: of it, ``host:port``.
-        is_heard: whether it has registered with us itself; otherwise only others say that it provides the scene.
+    ``is_heard``: the provider has registered here itself; otherwise only other agents name it.
     """
     if is_heard:
-        message = f"nobody has certified {skill_id}, which provides the scene {scene}"
-        return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=UNVERIFIED_FIX)
-    message = f"{skill_id} has not said itself that it provides the scene {scene}; only others have"
-    return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=UNHEARD_FIX)
-
-
-def _flaw(skill: LanSkill, *, use_unverified: bool) -> SkillwireError | None:
-    if not skill.is_usable:
-        message = f"{skill.skill_id} is {skill.status}"
-        return FetchError("DISC_006", message, place=SourceLocation(http_url(skill)))
-    return None if skill.is_verified or use_unverified else unverified(skill)
+        message = f"{skill_id}, which provides the scene {scene}, has no certified key"
+        return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=_UNVERIFIED_FIX)
+    message = f"{skill_id} has not announced the scene {scene} itself; only other agents have"
+    return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=_UNHEARD_FIX)

@@ -1,25 +1,22 @@
-"""What was found on the local network before: the cache of SDP 11, as a value without a file and without a clock.
+"""The cache of skills that were found on the local network: a value without a file and without a clock.
 
-An entry is good for its lifetime, and is forgotten earlier when its skill says goodbye, changes its health or is
-refreshed by hand, or, where it was verified, when others are trusted than before. When there are too many, those go
-that were updated longest ago, of these who would be called last. Before an entry ends it wants to be asked for again.
-Times are seconds since the epoch.
+An entry is good for its lifetime. It is dropped earlier when its skill leaves, changes its health or is refreshed by
+hand, and, if verified, when the trusted certificates change. A full cache drops the entries updated longest ago, among
+these the last in call order. Times are seconds since the epoch. A malformed file is read as an empty cache with a
+:attr:`LanCache.fault`.
 
-A file that is no cache is an empty one, which :attr:`LanCache.fault` says. Spec: SDP §11.
+The file has the form of SDP 11.3, byte for byte. That form has one provider of a skill, the first in call order, no
+agent and no trust; ``providers`` beside ``skills`` has the rest **[extension]**, and ``trust`` a digest of the
+certificates that verified entries depend on.
 
-The file of what was found on the local network before, which has the form of SDP 11.3, byte for byte.
-
-That form knows one provider of a skill, no agent and no trust; where there is more to say, ``providers`` says it beside
-``skills`` **[ours]**, and ``trust`` by whose certificates that counts. A reader of the standard form alone sees the
-provider that would be called first. Spec: SDP §11.3.
-
-Trust: the file is our own, and may still be damaged or replaced: it is read as untrusted.
+Spec: SDP §11. Trust: the file is our own, and may be damaged or replaced, so it is read as untrusted.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
@@ -36,16 +33,21 @@ if TYPE_CHECKING:
 
     from skillwire.model.lan import LanChange
 
-
 _ZONE: Final = re.compile(r"%([A-Za-z0-9._-]{1,15})\](?=:[0-9]+\Z)", re.ASCII)
-_STATUSES: Final = frozenset(HealthStatus)
-_TYPES: Final = frozenset(SkillType) | {""}
 _LATEST: Final = 10**14
 _TRUST: Final = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
+#: Seconds that a clock may have been set back without making the cache invalid.
+_CLOCK: Final = 60.0
+#: Changes after which an entry is kept anew; changes without effect. Any other change drops the entry.
+_KEPT_BY: Final = frozenset({"registered", "updated"})
+_IGNORED: Final = frozenset({"scene", "notice", "missed"})
+
+#: Agent and skill; and the endpoint where the agent is not known.
+Key = tuple[str, str, str]
 
 
 class Entry(NamedTuple):
-    """One skill that was found; ``updated`` and ``expires`` in milliseconds since the epoch, as the file has them."""
+    """One skill that was found; ``updated`` and ``expires`` in milliseconds since the epoch, as in the file."""
 
     skill: LanSkill
     updated: int
@@ -53,26 +55,19 @@ class Entry(NamedTuple):
 
 
 def decode_lan_cache(data: bytes, source: str) -> tuple[list[Entry], str]:
-    """Return the entries of a file, and by which trust those are verified that are.
-
-    Raises:
-        DecodeError: with its place, whatever is wrong.
-    """
-    document = load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source)
-    reading = _Reading(source)
-    cache = reading.mapping(document, "the cache")
-    skills = reading.mapping(cache.get("skills"), "skills")
-    providers = reading.mapping(cache.get("providers", {}), "providers")
+    """Return the entries of a file, and the trust that verified entries depend on; raise ``LAN_CACHE``."""
+    cache = _mapping(load_json(data, max_bytes=limits.LAN_CACHE_BYTES, source=source), "the cache", source)
+    providers = _mapping(cache.get("providers", {}), "providers", source)
     trust = cache.get("trust", "")
     if not isinstance(trust, str) or not _TRUST.fullmatch(trust):
-        reading.refuse("trust is no digest")
+        raise _refusal("trust is no digest", source)
     entries: list[Entry] = []
-    for skill_id, one in skills.items():
+    for skill_id, one in _mapping(cache.get("skills"), "skills", source).items():
         listed = providers.get(skill_id, [])
         if not isinstance(listed, list):
-            reading.refuse(f"providers of {ascii(skill_id)[:60]} are no list")
-        own = [reading.entry(skill_id, provider) for provider in listed]
-        first = reading.entry(skill_id, one)
+            raise _refusal(f"providers of {ascii(skill_id)[:60]} are no list", source)
+        own = [_decode_entry(skill_id, provider, source) for provider in listed]
+        first = _decode_entry(skill_id, one, source)
         places = {(entry.skill.endpoint, entry.skill.version, entry.updated) for entry in own}
         if (first.skill.endpoint, first.skill.version, first.updated) not in places:
             own.insert(0, first._replace(skill=first.skill._replace(agent_id="", is_verified=False, skill_type="")))
@@ -80,53 +75,48 @@ def decode_lan_cache(data: bytes, source: str) -> tuple[list[Entry], str]:
     return entries, trust
 
 
-class _Reading:
-    """Reads a document, and says what is wrong with it."""
+def _refusal(message: str, source: str) -> DecodeError:
+    return DecodeError("LAN_CACHE", message, place=SourceLocation(source))
 
-    def __init__(self, source: str) -> None:
-        self._source = source
 
-    def refuse(self, message: str) -> Any:
-        raise DecodeError("LAN_CACHE", message, place=SourceLocation(self._source))
+def _mapping(value: object, what: str, source: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _refusal(f"{what} is no object", source)
+    return value
 
-    def mapping(self, value: object, what: str) -> Mapping[str, Any]:
-        return value if isinstance(value, dict) else self.refuse(f"{what} is no object")
 
-    def entry(self, skill_id: str, value: object) -> Entry:
-        """Return one provider of a skill."""
-        found = self.mapping(value, ascii(skill_id)[:60])
-
-        def get(name: str, read: Callable[[Any], Any], default: Any = None) -> Any:
-            try:
-                return read(found.get(name, default))
-            except (DecodeError, TypeError, ValueError, AttributeError):
-                return self.refuse(f"{ascii(skill_id)[:60]} has no good {name}")
-
+def _decode_entry(skill_id: str, value: object, source: str) -> Entry:
+    found = _mapping(value, ascii(skill_id)[:60], source)
+    try:
+        kinds.read_identifier(skill_id)
+    except DecodeError as error:
+        raise _refusal(f"{ascii(skill_id)[:60]} is no identifier", source) from error
+    fields: dict[str, Any] = {}
+    for name, (read, default) in _FIELDS.items():
         try:
-            kinds.read_identifier(skill_id)
-        except DecodeError:
-            self.refuse(f"{ascii(skill_id)[:60]} is no identifier")
-        host, port = get("endpoint", _endpoint)
-        updated, expires = get("lastUpdated", _time), get("expiresAt", _time)
-        skill = LanSkill(
-            get("agentId", lambda text: kinds.read_identifier(text) if text != "" else "", ""),
-            skill_id,
-            get("version", kinds.VERSION.read),
-            get("skillType", _one_of(_TYPES), ""),
-            host,
-            port,
-            get("capabilities", _names),
-            get("scenes", _names),
-            get("status", _one_of(_STATUSES)),
-            get("isVerified", _flag, default=False),
-            FoundVia.CACHE,
-            updated / 1000,
-        )
-        return Entry(skill, updated, expires)
+            fields[name] = read(found.get(name, default))
+        except (DecodeError, TypeError, ValueError, AttributeError) as error:
+            raise _refusal(f"{ascii(skill_id)[:60]} has no good {name}", source) from error
+    host, port = fields["endpoint"]
+    skill = LanSkill(
+        fields["agentId"],
+        skill_id,
+        fields["version"],
+        fields["skillType"],
+        host,
+        port,
+        fields["capabilities"],
+        fields["scenes"],
+        fields["status"],
+        fields["isVerified"],
+        FoundVia.CACHE,
+        fields["lastUpdated"] / 1000,
+    )
+    return Entry(skill, fields["lastUpdated"], fields["expiresAt"])
 
 
 def _endpoint(text: str) -> tuple[str, int]:
-    """Return host and port; an address that means something on one link alone keeps the name of the interface."""
+    """Return host and port; a link-local address keeps the name of its interface."""
     zone = _ZONE.search(text)
     place = kinds.read_endpoint(text[: zone.start()] + "]" + text[zone.end() :] if zone else text)
     return (f"{place.host}%{zone[1]}" if zone else place.host), place.port
@@ -150,17 +140,29 @@ def _names(value: object) -> tuple[str, ...]:
     raise ValueError
 
 
-def _one_of(values: frozenset[str]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if isinstance(value, str) and value in values:
-            return str(value)
-        raise ValueError
+def _one_of(values: frozenset[str], value: object) -> str:
+    if isinstance(value, str) and value in values:
+        return str(value)
+    raise ValueError
 
-    return read
+
+#: Member of a provider → how to read it, and its default.
+_FIELDS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {
+    "endpoint": (_endpoint, None),
+    "version": (kinds.VERSION.read, None),
+    "capabilities": (_names, None),
+    "scenes": (_names, None),
+    "status": (partial(_one_of, frozenset(HealthStatus)), None),
+    "lastUpdated": (_time, None),
+    "expiresAt": (_time, None),
+    "agentId": (lambda text: text and kinds.read_identifier(text), ""),
+    "skillType": (partial(_one_of, frozenset(SkillType) | {""}), ""),
+    "isVerified": (_flag, False),
+}
 
 
 def is_writable(entry: Entry) -> bool:
-    """Whether it can be read again as it was."""
+    """Whether it would be read again as it is."""
     try:
         return decode_lan_cache(encode_lan_cache([entry]), "") == ([entry], "")
     except (DecodeError, UnicodeEncodeError):
@@ -168,20 +170,17 @@ def is_writable(entry: Entry) -> bool:
 
 
 def encode_lan_cache(entries: Iterable[Entry], trust: str = "") -> bytes:
-    """Return the file with these entries, sorted by skill.
-
-    Args:
-        entries: in their order.
-        trust: digest of what verified entries are verified by; empty for nothing.
-    """
+    """Return the file of these entries, sorted by skill; ``trust`` is empty without verified entries."""
     by_skill: dict[str, list[Entry]] = {}
     for entry in entries:
         by_skill.setdefault(entry.skill.skill_id, []).append(entry)
-    skills = {name: _object(_told(providers[0]), 2) for name, providers in by_skill.items()}
+    skills = {name: _object(_standard_members(providers[0]), 2) for name, providers in by_skill.items()}
     more = {
-        name: "[\n" + ",\n".join(f"      {_object(_own(one) | _told(one), 3)}" for one in providers) + "\n    ]"
+        name: "[\n"
+        + ",\n".join(f"      {_object(_own_members(one) | _standard_members(one), 3)}" for one in providers)
+        + "\n    ]"
         for name, providers in by_skill.items()
-        if len(providers) > 1 or _own(providers[0]) != _NOTHING
+        if len(providers) > 1 or set(_own_members(providers[0]).values()) != {'""', "false"}
     }
     document = {"skills": _object(skills, 1)} | ({"providers": _object(more, 1)} if more else {})
     document |= {"trust": json.dumps(trust)} if trust else {}
@@ -189,7 +188,7 @@ def encode_lan_cache(entries: Iterable[Entry], trust: str = "") -> bytes:
 
 
 def _object(members: Mapping[str, str], depth: int) -> str:
-    """Return an object as SDP 11.3 sets it: a member a line, indented by two."""
+    """Return an object in the layout of SDP 11.3: a member a line, indented by two."""
     if not members:
         return "{}"
     inner = "  " * (depth + 1)
@@ -197,8 +196,7 @@ def _object(members: Mapping[str, str], depth: int) -> str:
     return f"{{\n{lines}\n{'  ' * depth}}}"
 
 
-def _told(entry: Entry) -> dict[str, str]:
-    """Return the members of SDP 11.3."""
+def _standard_members(entry: Entry) -> dict[str, str]:
     skill = entry.skill
     values: dict[str, object] = {
         "endpoint": skill.endpoint,
@@ -212,55 +210,29 @@ def _told(entry: Entry) -> dict[str, str]:
     return {name: json.dumps(value) for name, value in values.items()}
 
 
-def _own(entry: Entry) -> dict[str, str]:
-    """Return what that form does not say."""
-    values = {
-        "agentId": entry.skill.agent_id,
-        "skillType": str(entry.skill.skill_type),
-        "isVerified": entry.skill.is_verified,
-    }
+def _own_members(entry: Entry) -> dict[str, str]:
+    skill = entry.skill
+    values = {"agentId": skill.agent_id, "skillType": str(skill.skill_type), "isVerified": skill.is_verified}
     return {name: json.dumps(value) for name, value in values.items()}
 
 
-_NOTHING: Final = {"agentId": '""', "skillType": '""', "isVerified": "false"}
-
-
-#: Agent and skill; and the endpoint where the agent is not known.
-Key = tuple[str, str, str]
-#: Skill, host and port.
-Place = tuple[str, str, int]
-
-#: Seconds that a clock may have been set back by without the cache being of another time.
-_CLOCK: Final = 60.0
-#: What a change leaves of an entry: nothing, but for a skill that has registered.
-_KEPT_BY: Final = frozenset({"registered", "updated"})
-_IGNORED: Final = frozenset({"scene", "notice", "missed"})
-
-
 class LanCache:
-    """What was found before.
-
-    Args:
-        settings: how much is kept, and how long.
-    """
+    """The skills that were found before; ``settings`` bound their number and lifetime."""
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         self._settings = settings or CacheSettings()
         self._entries: dict[Key, Entry] = {}
-        self._seen: dict[Place, dict[Key, None]] = {}  # of these, where it was seen who vouches for them
+        # Entries of known trust by place, so that an untrusted hint costs no walk through the cache.
+        self._trusted: dict[tuple[str, str, int], dict[Key, None]] = {}
         self._trust = ""
         self.fault: DecodeError | None = None
         self.is_changed = False
 
     @classmethod
     def read(cls, data: bytes, settings: CacheSettings | None, now: float, source: str = "cache") -> Self:
-        """Return the cache that a file holds; an empty one with a :attr:`fault` when it holds none.
+        """Return the cache of a file; an empty one with a :attr:`fault` for a malformed file.
 
-        Args:
-            data: the file.
-            settings: as for :class:`LanCache`; a lifetime that is shorter now counts for old entries too.
-            now: seconds since the epoch; what has ended by then, or is of the future, is not taken.
-            source: name of the file, for the fault.
+        Expired entries and those of the future are dropped. A shorter lifetime in ``settings`` applies to old entries.
         """
         cache = cls(settings)
         try:
@@ -270,8 +242,13 @@ class LanCache:
             return cache
         if cache._settings.enabled:
             for entry in entries:
-                cache._take(entry, now)
-            cache._make_room()
+                expires = min(entry.expires, entry.updated + int(cache._settings.ttl * 1000))
+                known = cache._entries.get(_key(entry.skill))
+                if entry.updated > (now + _CLOCK) * 1000 or expires <= now * 1000:
+                    cache.is_changed = True
+                elif known is None or known.updated < entry.updated:
+                    cache._keep(entry._replace(expires=expires))
+            cache._limit_size()
         return cache
 
     def write(self) -> bytes:
@@ -280,11 +257,7 @@ class LanCache:
         return encode_lan_cache(sorted(self._entries.values(), key=_rank), self._trust)
 
     def trust(self, trust: str) -> None:
-        """Set which certificates are trusted; verified entries of another trust are dropped.
-
-        Args:
-            trust: digest of the certificates and revocations that others are held against.
-        """
+        """Set the digest of trusted certificates and revocations; drop verified entries of another trust."""
         if trust == self._trust:
             return
         for key in [key for key, entry in self._entries.items() if entry.skill.is_verified]:
@@ -293,10 +266,10 @@ class LanCache:
         self.is_changed = True
 
     def put(self, skills: Iterable[LanSkill], now: float) -> None:
-        """Keep what was found; what cannot be written is not kept.
+        """Keep skills that can be written.
 
-        An unsigned report of a skill, by mDNS or another agent, neither replaces a verified entry nor extends it; only
-        its failed health is taken.
+        An unsigned report of a skill, by mDNS or another agent, neither replaces nor extends a verified entry; only its
+        failed health is used.
         """
         if not self._settings.enabled:
             return
@@ -316,23 +289,23 @@ class LanCache:
             if is_writable(entry):
                 self._keep(entry)
                 self.is_changed = True
-        self._make_room()
+        self._limit_size()
 
     def skills(self, now: float) -> list[LanSkill]:
-        """Return what is good at ``now``, the provider that is called first first; what has ended is forgotten."""
+        """Drop expired entries; return the skills, in call order."""
         ended = [key for key, entry in self._entries.items() if entry.expires <= now * 1000]
         for key in ended:
             self._drop(key)
         return [entry.skill for entry in sorted(self._entries.values(), key=_rank)]
 
     def to_refresh(self, now: float) -> list[LanSkill]:
-        """Return what ends soon and wants to be asked for again, what ends first first. Spec: SDP §11.1."""
+        """Return the skills that expire soon, the first to expire first. Spec: SDP §11.1."""
         edge = (now + self._settings.refresh_before_expiry) * 1000
         soon = [entry for entry in self._entries.values() if now * 1000 < entry.expires <= edge]
         return [entry.skill for entry in sorted(soon, key=lambda entry: entry.expires)]
 
     def hear(self, change: LanChange) -> None:
-        """Take what has happened on the network: a goodbye or a change of health ends an entry. Spec: SDP §11.2."""
+        """Apply a change on the network: a goodbye or a change of health drops an entry. Spec: SDP §11.2."""
         if change.skill is None or change.kind in _IGNORED:
             return
         for key in {_key(change.skill), _key(change.skill._replace(agent_id=""))} & self._entries.keys():
@@ -348,46 +321,35 @@ class LanCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _take(self, entry: Entry, now: float) -> None:
-        at = now * 1000
-        expires = min(entry.expires, entry.updated + int(self._settings.ttl * 1000))
-        if entry.updated > at + _CLOCK * 1000 or expires <= at:
-            self.is_changed = True
-            return
-        known = self._entries.get(_key(entry.skill))
-        if known is None or known.updated < entry.updated:
-            self._keep(entry._replace(expires=expires))
-
     def _verified_key(self, skill: LanSkill) -> Key | None:
-        """Return the key of the verified entry of a skill at its endpoint."""
-        seen = self._seen.get(skill.place, {})
+        """Return the key of an entry of the skill at its endpoint whose trust is known."""
+        trusted = self._trusted.get(skill.place, {})
         if skill.agent_id:
-            return key if (key := _key(skill)) in seen else None
-        return next(iter(seen), None)
+            return key if (key := _key(skill)) in trusted else None
+        return next(iter(trusted), None)
 
-    def _make_room(self) -> None:
-        more = len(self._entries) - self._settings.max_size
-        if more > 0:
+    def _limit_size(self) -> None:
+        excess = len(self._entries) - self._settings.max_size
+        if excess > 0:
             worst_first = sorted(self._entries, key=lambda key: self._entries[key].skill.call_order, reverse=True)
-            by_age = sorted(worst_first, key=lambda key: self._entries[key].updated)
-            for key in by_age[:more]:
+            for key in sorted(worst_first, key=lambda key: self._entries[key].updated)[:excess]:
                 self._drop(key)
 
     def _keep(self, entry: Entry) -> None:
-        """Keep an entry in place of what was kept of that skill."""
+        """Put an entry, as the newest, in the place of an earlier one of its skill."""
         key = _key(entry.skill)
         if key in self._entries:
             self._drop(key)
         self._entries[key] = entry
         if entry.skill.is_trust_known:
-            self._seen.setdefault(entry.skill.place, {})[key] = None
+            self._trusted.setdefault(entry.skill.place, {})[key] = None
 
     def _drop(self, key: Key) -> None:
         place = self._entries.pop(key).skill.place
-        seen = self._seen.get(place, {})
-        seen.pop(key, None)
-        if not seen:
-            self._seen.pop(place, None)
+        trusted = self._trusted.get(place, {})
+        trusted.pop(key, None)
+        if not trusted:
+            self._trusted.pop(place, None)
         self.is_changed = True
 
 
@@ -396,5 +358,5 @@ def _key(skill: LanSkill) -> Key:
 
 
 def _rank(entry: Entry) -> tuple[str, tuple[int, bool, str, str, str]]:
-    """Return the order of entries: by skill, and of one skill's providers as they are called."""
+    """Return the sort key of entries: by skill, then in call order."""
     return entry.skill.skill_id, entry.skill.call_order

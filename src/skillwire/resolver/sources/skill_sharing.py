@@ -1,15 +1,14 @@
-"""What is published by Skill Sharing in one place: an index, a registry's list, or a single descriptor.
+"""Skills of Skill Sharing in one place: an index, a registry's list, or a single descriptor; the answer shows which.
 
-Which of the three a URL is, its answer tells. An index says that skills exist, and where their descriptors are; it
-gives no digests, so a skill that nothing else lists is described, never installed. Nothing of a descriptor is used
-before its version, its schema and the rules hold.
-
-The codec is imported when there is an answer to be read: an origin that does not speak the protocol costs one request.
-Spec: SSP §4, §6.4, §10.1; SSB §5. Trust: whatever comes is hostile, and bounded by the codec.
+An index lists skills and their descriptors without digests, so a skill that only it lists is described, never
+installed. A descriptor is used only after its version, its schema and the rules hold. The codec is imported when there
+is an answer to read: an origin that does not speak the protocol costs one request.
+Spec: SSP §4, §6.4, §10.1; SSB §5. Trust: every answer is hostile, and bounded by the codec.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +26,7 @@ from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from skillwire.model.install import CachedResponse
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor, SkillIndexEntry
@@ -48,12 +47,7 @@ class SkillSharing:
         self._context = context
 
     def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
-        """Return what is published in a place, of one capability type or of all.
-
-        Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``.
-            FetchError, DecodeError, ValidationError: from the network and the codec.
-        """
+        """Return the skills of a place, of one capability type or of all; raise ``INDEX_NOT_FOUND`` without a list."""
         context = self._context
         url, ask, wanted = _request(lookup.url, capability_type)
         attempt = Attempt(url, context.credential_for(url) is not None)
@@ -65,13 +59,13 @@ class SkillSharing:
             raise
         if document is None or found is None:
             context.trace(attempt)
-            raise _absent(url)
+            raise not_published(url)
         answered = attempt.answered(document, answered_by, context)
         context.trace(answered._replace(generation=SKILL_SHARING, entries=len(found)))
         return found
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
-        """Return the skill of this id, or whose id ends with the name; raise what :meth:`find` does."""
+        """Return the skill with this id, or whose id ends with the name."""
         found = yield from self.find(lookup)
         return found if lookup.name is None else select_by_name(lookup.name, found)
 
@@ -82,25 +76,15 @@ def select_by_name(name: str, skills: Iterable[SkillRef]) -> list[SkillRef]:
     Raises:
         UsageError: ``REFERENCE`` when several ids end with it.
     """
-    found = [skill for skill in skills if skill.name.rpartition("/")[2] == name]
-    found = [skill for skill in skills if _id(skill) == name] or found
-    if len(found) > 1:
-        ids = ", ".join(_id(skill) for skill in found)
-        raise UsageError("REFERENCE", f"{name} means {len(found)} skills: {ids}", fix="Give the id whole.")
-    return [skill._replace(requested_by_name=True) for skill in found]
-
-
-def _id(skill: SkillRef) -> str:
-    return skill.shared.id if skill.shared is not None else skill.name
+    by_id = {skill.shared.id if skill.shared is not None else skill.name: skill for skill in skills}
+    ids = [name] if name in by_id else [one for one in by_id if by_id[one].name.rpartition("/")[2] == name]
+    if len(ids) > 1:
+        raise UsageError("REFERENCE", f"{name} means {len(ids)} skills: {', '.join(ids)}", fix="Give the full id.")
+    return [by_id[one]._replace(requested_by_name=True) for one in ids]
 
 
 def read_descriptor(url: str, identifier: str, context: ResolveContext) -> Flow[tuple[SkillDescriptor, str]]:
-    """Read the descriptor at ``url`` of the skill ``identifier``; return it and the URL that answered.
-
-    Raises:
-        NotFoundError: ``SKILL_NOT_FOUND``.
-        FetchError, DecodeError, ValidationError: as the network and the codec say.
-    """
+    """Return the descriptor at ``url`` of the skill ``identifier``, and the URL that answered."""
     document, _ = yield from read_document(
         url, context, partial(fetch_document, url, max_bytes=limits.DESCRIPTOR_BYTES)
     )
@@ -111,24 +95,20 @@ def read_descriptor(url: str, identifier: str, context: ResolveContext) -> Flow[
 
 
 def read_bytes(url: str, context: ResolveContext) -> Flow[bytes]:
-    """Return the bytes of a document, unread.
-
-    Raises:
-        NotFoundError: ``INDEX_NOT_FOUND``.
-        FetchError: as the network says.
-    """
+    """Return the bytes of a document, unread; raise ``INDEX_NOT_FOUND`` without one."""
     document, _ = yield from read_document(url, context, partial(fetch_document, url))
     if document is None:
-        raise _absent(url)
+        raise not_published(url)
     return document.body
 
 
-def _absent(url: str) -> NotFoundError:
+def not_published(url: str) -> NotFoundError:
+    """Return the error for a place without Skill Sharing."""
     return NotFoundError("INDEX_NOT_FOUND", "nothing of Skill Sharing is published there", place=SourceLocation(url))
 
 
 def _request(text: str, capability_type: str | None) -> tuple[str, DocumentRequest, str | None]:
-    """Return the URL that is asked, how, and the capability type that the answer is narrowed to."""
+    """Return the URL to request, the request, and the capability type that the answer is restricted to."""
     url = parse_url(text)
     path, query = url.path.rstrip("/"), url.query or ""
     wanted = capability_type or (query.removeprefix(_QUERY) if query.startswith(_QUERY) else None)
@@ -150,10 +130,8 @@ def _read(document: CachedResponse, url: str, capability_type: str | None, conte
     if isinstance(value, dict) and "endpoint" in value and "skills" not in value:
         said = _decode_descriptor(document, context)
         return [_skill(said, said.provider.name, url, document, index_url=url)]
-    try:
+    with _stating_versions():
         index = decode_index(document.body, source, addresses=context.addresses())
-    except SkillwireError as error:
-        raise _with_versions(error) from None
     for finding in index.findings:
         context.report(finding)
     provider = index.provider.name if index.provider else None
@@ -204,18 +182,20 @@ def _decode_descriptor(
 ) -> SkillDescriptor:
     from skillwire.protocols.skill_sharing.codec import decode_descriptor  # noqa: PLC0415  # see the module's docstring
 
-    try:
+    with _stating_versions():
         return decode_descriptor(
             document.body, document.base_url, addresses=context.addresses(), expected_id=expected_id
         )
+
+
+@contextmanager
+def _stating_versions() -> Iterator[None]:
+    """Complete an error about the protocol's version with the versions on both sides. Spec: SSP §6.4."""
+    try:
+        yield
     except SkillwireError as error:
-        raise _with_versions(error) from None
-
-
-def _with_versions(error: SkillwireError) -> SkillwireError:
-    """Return ``error``; one about the version of the protocol with what is read here. Spec: SSP §6.4."""
-    if error.code == "VERSION_INCOMPATIBLE":
-        ours, theirs = error.details["supported_range"], error.details["descriptor_version"]
-        advice = CODES["VERSION_INCOMPATIBLE"].fix
-        error.fix = f"Versions {ours} of the protocol are read here, and the document wants {theirs}. {advice}"
-    return error
+        if error.code == "VERSION_INCOMPATIBLE":
+            ours, theirs = error.details["supported_range"], error.details["descriptor_version"]
+            advice = CODES["VERSION_INCOMPATIBLE"].fix
+            error.fix = f"Versions {ours} of the protocol are read here, and the document wants {theirs}. {advice}"
+        raise

@@ -215,10 +215,10 @@ async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
 @pytest.mark.parametrize(
     ("facts", "why", "place"),
     [
-        ({}, "nobody has certified skill-a", "192.0.2.1:80"),
-        ({"agent_id": "agent-9"}, "skill-a has not said itself", "192.0.2.66:66"),
-        ({"found_via": FoundVia.MDNS}, "skill-a has not said itself", "192.0.2.66:66"),
-        ({"scenes": (), "is_verified": True}, "skill-a has not said itself", "192.0.2.66:66"),
+        ({}, "skill-a, which provides the scene auth, has no certified key", "192.0.2.1:80"),
+        ({"agent_id": "agent-9"}, "skill-a has not announced the scene", "192.0.2.66:66"),
+        ({"found_via": FoundVia.MDNS}, "skill-a has not announced the scene", "192.0.2.66:66"),
+        ({"scenes": (), "is_verified": True}, "skill-a has not announced the scene", "192.0.2.66:66"),
     ],
 )
 async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):

@@ -1,0 +1,93 @@
+"""The file of the local network's cache. The agent's thread changes it, other threads read it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
+from skillwire.limits import LAN_CACHE_BYTES
+from skillwire.resolver.sources.lan_cache import LanCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skillwire.model.lan import LanChange, LanSkill
+    from skillwire.protocols.skill_discovery.settings import CacheSettings
+
+
+class LanCacheFile:
+    """One cache and its file; each method raises ``StorageError`` for a file that cannot be read or written.
+
+    Args:
+        settings: size and lifetime.
+        clock: seconds since the epoch.
+        trust: returns the digest of the trusted certificates.
+    """
+
+    def __init__(self, settings: CacheSettings, clock: Callable[[], float], trust: Callable[[], str]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._trust = trust
+        self._path = cache_directory() / "lan.json"
+        self._lock = threading.Lock()
+        self._cache: LanCache | None = None
+
+    def skills(self) -> list[LanSkill]:
+        """Return the valid skills."""
+        with self._lock:
+            cache = self._open()
+            cache.trust(self._trust())
+            return cache.skills(self._clock())
+
+    def put(self, skills: Iterable[LanSkill]) -> None:
+        """Keep skills, and write the file."""
+        with self._lock:
+            cache = self._open()
+            cache.trust(self._trust())
+            cache.put(skills, self._clock())
+            self._write()
+
+    def forget(self, skills: Iterable[LanSkill]) -> None:
+        """Drop skills that no agent announces, and write the file."""
+        with self._lock:
+            for skill in skills:
+                self._open().forget(skill.skill_id)
+            self._write()
+
+    def forget_all(self) -> None:
+        """Drop everything, so that only the network answers."""
+        with self._lock:
+            self._open().forget()
+
+    def hear(self, change: LanChange) -> None:
+        """Apply a change on the network."""
+        with self._lock:
+            self._open().hear(change)
+
+    def is_refresh_due(self) -> bool:
+        """Whether a skill expires soon."""
+        with self._lock:
+            return bool(self._open().to_refresh(self._clock()))
+
+    def write(self) -> None:
+        """Write the file."""
+        with self._lock:
+            self._write()
+
+    def _open(self) -> LanCache:
+        if self._cache is None:
+            try:
+                with self._path.open("rb") as file:
+                    data = file.read(LAN_CACHE_BYTES + 1)
+            except FileNotFoundError:
+                self._cache = LanCache(self._settings)
+            except OSError as error:
+                raise storage_error(error, self._path) from error
+            else:  # a malformed file is an empty cache: all of it can be asked for again
+                self._cache = LanCache.read(data, self._settings, self._clock(), str(self._path))
+        return self._cache
+
+    def _write(self) -> None:
+        if self._cache is not None and self._cache.is_changed and self._settings.enabled:
+            write_atomically(self._path, self._cache.write(), mode=0o600)

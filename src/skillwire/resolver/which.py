@@ -91,7 +91,7 @@ def which(
     folder: SkillsFolder,
     explain: bool = False,
 ) -> Flow[Resolution]:
-    """Return the resolution of ``reference``, of which an error is a part; ``explain`` asks both protocols."""
+    """Return the resolution of ``reference``, with its error if there is one; ``explain`` asks both protocols."""
     attempts: list[Attempt] = []
     traced = context._replace(trace=attempts.append)
     try:

@@ -165,7 +165,7 @@ def test_a_port_in_use_is_said_with_what_to_do(standing, skills, tmp_path):
     assert (process.returncode, out) == (6, "")
     assert f"error[PORT_IN_USE]: port {standing.port} is in use" in errors
     assert "fix: Stop that program, or choose another port with --port (0 picks a free one)." in errors
-    assert "Traceback" not in errors
+    assert "Traceback" not in errors, errors
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_while_folders_change_every_answer_is_of_one_revision(tmp_path):
         status, errors = server.end()
     assert failures == []
     assert status == 0
-    assert "Traceback" not in errors
+    assert "Traceback" not in errors, errors
     assert revision >= 5
 
 

@@ -784,7 +784,7 @@ class TestSkillwireCli:
         while isinstance(command, click.Group):
             _, command, rest = command.resolve_command(context, rest)
         assert command is not None
-        command.make_context(name, rest)
+        command.make_context(name, rest, parent=context)
 
     def test_it_shows_every_command(self):
         named = {call.split()[0] for call in self.CALLS}

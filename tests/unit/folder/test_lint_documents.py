@@ -85,8 +85,11 @@ def test_what_every_reader_reads(found: Found, head: str) -> None:
 VERSION = "metadata:\n  version: '1.0.0'\n"
 
 
-def skill_lint_skill_md(head: str, body: str = "# B\n", version: str = VERSION) -> str:
-    return f"---\n{head}{version}---\n{body}"
+def md(head: str = "", body: str = "# B\n", version: str = VERSION) -> str:
+    """Return a SKILL.md of the skill demo, whose name and description may be given."""
+    name = "" if head.startswith("name:") else "name: demo\n"
+    description = "" if "description:" in head else "description: d\n"
+    return f"---\n{name}{description}{head}{version}---\n{body}"
 
 
 def test_a_good_skill_has_no_findings(found: Found) -> None:
@@ -98,82 +101,82 @@ def test_a_good_skill_has_no_findings(found: Found) -> None:
     ("text", "strict", "lenient"),
     [
         (
-            skill_lint_skill_md("name: other\ndescription: d\n"),
+            md("name: other\ndescription: d\n"),
             ["error NAME_FOLDER SKILL.md:2:1"],
             ["warning NAME_FOLDER SKILL.md:2:1"],
         ),
         (
-            skill_lint_skill_md("name: Demo\ndescription: d\n"),
+            md("name: Demo\ndescription: d\n"),
             ["error NAME_RULE SKILL.md:2:1", "error NAME_FOLDER SKILL.md:2:1"],
             ["warning NAME_RULE SKILL.md:2:1", "warning NAME_FOLDER SKILL.md:2:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: " + "d" * 1025 + "\n"),
+            md("description: " + "d" * 1025 + "\n"),
             ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
             ["warning DESCRIPTION_LENGTH SKILL.md:3:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: >\n  " + "d" * 1024 + "\n"),
+            md("description: >\n  " + "d" * 1024 + "\n"),
             ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
             None,
         ),
-        (skill_lint_skill_md("name: demo\ndescription: " + "d" * 1024 + "\n"), [], []),
+        (md("description: " + "d" * 1024 + "\n"), [], []),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\ncompatibility: " + "c" * 501 + "\n"),
+            md("compatibility: " + "c" * 501 + "\n"),
             ["error COMPATIBILITY_LENGTH SKILL.md:4:1"],
             ["warning COMPATIBILITY_LENGTH SKILL.md:4:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\nlicense: 'MIT'\nodd: x\n"),
+            md("license: 'MIT'\nodd: x\n"),
             ["error FIELD_UNKNOWN SKILL.md:5:1"],
             ["warning FIELD_UNKNOWN SKILL.md:5:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools:\n- Read\n- Write\n"),
+            md("allowed-tools:\n- Read\n- Write\n"),
             ["error FIELD_FORM SKILL.md:4:1"],
             ["warning FIELD_FORM SKILL.md:4:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\nlicense:\ncompatibility: ''\n"),
+            md("license:\ncompatibility: ''\n"),
             ["error FIELD_EMPTY SKILL.md:4:1", "error FIELD_EMPTY SKILL.md:5:1"],
             ["warning FIELD_EMPTY SKILL.md:4:1", "warning FIELD_EMPTY SKILL.md:5:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\n", version="metadata: {version: '1.0.0'}\n"),
+            md("", version="metadata: {version: '1.0.0'}\n"),
             ["error FLOW_STYLE SKILL.md:4:11"],
             [],
         ),
-        (skill_lint_skill_md("name: demo\ndescription: a --- b\n"), ["error FRONTMATTER_HYPHENS SKILL.md:3:16"], []),
-        (skill_lint_skill_md("name: demo\ndescription: a\tb\n"), ["error FRONTMATTER_YAML SKILL.md:3:15"], []),
-        (skill_lint_skill_md("name: demo\ndescription: '='\n"), ["error FRONTMATTER_YAML SKILL.md:3:1"], []),
+        (md("description: a --- b\n"), ["error FRONTMATTER_HYPHENS SKILL.md:3:16"], []),
+        (md("description: a\tb\n"), ["error FRONTMATTER_YAML SKILL.md:3:15"], []),
+        (md("description: '='\n"), ["error FRONTMATTER_YAML SKILL.md:3:1"], []),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\n", version=VERSION + "  <<: x\n"),
+            md("", version=VERSION + "  <<: x\n"),
             ["error FRONTMATTER_YAML SKILL.md:6:3"],
             [],
         ),
         (
-            "\ufeff" + skill_lint_skill_md("name: demo\ndescription: d\n"),
+            "\ufeff" + md(""),
             ["error BYTE_ORDER_MARK SKILL.md:1:1"],
             ["warning BYTE_ORDER_MARK SKILL.md:1:1"],
         ),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools: Read, Bash(git a,b)\n"),
+            md("allowed-tools: Read, Bash(git a,b)\n"),
             ["warning ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
             ["note ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
         ),
-        (skill_lint_skill_md("name: demo\ndescription: d\nallowed-tools: Read Bash(git a,b)\n"), [], []),
+        (md("allowed-tools: Read Bash(git a,b)\n"), [], []),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\n", " \n"),
+            md("", " \n"),
             ["warning BODY_EMPTY SKILL.md:7"],
             ["note BODY_EMPTY SKILL.md:7"],
         ),
-        (skill_lint_skill_md("name: demo\ndescription: d\n", "x\n" * 499), [], []),
-        (skill_lint_skill_md("name: demo\ndescription: d\n", "x\n" * 500), ["warning BODY_LINES SKILL.md:7"], []),
-        (skill_lint_skill_md("name: demo\ndescription: d\n", "x" * 19_999), [], []),
-        (skill_lint_skill_md("name: demo\ndescription: d\n", "x" * 20_000), ["warning BODY_TOKENS SKILL.md:7"], []),
-        (skill_lint_skill_md("name: demo\ndescription: d\n", version=""), ["warning VERSION_MISSING SKILL.md:1"], []),
+        (md("", "x\n" * 499), [], []),
+        (md("", "x\n" * 500), ["warning BODY_LINES SKILL.md:7"], []),
+        (md("", "x" * 19_999), [], []),
+        (md("", "x" * 20_000), ["warning BODY_TOKENS SKILL.md:7"], []),
+        (md("", version=""), ["warning VERSION_MISSING SKILL.md:1"], []),
         (
-            skill_lint_skill_md("name: demo\ndescription: d\n", version="metadata:\n  version: '1.0'\n"),
+            md("", version="metadata:\n  version: '1.0'\n"),
             ["warning VERSION_FORM SKILL.md:5:3"],
             [],
         ),
@@ -192,13 +195,13 @@ def test_the_text_of_a_symbolic_link(found: Found, text: str, level: str) -> Non
 
 
 def test_a_lower_case_skill_md(found: Found) -> None:
-    files = {"SKILL.md": None, "Skill.md": skill_lint_skill_md("name: demo\ndescription: d\n")}
+    files = {"SKILL.md": None, "Skill.md": md("")}
     assert found(**files) == ["error SKILL_MD_CASE Skill.md"]
     assert found("lenient", **files) == ["warning SKILL_MD_CASE Skill.md"]
 
 
 def test_all_findings_come_at_once(found: Found) -> None:
-    text = skill_lint_skill_md("name: other\ndescription: d\nodd: x\nodder: x\nlicense: [MIT]\n", "", version="")
+    text = md("name: other\ndescription: d\nodd: x\nodder: x\nlicense: [MIT]\n", "", version="")
     assert [line.split()[1] for line in found(**{"SKILL.md": text})] == [
         "NAME_FOLDER",
         "FLOW_STYLE",

@@ -215,258 +215,244 @@ def test_whatever_is_asked_is_a_request_or_refused(noise, place, byte):
             assert error.code == "CERTIFICATE_REQUEST"  # noqa: PT017 - either is right
 
 
-class TestRevocations:
-    """Signed lists, and what was taken back by them."""
-
-    def test_what_is_taken_back_is_refused_whenever_it_was_judged(self):
-        world = World(EPOCH)
-        leaf = world.identity("agent-001")
-        found = world.chain().judge(leaf.certificate, EPOCH)
-        assert found is not None
-        assert not found.is_revoked()
-        assert world.revocations.take(world.revoke(serial(leaf)), EPOCH)
-        assert found.is_revoked()
-        assert world.chain().judge(leaf.certificate, EPOCH) is None
-        assert world.chain().judge(world.identity("agent-002").certificate, EPOCH) is not None
-
-    def test_an_older_list_brings_nothing_back(self):
-        world = World(EPOCH)
-        leaf = world.identity("agent-001")
-        older, newer = world.revoke(), world.revoke(serial(leaf))
-        assert world.revocations.take(newer, EPOCH)
-        assert not world.revocations.take(older, EPOCH)
-        assert len(world.revocations) == 1
-        kept = Revocations(world.authorities)
-        assert kept.take(world.revocations.pem(), EPOCH)
-        assert len(kept) == 1
-
-    def test_a_list_that_has_ended_still_counts_and_says_when_it_did(self):
-        world = World(EPOCH)
-        leaf = world.identity("agent-001")
-        assert world.revocations.take(world.revoke(serial(leaf)), EPOCH + 30 * DAY)
-        assert world.revocations.ends() == EPOCH + 7 * DAY
-        assert world.chain().judge(leaf.certificate, EPOCH) is None
-
-    def test_an_authority_takes_back_what_it_has_issued_and_nothing_of_anothers(self):
-        world, key = World(EPOCH), new_key()
-        other = CertificateAuthority(key, world.root.issue_authority("Other CA", key.public_key(), EPOCH))
-        known = Revocations([*world.authorities, other.certificate])
-        leaf = world.identity("agent-001")
-        assert known.take(other.revocations([RevokedCertificate(serial(leaf), EPOCH)], EPOCH, number=9), EPOCH)
-        assert not known.is_revoked(certificate_id(x509.load_der_x509_certificate(leaf.certificate)))
-
-    def test_the_root_takes_an_authority_back(self):
-        world = World(EPOCH)
-        leaf = world.identity("agent-001")
-        number = x509.load_der_x509_certificate(world.center.certificate).serial_number
-        bundle = world.revoke() + world.root.revocations([RevokedCertificate(number, EPOCH)], EPOCH, number=1)
-        assert world.revocations.take(bundle, EPOCH)
-        assert world.chain().judge(leaf.certificate, EPOCH) is None
-
-    @pytest.mark.parametrize(
-        "flaw", ["stranger", "same name", "leaf", "own key", "yet to come", "no number", "noise", "empty", "too large"]
-    )
-    def test_a_list_that_none_of_ours_has_signed_now_changes_nothing(self, flaw):
-        world = World(EPOCH)
-        leaf = world.identity("agent-001")
-        stranger = World(EPOCH)
-        holder = CertificateAuthority(leaf.key, leaf.certificate)
-        own = self_signed("SkillCenter CA", new_key(), datetime.fromtimestamp(EPOCH, UTC))
-        center = x509.load_der_x509_certificate(world.center.certificate)
-        at = datetime.fromtimestamp(EPOCH, UTC)
-        without = (
-            x509.CertificateRevocationListBuilder().issuer_name(center.subject).last_update(at)
-            .next_update(at + timedelta(days=1)).sign(world.center_key, hashes.SHA256()).public_bytes(Encoding.PEM)
-        )  # fmt: skip
-        made = [RevokedCertificate(serial(leaf), EPOCH)]
-        data = {
-            "stranger": stranger.root.revocations(made, EPOCH, number=9),
-            "same name": stranger.center.revocations(made, EPOCH, number=9),
-            "leaf": holder.revocations(made, EPOCH, number=9),
-            "own key": CertificateAuthority(own.key, own.certificate).revocations(made, EPOCH, number=9),
-            "yet to come": world.center.revocations(made, EPOCH + DAY, number=9),
-            "no number": without,
-            "noise": b"-----BEGIN X509 CRL-----\nnoise\n-----END X509 CRL-----\n",
-            "empty": b"",
-            "too large": bytes(1024 * 1024 + 1),
-        }[flaw]
-        with pytest.raises(TrustError) as caught:
-            world.revocations.take(world.revoke() + data if flaw not in {"empty", "too large"} else data, EPOCH)
-        assert caught.value.code == "LAN_REVOCATIONS"
-        assert world.revocations.ends() is None
-        assert world.chain().judge(leaf.certificate, EPOCH) is not None
-
-    @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
-    def test_whatever_comes_is_taken_or_refused(self, noise, place, byte):
-        world = World(EPOCH)
-        good = bytearray(world.revoke(77))
-        good[min(place, len(good) - 1)] = byte
-        for data in (noise, bytes(good)):
-            try:
-                world.revocations.take(data, EPOCH)
-            except TrustError as error:
-                assert error.code == "LAN_REVOCATIONS"  # noqa: PT017 - either is right
-
-
 @pytest.fixture
-def world_renewed_authority():
+def fresh():
     return World(EPOCH)
 
 
-def good(world_renewed_authority, identity):
-    return world_renewed_authority.chain().judge(identity.certificate, EPOCH) is not None
+def good(world, identity):
+    return world.chain().judge(identity.certificate, EPOCH) is not None
+
+
+def test_what_is_taken_back_is_refused_whenever_it_was_judged(fresh):
+    leaf = fresh.identity("agent-001")
+    found = fresh.chain().judge(leaf.certificate, EPOCH)
+    assert found is not None
+    assert not found.is_revoked()
+    assert fresh.revocations.take(fresh.revoke(serial(leaf)), EPOCH)
+    assert found.is_revoked()
+    assert fresh.chain().judge(leaf.certificate, EPOCH) is None
+    assert fresh.chain().judge(fresh.identity("agent-002").certificate, EPOCH) is not None
+
+
+def test_an_older_list_brings_nothing_back(fresh):
+    leaf = fresh.identity("agent-001")
+    older, newer = fresh.revoke(), fresh.revoke(serial(leaf))
+    assert fresh.revocations.take(newer, EPOCH)
+    assert not fresh.revocations.take(older, EPOCH)
+    assert len(fresh.revocations) == 1
+    kept = Revocations(fresh.authorities)
+    assert kept.take(fresh.revocations.pem(), EPOCH)
+    assert len(kept) == 1
+
+
+def test_a_list_that_has_ended_still_counts_and_says_when_it_did(fresh):
+    leaf = fresh.identity("agent-001")
+    assert fresh.revocations.take(fresh.revoke(serial(leaf)), EPOCH + 30 * DAY)
+    assert fresh.revocations.ends() == EPOCH + 7 * DAY
+    assert fresh.chain().judge(leaf.certificate, EPOCH) is None
+
+
+def test_an_authority_takes_back_what_it_has_issued_and_nothing_of_anothers(fresh):
+    key = new_key()
+    other = CertificateAuthority(key, fresh.root.issue_authority("Other CA", key.public_key(), EPOCH))
+    known = Revocations([*fresh.authorities, other.certificate])
+    leaf = fresh.identity("agent-001")
+    assert known.take(other.revocations([RevokedCertificate(serial(leaf), EPOCH)], EPOCH, number=9), EPOCH)
+    assert not known.is_revoked(certificate_id(x509.load_der_x509_certificate(leaf.certificate)))
+
+
+def test_the_root_takes_an_authority_back(fresh):
+    leaf = fresh.identity("agent-001")
+    number = x509.load_der_x509_certificate(fresh.center.certificate).serial_number
+    bundle = fresh.revoke() + fresh.root.revocations([RevokedCertificate(number, EPOCH)], EPOCH, number=1)
+    assert fresh.revocations.take(bundle, EPOCH)
+    assert fresh.chain().judge(leaf.certificate, EPOCH) is None
+
+
+@pytest.mark.parametrize(
+    "flaw", ["stranger", "same name", "leaf", "own key", "yet to come", "no number", "noise", "empty", "too large"]
+)
+def test_a_list_that_none_of_ours_has_signed_now_changes_nothing(fresh, flaw):
+    leaf = fresh.identity("agent-001")
+    stranger = World(EPOCH)
+    holder = CertificateAuthority(leaf.key, leaf.certificate)
+    own = self_signed("SkillCenter CA", new_key(), datetime.fromtimestamp(EPOCH, UTC))
+    center = x509.load_der_x509_certificate(fresh.center.certificate)
+    at = datetime.fromtimestamp(EPOCH, UTC)
+    without = (
+        x509.CertificateRevocationListBuilder().issuer_name(center.subject).last_update(at)
+        .next_update(at + timedelta(days=1)).sign(fresh.center_key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    )  # fmt: skip
+    made = [RevokedCertificate(serial(leaf), EPOCH)]
+    data = {
+        "stranger": stranger.root.revocations(made, EPOCH, number=9),
+        "same name": stranger.center.revocations(made, EPOCH, number=9),
+        "leaf": holder.revocations(made, EPOCH, number=9),
+        "own key": CertificateAuthority(own.key, own.certificate).revocations(made, EPOCH, number=9),
+        "yet to come": fresh.center.revocations(made, EPOCH + DAY, number=9),
+        "no number": without,
+        "noise": b"-----BEGIN X509 CRL-----\nnoise\n-----END X509 CRL-----\n",
+        "empty": b"",
+        "too large": bytes(1024 * 1024 + 1),
+    }[flaw]
+    with pytest.raises(TrustError) as caught:
+        fresh.revocations.take(fresh.revoke() + data if flaw not in {"empty", "too large"} else data, EPOCH)
+    assert caught.value.code == "LAN_REVOCATIONS"
+    assert fresh.revocations.ends() is None
+    assert fresh.chain().judge(leaf.certificate, EPOCH) is not None
+
+
+@given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
+def test_whatever_comes_is_taken_or_refused(noise, place, byte):
+    world = World(EPOCH)
+    good = bytearray(world.revoke(77))
+    good[min(place, len(good) - 1)] = byte
+    for data in (noise, bytes(good)):
+        try:
+            world.revocations.take(data, EPOCH)
+        except TrustError as error:
+            assert error.code == "LAN_REVOCATIONS"  # noqa: PT017 - either is right
 
 
 @pytest.mark.spec("SDP-authority-renewal")
-def test_a_new_one_is_learned_with_the_list_and_the_old_one_stays_good(world_renewed_authority):
-    old = world_renewed_authority.identity("agent-001")
-    pem = world_renewed_authority.renew()
-    new = world_renewed_authority.identity("agent-002")
-    assert [good(world_renewed_authority, one) for one in (old, new)] == [True, False]
-    assert world_renewed_authority.revocations.take(world_renewed_authority.revoke() + pem, EPOCH)
-    assert [good(world_renewed_authority, one) for one in (old, new)] == [True, True]
-    assert world_renewed_authority.revocations.authorities[-1] == world_renewed_authority.center.certificate
-    assert not world_renewed_authority.revocations.take(world_renewed_authority.revoke() + pem, EPOCH)
+def test_a_new_one_is_learned_with_the_list_and_the_old_one_stays_good(fresh):
+    old = fresh.identity("agent-001")
+    pem = fresh.renew()
+    new = fresh.identity("agent-002")
+    assert [good(fresh, one) for one in (old, new)] == [True, False]
+    assert fresh.revocations.take(fresh.revoke() + pem, EPOCH)
+    assert [good(fresh, one) for one in (old, new)] == [True, True]
+    assert fresh.revocations.authorities[-1] == fresh.center.certificate
+    assert not fresh.revocations.take(fresh.revoke() + pem, EPOCH)
 
 
 @pytest.mark.spec("SDP-authority-renewal")
-def test_the_new_one_takes_back_what_the_old_one_has_issued(world_renewed_authority):
-    old = world_renewed_authority.identity("agent-001")
-    pem = world_renewed_authority.renew()
-    world_renewed_authority.revocations.take(world_renewed_authority.revoke(serial(old)) + pem, EPOCH)
-    assert not good(world_renewed_authority, old)
+def test_the_new_one_takes_back_what_the_old_one_has_issued(fresh):
+    old = fresh.identity("agent-001")
+    pem = fresh.renew()
+    fresh.revocations.take(fresh.revoke(serial(old)) + pem, EPOCH)
+    assert not good(fresh, old)
 
 
 @pytest.mark.spec("SDP-authority-revocation")
-def test_what_a_revoked_one_has_issued_and_signed_counts_no_more(world_renewed_authority):
+def test_what_a_revoked_one_has_issued_and_signed_counts_no_more(fresh):
     """Whoever has stolen its key has certified himself, and taken everybody else back, with the highest of numbers."""
-    old, honest = world_renewed_authority.identity("agent-001"), world_renewed_authority.center
-    world_renewed_authority.renew()
+    old, honest = fresh.identity("agent-001"), fresh.center
+    fresh.renew()
     new_pem, new = (
-        certificate_pem(world_renewed_authority.center.certificate),
-        world_renewed_authority.identity("agent-002"),
+        certificate_pem(fresh.center.certificate),
+        fresh.identity("agent-002"),
     )
-    world_renewed_authority.revocations.take(world_renewed_authority.revoke() + new_pem, EPOCH)
+    fresh.revocations.take(fresh.revoke() + new_pem, EPOCH)
     stolen = honest.revocations([RevokedCertificate(serial(new), EPOCH)], EPOCH, number=10**9)
-    assert world_renewed_authority.revocations.take(stolen, EPOCH)
-    assert not good(world_renewed_authority, new)
-    found = world_renewed_authority.chain().judge(old.certificate, EPOCH)
+    assert fresh.revocations.take(stolen, EPOCH)
+    assert not good(fresh, new)
+    found = fresh.chain().judge(old.certificate, EPOCH)
     assert found is not None
 
-    assert world_renewed_authority.revocations.take(world_renewed_authority.revoke_center(honest.certificate), EPOCH)
+    assert fresh.revocations.take(fresh.revoke_center(honest.certificate), EPOCH)
 
     assert found.is_revoked()
-    assert [good(world_renewed_authority, one) for one in (old, new)] == [False, True]
-    assert not world_renewed_authority.revocations.take(stolen, EPOCH)
-    assert good(world_renewed_authority, new)
-    assert world_renewed_authority.revocations.is_orphan(old.certificate)
-    assert not world_renewed_authority.revocations.is_orphan(new.certificate)
+    assert [good(fresh, one) for one in (old, new)] == [False, True]
+    assert not fresh.revocations.take(stolen, EPOCH)
+    assert good(fresh, new)
+    assert fresh.revocations.is_orphan(old.certificate)
+    assert not fresh.revocations.is_orphan(new.certificate)
 
 
-def test_a_bundle_in_any_order_comes_to_the_same(world_renewed_authority):
-    old = world_renewed_authority.identity("agent-001")
-    stolen = world_renewed_authority.center.revocations([], EPOCH, number=10**9)
-    revoked = world_renewed_authority.revoke_center(world_renewed_authority.center.certificate)
-    pem = world_renewed_authority.renew()
-    world_renewed_authority.revocations.take(pem + stolen + revoked + world_renewed_authority.revoke(), EPOCH)
-    assert good(world_renewed_authority, world_renewed_authority.identity("agent-002"))
-    assert not good(world_renewed_authority, old)
+def test_a_bundle_in_any_order_comes_to_the_same(fresh):
+    old = fresh.identity("agent-001")
+    stolen = fresh.center.revocations([], EPOCH, number=10**9)
+    revoked = fresh.revoke_center(fresh.center.certificate)
+    pem = fresh.renew()
+    fresh.revocations.take(pem + stolen + revoked + fresh.revoke(), EPOCH)
+    assert good(fresh, fresh.identity("agent-002"))
+    assert not good(fresh, old)
 
 
-def test_an_older_list_of_the_root_brings_no_authority_back(world_renewed_authority):
-    old = world_renewed_authority.identity("agent-001")
-    older = world_renewed_authority.root.revocations([], EPOCH, number=1)
-    world_renewed_authority.revocations.take(
-        world_renewed_authority.revoke_center(world_renewed_authority.center.certificate, number=2), EPOCH
-    )
-    assert not world_renewed_authority.revocations.take(older, EPOCH)
-    assert not good(world_renewed_authority, old)
+def test_an_older_list_of_the_root_brings_no_authority_back(fresh):
+    old = fresh.identity("agent-001")
+    older = fresh.root.revocations([], EPOCH, number=1)
+    fresh.revocations.take(fresh.revoke_center(fresh.center.certificate, number=2), EPOCH)
+    assert not fresh.revocations.take(older, EPOCH)
+    assert not good(fresh, old)
 
 
 @pytest.mark.spec("SDP-authority-renewal")
 @pytest.mark.parametrize("flaw", ["other root", "by a center", "own", "leaf", "revoked"])
-def test_nobody_is_learned_whom_no_root_of_ours_has_made_an_authority(world_renewed_authority, flaw):
+def test_nobody_is_learned_whom_no_root_of_ours_has_made_an_authority(fresh, flaw):
     key = new_key()
     stranger = World(EPOCH)
-    below = world_renewed_authority.center.issue_authority("Below CA", key.public_key(), EPOCH)
-    named = world_renewed_authority.root.issue_authority("Other CA", key.public_key(), EPOCH)
+    below = fresh.center.issue_authority("Below CA", key.public_key(), EPOCH)
+    named = fresh.root.issue_authority("Other CA", key.public_key(), EPOCH)
     data = {
         "other root": lambda: certificate_pem(stranger.center.certificate),
         "by a center": lambda: certificate_pem(below),
         "own": lambda: certificate_pem(stranger.root.certificate),
-        "leaf": lambda: certificate_pem(world_renewed_authority.identity("agent-001").certificate),
+        "leaf": lambda: certificate_pem(fresh.identity("agent-001").certificate),
         "revoked": lambda: certificate_pem(named),
     }[flaw]()
     if flaw == "revoked":
-        world_renewed_authority.revocations.take(world_renewed_authority.revoke_center(named), EPOCH)
-    world_renewed_authority.revocations.take(world_renewed_authority.revoke() + data, EPOCH)
-    assert not world_renewed_authority.revocations.learned
-    assert world_renewed_authority.revocations.authorities == world_renewed_authority.authorities
+        fresh.revocations.take(fresh.revoke_center(named), EPOCH)
+    fresh.revocations.take(fresh.revoke() + data, EPOCH)
+    assert not fresh.revocations.learned
+    assert fresh.revocations.authorities == fresh.authorities
 
 
-def test_what_is_learned_has_a_bound(world_renewed_authority):
-    pems = [world_renewed_authority.renew() for _ in range(limits.LAN_LEARNED_AUTHORITIES + 2)]
+def test_what_is_learned_has_a_bound(fresh):
+    pems = [fresh.renew() for _ in range(limits.LAN_LEARNED_AUTHORITIES + 2)]
     for pem in pems:
-        world_renewed_authority.revocations.take(
-            world_renewed_authority.root.revocations([], EPOCH, number=1) + pem, EPOCH
-        )
-    assert len(world_renewed_authority.revocations.learned) == limits.LAN_LEARNED_AUTHORITIES
+        fresh.revocations.take(fresh.root.revocations([], EPOCH, number=1) + pem, EPOCH)
+    assert len(fresh.revocations.learned) == limits.LAN_LEARNED_AUTHORITIES
 
 
-def test_a_certificate_that_is_none_refuses_the_bundle(world_renewed_authority):
+def test_a_certificate_that_is_none_refuses_the_bundle(fresh):
     noise = b"-----BEGIN CERTIFICATE-----\nnoise\n-----END CERTIFICATE-----\n"
     with pytest.raises(TrustError):
-        world_renewed_authority.revocations.take(world_renewed_authority.revoke() + noise, EPOCH)
-    assert len(world_renewed_authority.revocations) == 0
+        fresh.revocations.take(fresh.revoke() + noise, EPOCH)
+    assert len(fresh.revocations) == 0
 
 
-def test_what_is_kept_is_enough_for_who_has_only_the_new_one_in_its_settings(world_renewed_authority):
+def test_what_is_kept_is_enough_for_who_has_only_the_new_one_in_its_settings(fresh):
     """Its operator has replaced ``center.pem``; lists by the key of before, and the root's, are kept all the same."""
-    old = world_renewed_authority.identity("agent-001")
-    world_renewed_authority.revocations.take(world_renewed_authority.revoke(77), EPOCH)
+    old = fresh.identity("agent-001")
+    fresh.revocations.take(fresh.revoke(77), EPOCH)
     revoked, first = (
-        world_renewed_authority.revoke_center(world_renewed_authority.center.certificate),
-        world_renewed_authority.center.certificate,
+        fresh.revoke_center(fresh.center.certificate),
+        fresh.center.certificate,
     )
-    pem = world_renewed_authority.renew()
-    world_renewed_authority.revocations.take(
-        world_renewed_authority.revoke() + pem + world_renewed_authority.root.revocations([], EPOCH, number=0), EPOCH
-    )
-    again = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
-    assert again.take(world_renewed_authority.revocations.pem(), EPOCH)
+    pem = fresh.renew()
+    fresh.revocations.take(fresh.revoke() + pem + fresh.root.revocations([], EPOCH, number=0), EPOCH)
+    again = Revocations([fresh.root.certificate, fresh.center.certificate])
+    assert again.take(fresh.revocations.pem(), EPOCH)
     assert len(again) == 1
     assert first in again.authorities
-    world_renewed_authority.revocations.take(revoked, EPOCH)
-    third = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
-    assert third.take(world_renewed_authority.revocations.pem(), EPOCH)
+    fresh.revocations.take(revoked, EPOCH)
+    third = Revocations([fresh.root.certificate, fresh.center.certificate])
+    assert third.take(fresh.revocations.pem(), EPOCH)
     assert third.is_orphan(old.certificate)
 
 
-def test_a_list_by_the_key_of_before_ends_without_a_word(world_renewed_authority):
-    world_renewed_authority.revocations.take(world_renewed_authority.revoke(), EPOCH)
-    pem = world_renewed_authority.renew()
-    world_renewed_authority.revocations.take(
-        world_renewed_authority.center.revocations([], EPOCH + 6 * DAY, number=9) + pem, EPOCH + 6 * DAY
-    )
-    assert world_renewed_authority.revocations.ends() == EPOCH + 13 * DAY
+def test_a_list_by_the_key_of_before_ends_without_a_word(fresh):
+    fresh.revocations.take(fresh.revoke(), EPOCH)
+    pem = fresh.renew()
+    fresh.revocations.take(fresh.center.revocations([], EPOCH + 6 * DAY, number=9) + pem, EPOCH + 6 * DAY)
+    assert fresh.revocations.ends() == EPOCH + 13 * DAY
 
 
-def test_the_list_of_an_authority_is_good_no_longer_than_it(world_renewed_authority):
-    pem = world_renewed_authority.root.revocations([], EPOCH, number=1, days=99_999)
+def test_the_list_of_an_authority_is_good_no_longer_than_it(fresh):
+    pem = fresh.root.revocations([], EPOCH, number=1, days=99_999)
     end = x509.load_pem_x509_crl(pem).next_update_utc
-    assert end == x509.load_der_x509_certificate(world_renewed_authority.root.certificate).not_valid_after_utc
+    assert end == x509.load_der_x509_certificate(fresh.root.certificate).not_valid_after_utc
 
 
-def test_an_orphan_is_known_by_who_never_knew_its_authority(world_renewed_authority):
+def test_an_orphan_is_known_by_who_never_knew_its_authority(fresh):
     """It started with the new one alone; the certificate that it kept names an authority of that name."""
-    old = world_renewed_authority.identity("agent-001")
-    world_renewed_authority.renew()
-    known = Revocations([world_renewed_authority.root.certificate, world_renewed_authority.center.certificate])
+    old = fresh.identity("agent-001")
+    fresh.renew()
+    known = Revocations([fresh.root.certificate, fresh.center.certificate])
     assert known.is_orphan(old.certificate)
     stranger = World(EPOCH).identity("agent-001")
-    other = CertificateAuthority(
-        key := new_key(), world_renewed_authority.root.issue_authority("Other", key.public_key(), EPOCH)
-    )
-    assert not Revocations([world_renewed_authority.root.certificate, other.certificate]).is_orphan(
-        stranger.certificate
-    )
+    other = CertificateAuthority(key := new_key(), fresh.root.issue_authority("Other", key.public_key(), EPOCH))
+    assert not Revocations([fresh.root.certificate, other.certificate]).is_orphan(stranger.certificate)

@@ -14,7 +14,6 @@ import stat
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ COPIES = {
 
 
 @pytest.fixture
-def canary() -> Iterator[Path]:
+def canary():
     """The folder that hostile absolute targets point at; the lock keeps a second run of the tests away."""
     lock = os.open(CANARY.parent, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -83,7 +82,7 @@ def canary() -> Iterator[Path]:
         os.close(lock)
 
 
-def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
+def snapshot(folder):
     """Return everything below ``folder`` that a stranger could have changed, by path."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (folder, *folder.rglob("*")):
@@ -93,13 +92,13 @@ def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def surroundings(box: Path) -> dict[str, tuple[object, ...]]:
+def surroundings(box):
     """Return what is around the destination; the folder's own time changes when the destination appears."""
     found = {path: value for path, value in snapshot(box).items() if not path.startswith(str(box / "dest"))}
     return found | {str(box): found[str(box)][:2]}
 
 
-def make_box(base: Path) -> Path:
+def make_box(base):
     """Return a folder with the files that hostile archives aim at beside the destination."""
     box = base / "box"
     (box / "outside").mkdir(parents=True)
@@ -108,7 +107,7 @@ def make_box(base: Path) -> Path:
     return box
 
 
-def check_tree(archive: dict[str, Any], destination: Path) -> Iterator[str]:
+def check_tree(archive, destination):
     """Yield what is wrong with an unpacked folder: invariants 3, 4 and 5, and the expected files."""
     files: dict[str, list[object]] = {}
     total = 0
@@ -133,7 +132,7 @@ def check_tree(archive: dict[str, Any], destination: Path) -> Iterator[str]:
             yield f"the files differ: {files.items() ^ (archive['files'] | wanted).items()}"
 
 
-def check_outcome(archive: dict[str, Any], answer: dict[str, Any], destination: Path) -> Iterator[str]:
+def check_outcome(archive, answer, destination):
     """Yield what is wrong with what the unpacking answered and left."""
     refusals = {OURS[code] for code in archive.get("codes", ()) if code in OURS}
     if answer["code"] is not None:
@@ -151,7 +150,7 @@ def check_outcome(archive: dict[str, Any], answer: dict[str, Any], destination: 
         yield f"did more than unpack: {answer['events']}"
 
 
-def test_every_archive_behaves_as_expected(tmp_path: Path, canary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_archive_behaves_as_expected(tmp_path, canary, capsys):
     before = snapshot(canary)
     wrong: list[str] = []
     answers: list[dict[str, Any]] = []
@@ -187,14 +186,14 @@ def test_every_archive_behaves_as_expected(tmp_path: Path, canary: Path, capsys:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_corpus_is_whole() -> None:
+def test_the_corpus_is_whole():
     assert Counter(archive["expect"] for archive in ARCHIVES) == EXPECTATIONS["counts"]
     for archive in ARCHIVES:
         content = (HERE / "archives" / archive["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == archive["sha256"]
 
 
-def test_each_class_of_refusal_is_one_code_of_ours() -> None:
+def test_each_class_of_refusal_is_one_code_of_ours():
     named = {code for archive in ARCHIVES for code in archive.get("codes", ())}
     assert named - {"MODE_FORBIDDEN"} == OURS.keys()
     assert len(set(OURS.values())) == len(OURS)

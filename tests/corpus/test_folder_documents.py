@@ -4,7 +4,6 @@ import base64
 import json
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,17 +36,17 @@ CODES = {
 }
 
 
-def cases(kind: str) -> list[Any]:
+def cases(kind):
     rows = json.loads((Path(__file__).parent / "documents" / f"{kind}.json").read_text())
     return [pytest.param(row, id=row["id"]) for row in rows]
 
 
-def content(case: dict[str, Any]) -> bytes:
+def content(case):
     return base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode()
 
 
 @pytest.fixture(autouse=True)
-def _within_bounds() -> Any:
+def _within_bounds():
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
@@ -55,12 +54,12 @@ def _within_bounds() -> Any:
     assert peak <= BYTES
 
 
-def fits(error: SkillwireError, case: dict[str, Any]) -> bool:
+def fits(error, case):
     return isinstance(error, DecodeError | ValidationError) and any(error.code in CODES[code] for code in case["codes"])
 
 
 @pytest.mark.parametrize("case", cases("frontmatter"))
-def test_frontmatter(case: dict[str, Any]) -> None:
+def test_frontmatter(case):
     if case["expect"] == "reject":
         with pytest.raises(SkillwireError) as caught:
             parse_skill_md(content(case))
@@ -72,14 +71,14 @@ def test_frontmatter(case: dict[str, Any]) -> None:
     assert find_hidden(neutralise(skill.description) + neutralise(skill.body)) == []
 
 
-def test_words_stay_strings() -> None:
+def test_words_stay_strings():
     [case] = [case.values[0] for case in cases("frontmatter") if case.id == "words-stay-strings"]
     skill = parse_skill_md(content(case))
     assert (skill.name, skill.description, skill.fields["version"]) == ("no", "12:30:45", "2026-01-01")
 
 
 @pytest.mark.parametrize("case", cases("skill-toml"))
-def test_skill_toml(case: dict[str, Any]) -> None:
+def test_skill_toml(case):
     if case["expect"] == "reject":
         with pytest.raises(SkillwireError) as caught:
             parse_manifest(content(case))
@@ -89,7 +88,7 @@ def test_skill_toml(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("text"))
-def test_text(case: dict[str, Any]) -> None:
+def test_text(case):
     text = case["data"]
     if case["expect"] == "accept":
         assert neutralise(text) == text

@@ -130,24 +130,24 @@ class Behaviour(NamedTuple):
     ask: Callable[[str], Any] = lambda url: fetch(HttpRequest(url))
 
 
-def saying(data: bytes) -> Callable[[Peer], None]:
+def saying(data):
     """Answer one request with ``data`` and end the connection."""
 
-    def talk(peer: Peer) -> None:
+    def talk(peer):
         peer.request()
         peer.send(data)
 
     return talk
 
 
-def dripping(peer: Peer) -> None:
+def dripping(peer):
     peer.request()
     peer.send(OK + b"Content-Length: 1000\r\n\r\n")
     peer.drip(b"x" * 1000, 0.05)
 
 
-def resetting(data: bytes) -> Callable[[Peer], None]:
-    def talk(peer: Peer) -> None:
+def resetting(data):
+    def talk(peer):
         peer.request()
         peer.send(data)
         peer.reset()

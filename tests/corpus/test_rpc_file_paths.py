@@ -14,7 +14,7 @@ CALL = serving(PUBLISHED.rpc())
 
 @pytest.mark.spec("SKP-read-escape")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"][:24].encode("unicode_escape").decode())
-def test_a_path_is_refused_or_not_found_and_nothing_is_given(case: dict[str, Any]) -> None:
+def test_a_path_is_refused_or_not_found_and_nothing_is_given(case):
     params = {"name": "acme.notes", "path": case["data"]}
     request = {"jsonrpc": "2.0", "id": 1, "method": "read_skill_file", "params": params}
     told = answer(json.dumps(request).encode(), CALL)
@@ -26,7 +26,7 @@ def test_a_path_is_refused_or_not_found_and_nothing_is_given(case: dict[str, Any
     assert "result" not in told
 
 
-def test_an_accepted_path_that_is_there_is_read() -> None:
+def test_an_accepted_path_that_is_there_is_read():
     harmless = {case["data"]: "here" for case in CASES if case["expect"] == "accept" and case["data"] != "SKILL.md"}
     rpc = publish(notes=harmless).rpc()
     for path in harmless:

@@ -25,7 +25,7 @@ events: set[str] = set()
 sys.addaudithook(lambda event, _: events.add(event))
 
 
-def memory(field: str) -> int:
+def memory(field):
     """Return a line of this process's status, such as its peak memory, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
@@ -33,16 +33,16 @@ def memory(field: str) -> int:
     raise LookupError(field)
 
 
-def run(content: bytes, archive_format: str, destination: Path) -> str | None:
+def run(content, archive_format, destination):
     """Unpack; return the code of the refusal, or None."""
     try:
-        unpack(read_archive(content, expected_format=archive_format), destination)  # type: ignore[arg-type]  # from JSON
+        unpack(read_archive(content, expected_format=archive_format), destination)
     except SkillwireError as error:
         return error.code
     return None
 
 
-def main(growth_limit: int) -> None:
+def main(growth_limit):
     """Answer every line of the standard input."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory("VmData") + growth_limit, hard))

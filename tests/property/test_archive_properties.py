@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 
 from skillwire.errors import DecodeError, TrustError, ValidationError
-from skillwire.folder.pack import Packed, pack
+from skillwire.folder.pack import pack
 from skillwire.model.skill import FileContent
 from skillwire.trust.archive import plan_files, read_archive
 from skillwire.trust.paths import check_path
@@ -26,7 +26,7 @@ PATHS = st.one_of(
 )
 
 
-def is_allowed(path: str) -> bool:
+def is_allowed(path):
     try:
         check_path(path)
     except TrustError:
@@ -34,7 +34,7 @@ def is_allowed(path: str) -> bool:
     return True
 
 
-def skill(files: dict[str, tuple[bytes, bool]]) -> list[FileContent]:
+def skill(files):
     """Return the files whose paths may stand together, and SKILL.md."""
     kept = [FileContent("SKILL.md", b"# a skill")]
     for path, (content, executable) in files.items():
@@ -50,7 +50,7 @@ SKILLS = st.dictionaries(PATHS.filter(is_allowed), st.tuples(st.binary(max_size=
 )
 
 
-def standard_reading(packed: Packed) -> dict[str, tuple[bytes, bool]]:
+def standard_reading(packed):
     stream = io.BytesIO(packed.content)
     if packed.extension == ".zip":
         with zipfile.ZipFile(stream) as archive:
@@ -68,26 +68,26 @@ def standard_reading(packed: Packed) -> dict[str, tuple[bytes, bool]]:
 
 
 @given(SKILLS)
-def test_reading_what_was_packed_gives_the_files_back(files: list[FileContent]) -> None:
+def test_reading_what_was_packed_gives_the_files_back(files):
     packed = pack(files)
     plan = read_archive(packed.content, expected_format="zip" if packed.extension == ".zip" else "tar.gz")
     assert [*plan.files] == sorted(files)
 
 
 @given(SKILLS, st.randoms())
-def test_the_order_of_the_files_makes_no_difference(files: list[FileContent], chance: object) -> None:
+def test_the_order_of_the_files_makes_no_difference(files, chance):
     shuffled = [*files]
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]  # a Random, which the strategy does not say
+    chance.shuffle(shuffled)
     assert pack(shuffled) == pack(files)
 
 
 @given(SKILLS)
-def test_the_standard_library_reads_the_same(files: list[FileContent]) -> None:
+def test_the_standard_library_reads_the_same(files):
     assert standard_reading(pack(files)) == {path: (content, executable) for path, content, executable in files}
 
 
 @given(st.one_of(st.text(), st.binary(), PATHS))
-def test_a_path_is_returned_as_it_came_or_refused(path: str | bytes) -> None:
+def test_a_path_is_returned_as_it_came_or_refused(path):
     try:
         checked = check_path(path)
     except TrustError:
@@ -97,7 +97,7 @@ def test_a_path_is_returned_as_it_came_or_refused(path: str | bytes) -> None:
 
 
 @st.composite
-def broken_archives(draw: st.DrawFn) -> bytes:
+def broken_archives(draw):
     """An archive of the corpus with up to four bytes changed, put in or taken out, or cut off."""
     content = bytearray(draw(st.sampled_from(SMALL)))
     for _ in range(draw(st.integers(0, 4))):
@@ -118,7 +118,7 @@ def broken_archives(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=examples(1500))
 @given(broken_archives())
-def test_a_broken_archive_is_refused_or_gives_a_safe_plan(content: bytes) -> None:
+def test_a_broken_archive_is_refused_or_gives_a_safe_plan(content):
     try:
         plan = read_archive(content)
     except (DecodeError, ValidationError, TrustError):

@@ -42,7 +42,7 @@ BENT = st.builds(
 @example("a: b\n- c\n")
 @example("a: 'b' \n")
 @example("a: b\n\nc: d\n")
-def test_the_simple_reader_answers_as_guarded_yaml_does(text: str) -> None:
+def test_the_simple_reader_answers_as_guarded_yaml_does(text):
     flat = read_flat(text, source="SKILL.md", first_line=2)
     event("answered" if flat else "left to YAML")
     if flat is None:

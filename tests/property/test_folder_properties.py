@@ -59,21 +59,19 @@ PATHS = st.sampled_from(["a.md", "scripts/run.py", "run.sh", "b.json", "é.txt",
 
 
 @given(SKILL_MD.map(str.encode) | st.binary())
-def test_no_bytes_get_past_skill_md(data: bytes) -> None:
+def test_no_bytes_get_past_skill_md(data):
     with contextlib.suppress(DecodeError, ValidationError):
         parse_skill_md(data)
 
 
 @given((MANIFEST | TEXT).map(str.encode) | st.binary())
-def test_no_bytes_get_past_skill_toml(data: bytes) -> None:
+def test_no_bytes_get_past_skill_toml(data):
     with contextlib.suppress(DecodeError, ValidationError):
         parse_manifest(data)
 
 
 @given(SKILL_MD, MANIFEST, JSON, st.dictionaries(PATHS, TEXT.map(str.encode) | st.binary(), max_size=3))
-def test_a_folder_is_judged_whatever_it_holds(
-    text: str, manifest: str, descriptor: object, files: dict[str, bytes]
-) -> None:
+def test_a_folder_is_judged_whatever_it_holds(text, manifest, descriptor, files):
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "demo"
         documents = {
@@ -96,7 +94,7 @@ def test_a_folder_is_judged_whatever_it_holds(
 
 
 @given(JSON | st.lists(JSON).map(lambda skills: {"$schema": SCHEMA_URI, "skills": skills}))
-def test_an_index_is_judged_whatever_it_holds(document: object) -> None:
+def test_an_index_is_judged_whatever_it_holds(document):
     with tempfile.TemporaryDirectory() as place:
         index = Path(place) / ".well-known/agent-skills/index.json"
         index.parent.mkdir(parents=True)

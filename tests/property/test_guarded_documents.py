@@ -39,14 +39,14 @@ TOML_LIKE = st.lists(st.sampled_from([*TOML_WORDS, *"ab.\n[]{},\"'\\#1_ \té", "
 
 
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 2]))
-def test_json_that_anyone_writes_is_read_the_same(value: object, ascii_only: bool, indent: int | None) -> None:  # noqa: FBT001  # a drawn example
+def test_json_that_anyone_writes_is_read_the_same(value, ascii_only, indent):  # a drawn example
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert load_json(text.encode(), max_bytes=10_000_000) == json.loads(text)
 
 
 @given(JSON_LIKE | TEXT)
 @example('{"\\ud83d\\\\\\ude00": 1}')
-def test_json_is_read_as_the_standard_parser_does_or_refused(text: str) -> None:
+def test_json_is_read_as_the_standard_parser_does_or_refused(text):
     try:
         value = load_json(text.encode(), max_bytes=10_000_000)
     except DecodeError:
@@ -56,14 +56,14 @@ def test_json_is_read_as_the_standard_parser_does_or_refused(text: str) -> None:
 
 
 @given(st.binary())
-def test_no_bytes_get_past_json(data: bytes) -> None:
+def test_no_bytes_get_past_json(data):
     with contextlib.suppress(DecodeError):
         load_json(data, max_bytes=64)
 
 
 @given(YAML_LIKE | TEXT)
 @example("a: !!python/name:os.system")
-def test_yaml_is_read_as_the_base_loader_does_or_refused(text: str) -> None:
+def test_yaml_is_read_as_the_base_loader_does_or_refused(text):
     try:
         values = load_yaml_mapping(text).values
     except DecodeError as error:
@@ -73,7 +73,7 @@ def test_yaml_is_read_as_the_base_loader_does_or_refused(text: str) -> None:
 
 
 @given(TOML_LIKE | TEXT)
-def test_toml_is_read_as_the_standard_parser_does_or_refused(text: str) -> None:
+def test_toml_is_read_as_the_standard_parser_does_or_refused(text):
     try:
         values = load_toml(text.encode())
     except DecodeError as error:
@@ -83,25 +83,25 @@ def test_toml_is_read_as_the_standard_parser_does_or_refused(text: str) -> None:
 
 
 @given(st.binary())
-def test_no_bytes_get_past_toml(data: bytes) -> None:
+def test_no_bytes_get_past_toml(data):
     with contextlib.suppress(DecodeError):
         load_toml(data)
 
 
 @given(st.floats(), st.integers())
-def test_toml_numbers_are_finite_and_fit_64_bits(number: float, integer: int) -> None:
+def test_toml_numbers_are_finite_and_fit_64_bits(number, integer):
     fits = math.isfinite(number) and -(2**63) <= integer < 2**63
     with contextlib.nullcontext() if fits else pytest.raises(DecodeError):
         load_toml(f"a = {number!r}\nb = {integer}".encode())
 
 
 @given(st.text(st.characters()))
-def test_neutralised_text_hides_nothing_and_stays(text: str) -> None:
+def test_neutralised_text_hides_nothing_and_stays(text):
     shown = neutralise(text)
     assert find_hidden(shown) == []
     assert neutralise(shown) == shown
 
 
 @given(st.text(st.characters(categories=["Lu", "Ll", "Nd", "Po", "Zs", "Sc"], max_codepoint=0x24F)))
-def test_plain_text_stays_itself(text: str) -> None:
+def test_plain_text_stays_itself(text):
     assert neutralise(text) == text

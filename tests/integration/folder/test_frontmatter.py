@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_reading_a_plain_skill_does_not_import_yaml() -> None:
+def test_reading_a_plain_skill_does_not_import_yaml():
     code = (
         "import sys\n"
         "from skillwire.folder.frontmatter import parse_skill_md\n"

@@ -2,13 +2,11 @@
 
 import json
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 from skillwire.folder.scaffold import scaffold
 
 
-def test_the_script_runs(write: Callable[..., Path]) -> None:
+def test_the_script_runs(write):
     files = {file.path: bytes(file.content) for file in scaffold("demo", script=True)}
     folder = write(**files)
     (folder / "scripts/main.py").chmod(0o755)

@@ -1,16 +1,8 @@
 """Folders to judge: a skill is written in one line and has no findings until a test spoils it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.folder.load import check_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 GOOD = (
     "---\nname: {name}\ndescription: Does it. Use when it is to be done.\nmetadata:\n  version: '1.0.0'\n---\n\n# Do\n"
@@ -18,10 +10,10 @@ GOOD = (
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path):
     """Write the files of a skill; ``SKILL.md`` is a good one unless it is given, or given as None."""
 
-    def write_skill(name: str = "demo", /, **files: str | bytes | None) -> Path:
+    def write_skill(name="demo", /, **files):
         folder = tmp_path / name
         for path, content in {"SKILL.md": GOOD.format(name=folder.name), **files}.items():
             if content is not None:
@@ -34,12 +26,12 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def found(write: Callable[..., Path]) -> Callable[..., list[str]]:
+def found(write):
     """Write a skill and return its findings as ``level CODE path:line:column``."""
 
-    def find(level: str = "strict", /, name: str = "demo", **files: str | bytes | None) -> list[str]:
+    def find(level="strict", /, name="demo", **files):
         folder = write(name, **files)
-        findings = check_folder(folder, level=level).findings  # type: ignore[arg-type]  # the tests pass the two levels
+        findings = check_folder(folder, level=level).findings
         return [f"{one.level} {one.code} {one.place}".replace(f"{folder}/", "") for one in findings]
 
     return find

@@ -1,9 +1,5 @@
 """An API behind a skill: what its folder may say, and the URL that inputs make of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.errors import ValidationError
@@ -22,11 +18,6 @@ from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import HealthCheck
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-
 HEAD = """\
 kind = "action"
 [permissions]
@@ -42,12 +33,12 @@ kind = "http"
 """
 
 
-def flaws(executor: str) -> list[tuple[str, int | None]]:
+def flaws(executor):
     found = read_manifest((HEAD + executor).encode())[1]
     return [(flaw.message, flaw.place.line if flaw.place else None) for flaw in found]
 
 
-def test_all_that_a_folder_can_say() -> None:
+def test_all_that_a_folder_can_say():
     text = (
         'url = "https://crm.example.com:8443/v1/{id}?lang={lang}"\nmethod = "PUT"\nbody = "form"\nresult = "/data/0"\n'
         'headers = { Authorization = "Bearer ${CRM_API_KEY}", "X-Version" = "2" }\n'
@@ -60,7 +51,7 @@ def test_all_that_a_folder_can_say() -> None:
     assert "kind" not in action.settings
 
 
-def test_the_origin_stands_beside_the_network_that_is_named() -> None:
+def test_the_origin_stands_beside_the_network_that_is_named():
     text = (HEAD + 'url = "https://a.example.com/x"').replace(
         "[permissions]", '[permissions]\nnetwork = ["https://b.example.com", "https://a.example.com"]'
     )
@@ -70,7 +61,7 @@ def test_the_origin_stands_beside_the_network_that_is_named() -> None:
     )
 
 
-def test_a_field_that_nobody_reads_is_named() -> None:
+def test_a_field_that_nobody_reads_is_named():
     manifest = parse_manifest((HEAD + 'url = "https://a.example.com/"\nforward_headers = ["cookie"]').encode())
     assert manifest.unknown == (("executor", "forward_headers"),)
 
@@ -110,7 +101,7 @@ def test_a_field_that_nobody_reads_is_named() -> None:
         ('url = "https://a.example.com/"\n[executor.headers]\nX-A = 1', "X-A is text", 14),
     ],
 )
-def test_what_a_folder_must_not_say(executor: str, message: str, line: int) -> None:
+def test_what_a_folder_must_not_say(executor, message, line):
     [(told, at)] = flaws(executor)
     assert told.startswith(message)
     assert at == line
@@ -129,29 +120,29 @@ FRAMING = """
 
 
 @pytest.mark.parametrize("name", DESCRIBING.split())
-def test_header_fields_that_describe_may_be_set(name: str) -> None:
+def test_header_fields_that_describe_may_be_set(name):
     assert check_header_name(name) == name
 
 
 @pytest.mark.parametrize("name", FRAMING.split())
-def test_header_fields_that_frame_or_route_may_not(name: str) -> None:
+def test_header_fields_that_frame_or_route_may_not(name):
     with pytest.raises(ValidationError, match="not one that may be set"):
         check_header_name(name)
 
 
 @pytest.mark.parametrize("value", ["", " a", "a ", "a\r\nb", "a\0", "\u00e9", "${", "${A", "${a}", "x" * 2000])
-def test_values_that_cannot_be_sent(value: str) -> None:
+def test_values_that_cannot_be_sent(value):
     with pytest.raises(ValidationError):
         check_header_value(value)
 
 
 @pytest.mark.parametrize("pointer", ["", "a", "/~2", "/a~"])
-def test_what_is_no_pointer(pointer: str) -> None:
+def test_what_is_no_pointer(pointer):
     with pytest.raises(ValidationError):
         check_result(pointer)
 
 
-def test_a_pointer_leads_to_its_value() -> None:
+def test_a_pointer_leads_to_its_value():
     document = {"a/b": [{"~": 1}], "": {"": 2}}
     assert point(document, check_result("/a~1b/0/~0")) == 1
     assert point(document, check_result("//")) == 2
@@ -193,7 +184,7 @@ URL = "https://api.example.com/v1/orders/{id}/lines"
         ("@evil.example", "%40evil.example"),
     ],
 )
-def test_what_fills_a_path_stays_one_segment(value: object, segment: str | None) -> None:
+def test_what_fills_a_path_stays_one_segment(value, segment):
     upstream = Upstream(check_upstream_url(URL))
     if segment is None:
         with pytest.raises(ValidationError) as caught:
@@ -203,7 +194,7 @@ def test_what_fills_a_path_stays_one_segment(value: object, segment: str | None)
         assert fill(upstream, {"id": value, "n": 1}) == (f"https://api.example.com/v1/orders/{segment}/lines", {"n": 1})
 
 
-def test_two_halves_do_not_make_a_dot_segment() -> None:
+def test_two_halves_do_not_make_a_dot_segment():
     upstream = Upstream("https://api.example.com/v1/{a}{b}/x")
     with pytest.raises(ValidationError):
         fill(upstream, {"a": ".", "b": "."})
@@ -211,7 +202,7 @@ def test_two_halves_do_not_make_a_dot_segment() -> None:
         fill(Upstream("https://api.example.com/v1/{a}2e/x"), {"a": "%2e%"})
 
 
-def test_what_stands_in_the_query() -> None:
+def test_what_stands_in_the_query():
     upstream = Upstream("https://api.example.com/find?lang={lang}&unit=c&n={n}", method="GET")
     inputs = {"lang": "a&b=c", "n": None, "tags": ["x", "y z"], "deep": {"a": [1]}, "flag": False, "p&q": "r"}
     query = "lang=a%26b%3Dc&unit=c&tags=x&tags=y%20z&deep=%7B%22a%22%3A%5B1%5D%7D&flag=false&p%26q=r"
@@ -220,7 +211,7 @@ def test_what_stands_in_the_query() -> None:
     assert fill(Upstream("https://api.example.com", method="GET"), {"x": 1}).url == "https://api.example.com?x=1"
 
 
-def test_the_origin_is_known_without_inputs() -> None:
+def test_the_origin_is_known_without_inputs():
     assert upstream_origin("https://API.example.com:8443/{a}?{b}") == "https://api.example.com:8443"
 
 
@@ -231,7 +222,7 @@ HTTP = (
 )
 
 
-def health(text: str) -> HealthCheck | None:
+def health(text):
     return load_action(parse_manifest(text.encode())).health
 
 
@@ -240,13 +231,10 @@ def health(text: str) -> HealthCheck | None:
     [
         ("", HealthCheck("", "main.py", "health", 30, 5)),
         ('export = "check"\n', HealthCheck("", "main.py", "check", 30, 5)),
-        (
-            'entrypoint = "look.py"\ninterval = 5\ntimeout = 1\n',
-            HealthCheck("", "look.py", "health", 5, 1),
-        ),
+        ('entrypoint = "look.py"\ninterval = 5\ntimeout = 1\n', HealthCheck("", "look.py", "health", 5, 1)),
     ],
 )
-def test_code_has_a_function_that_is_named_as_that_of_the_action(said: str, check: HealthCheck) -> None:
+def test_code_has_a_function_that_is_named_as_that_of_the_action(said, check):
     assert health(f"{RUNTIME}[health]\n{said}") == check
 
 
@@ -261,13 +249,13 @@ def test_code_has_a_function_that_is_named_as_that_of_the_action(said: str, chec
         ),
     ],
 )
-def test_an_api_is_asked_at_a_url_whose_origin_is_a_permission(url: str, asked: str, network: tuple[str, ...]) -> None:
+def test_an_api_is_asked_at_a_url_whose_origin_is_a_permission(url, asked, network):
     action = load_action(parse_manifest(f'{HTTP}[health]\nurl = "{url}"\n'.encode()))
     assert action.health == HealthCheck(asked)
     assert action.permissions.network == network
 
 
-def test_a_skill_that_says_nothing_has_no_check() -> None:
+def test_a_skill_that_says_nothing_has_no_check():
     assert health(RUNTIME) is health(HTTP) is None
 
 
@@ -307,7 +295,7 @@ FORM = "url is https, or a path such as /healthz, without a fragment"
         (f'{HTTP}[health]\nurl = "/${{KEY}}"\n', "URL", "", 8),
     ],
 )
-def test_what_a_folder_must_not_say_health(text: str, code: str, message: str, line: int) -> None:
+def test_what_a_folder_must_not_say_health(text, code, message, line):
     flaws = read_manifest(text.encode())[1]
     [(told, at)] = [(f"{flaw.code} {flaw.message}", flaw.place.line if flaw.place else None) for flaw in flaws]
     assert told.startswith(f"{code} ")
@@ -316,12 +304,12 @@ def test_what_a_folder_must_not_say_health(text: str, code: str, message: str, l
     assert flaws[0].diagnostics().fix
 
 
-def test_unknown_fields_are_named() -> None:
+def test_unknown_fields_are_named():
     text = f'{RUNTIME}[health]\nexport = "check"\nevery = 5\n'
     assert parse_manifest(text.encode()).unknown == (("health", "every"),)
 
 
-def test_the_function_must_be_there(found: Callable[..., list[str]]) -> None:
+def test_the_function_must_be_there(found):
     files = {"main.py": "def main(args): ...\n", "skill.toml": f"{RUNTIME}[health]\n"}
     assert found(**files) == ["error ENTRYPOINT_BROKEN skill.toml:4:2"]
     files["skill.toml"] = f'{RUNTIME}[health]\nexport = "check"\n'
@@ -330,21 +318,21 @@ def test_the_function_must_be_there(found: Callable[..., list[str]]) -> None:
     assert found(**files) == []
 
 
-def test_the_file_must_be_there_and_python(found: Callable[..., list[str]]) -> None:
+def test_the_file_must_be_there_and_python(found):
     files = {"main.py": "def main(args): ...\n", "skill.toml": f'{RUNTIME}[health]\nentrypoint = "look.py"\n'}
     assert found(**files) == ["error ENTRYPOINT_ABSENT skill.toml:5:1"]
     assert found(**files, **{"look.py": "def health(args:\n"}) == ["error ENTRYPOINT_BROKEN look.py:1:11"]
     assert found(**files, **{"look.py": "def health(args): ...\n"}) == []
 
 
-def test_what_is_wrong_with_one_file_is_said_once(found: Callable[..., list[str]]) -> None:
+def test_what_is_wrong_with_one_file_is_said_once(found):
     manifest = {"skill.toml": f"{RUNTIME}[health]\n"}
     assert found(**manifest) == ["error ENTRYPOINT_ABSENT skill.toml:3:1"]
     assert found(**manifest, **{"main.py": "def main(\n"}) == ["error ENTRYPOINT_BROKEN main.py:1:9"]
 
 
 @pytest.mark.parametrize("said", ["", '[health]\nexport = "check"\ninterval = 60\n'])
-def test_a_published_skill_keeps_it(write: Callable[..., Path], said: str) -> None:
+def test_a_published_skill_keeps_it(write, said):
     code = "def main(args): ...\ndef check(args): ...\n"
     outcome = prepare(write(**{"skill.toml": RUNTIME + said, "main.py": code}), "acme")
     assert isinstance(outcome, PreparedSkill), outcome

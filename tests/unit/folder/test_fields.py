@@ -1,16 +1,9 @@
 """What a grant may name: files, functions, hosts of one owner, variables that only carry a secret."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.errors import ValidationError
 from skillwire.folder.fields import check_entrypoint, check_export, check_network, check_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(
@@ -32,20 +25,20 @@ if TYPE_CHECKING:
         (check_secret, "PATHFINDER_KEY"),
     ],
 )
-def test_passes(check: Callable[[str], str], value: str) -> None:
+def test_passes(check, value):
     assert check(value) == value
 
 
 @pytest.mark.parametrize(
     "value", ["main.sh", "-m.py", "../main.py", "/main.py", "main.py/", "a:b.py", "", "NUL.py", "main.pyc"]
 )
-def test_entry_points_that_are_no_python_file_of_the_folder(value: str) -> None:
+def test_entry_points_that_are_no_python_file_of_the_folder(value):
     with pytest.raises(ValidationError, match="ENTRYPOINT"):
         check_entrypoint(value)
 
 
 @pytest.mark.parametrize("value", ["", "os.system", "main()", "1a", "class", "mäin", "a" * 129])
-def test_exports_that_are_no_name_of_a_function(value: str) -> None:
+def test_exports_that_are_no_name_of_a_function(value):
     with pytest.raises(ValidationError, match="EXPORT"):
         check_export(value)
 
@@ -62,7 +55,7 @@ def test_exports_that_are_no_name_of_a_function(value: str) -> None:
         "https://exämple.com", "wss://example.com", "example.com",
     ],
 )  # fmt: skip
-def test_network_patterns_that_are_too_wide_or_unclear(value: str) -> None:
+def test_network_patterns_that_are_too_wide_or_unclear(value):
     with pytest.raises(ValidationError, match="PERMISSION_NETWORK"):
         check_network(value)
 
@@ -70,7 +63,7 @@ def test_network_patterns_that_are_too_wide_or_unclear(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["https://localhost", "https://localhost:8756", "http://localhost:1/a", "https://api.internal"]
 )
-def test_a_local_name_is_told_as_one(value: str) -> None:
+def test_a_local_name_is_told_as_one(value):
     with pytest.raises(ValidationError, match="local names are not allowed"):
         check_network(value)
 
@@ -84,6 +77,6 @@ def test_a_local_name_is_told_as_one(value: str) -> None:
         "JAVA_TOOL_OPTIONS", "NPM_CONFIG_REGISTRY", "PIP_INDEX_URL",
     ],
 )  # fmt: skip
-def test_secrets_that_would_change_how_programs_run(value: str) -> None:
+def test_secrets_that_would_change_how_programs_run(value):
     with pytest.raises(ValidationError, match="PERMISSION_SECRET"):
         check_secret(value)

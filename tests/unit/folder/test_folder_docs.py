@@ -1,7 +1,5 @@
 """Every lint rule is used and documented, and so is every field of the folder's documents."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import fields
@@ -19,7 +17,7 @@ FOLDER_PAGE = (PROJECT / "docs/reference/skill-folder.md").read_text()
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_a_rule_is_documented_as_it_is(code: str) -> None:
+def test_a_rule_is_documented_as_it_is(code):
     rule = RULES[code]
     section = re.search(rf"^### {code}\n(.*?)(?=^##|\Z)", RULES_PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
@@ -29,24 +27,24 @@ def test_a_rule_is_documented_as_it_is(code: str) -> None:
     assert re.search(r"^```\w+\n.+\n```$", section[1], re.MULTILINE | re.DOTALL)
 
 
-def test_no_rule_is_documented_that_is_not_there() -> None:
+def test_no_rule_is_documented_that_is_not_there():
     assert re.findall(r"^### (\w+)$", RULES_PAGE, re.MULTILINE) == list(RULES)
 
 
-def test_every_rule_is_used_and_every_use_has_a_rule() -> None:
+def test_every_rule_is_used_and_every_use_has_a_rule():
     sources = [path for path in (PROJECT / "src/skillwire").rglob("*.py") if path.name != "rules.py"]
     nodes = [node for path in sources for node in ast.walk(ast.parse(path.read_text()))]
     constants = {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert [code for code in RULES if code not in constants] == []
 
 
-def test_the_page_describes_every_field_of_skill_md() -> None:
+def test_the_page_describes_every_field_of_skill_md():
     [example] = re.findall(r"^```markdown\n(.*?)^```", FOLDER_PAGE, re.MULTILINE | re.DOTALL)
     assert set(parse_skill_md(example.encode()).fields) == set(FIELDS)
     assert [field for field in FIELDS if f"\n| `{field}` |" not in FOLDER_PAGE] == []
 
 
-def test_the_page_shows_and_describes_every_field_of_skill_toml() -> None:
+def test_the_page_shows_and_describes_every_field_of_skill_toml():
     [example] = re.findall(r"^```toml\n(.*?)^```", FOLDER_PAGE, re.MULTILINE | re.DOTALL)
     manifest, flaws = read_manifest(example.encode())
     assert (flaws, manifest.unknown) == ([], ())

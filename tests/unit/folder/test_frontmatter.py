@@ -1,12 +1,10 @@
 """What the reader of the simple form answers, and what it leaves to YAML."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
-from skillwire.folder.frontmatter import SkillMd, parse_skill_md, read_flat
+from skillwire.errors import DecodeError, SourceLocation, ValidationError
+from skillwire.folder.frontmatter import parse_skill_md, read_flat
 
 PLAIN = """\
 name: pdf-forms
@@ -20,7 +18,7 @@ compatibility: Needs Python 3.11+ — and nothing else
 """
 
 
-def test_a_usual_frontmatter_is_read() -> None:
+def test_a_usual_frontmatter_is_read():
     document = read_flat(PLAIN, source="SKILL.md", first_line=2)
     assert document is not None
     assert document.values == {
@@ -34,7 +32,7 @@ def test_a_usual_frontmatter_is_read() -> None:
     assert document.places["metadata", "version"] == SourceLocation("SKILL.md", 8, 3, 10, '  version: "1.0"')
 
 
-def test_line_ends_may_be_those_of_windows() -> None:
+def test_line_ends_may_be_those_of_windows():
     document = read_flat("name: a\r\ndescription: d\r\n")
     assert document is not None
     assert document.values == {"name": "a", "description": "d"}
@@ -82,21 +80,21 @@ def test_line_ends_may_be_those_of_windows() -> None:
         "".join(f"k{number}: v\n" for number in range(65)),
     ],
 )
-def test_everything_else_is_left_to_yaml(text: str) -> None:
+def test_everything_else_is_left_to_yaml(text):
     assert read_flat(text) is None
 
 
-def parse(text: str) -> SkillMd:
+def parse(text):
     return parse_skill_md(text.encode(), source="a/SKILL.md")
 
 
-def refusal(data: str | bytes) -> SkillwireError:
+def refusal(data):
     with pytest.raises((DecodeError, ValidationError)) as caught:
         parse_skill_md(data if isinstance(data, bytes) else data.encode(), source="a/SKILL.md")
     return caught.value
 
 
-def test_all_fields() -> None:
+def test_all_fields():
     skill = parse(
         "---\nname: a\ndescription: ' d '\nlicense: MIT\ncompatibility: any\nallowed-tools: Read Bash(ls:*)\n"
         "metadata:\n  author: x\nhomepage: https://example.com\n---\n\n# Body\n---\n"
@@ -113,20 +111,20 @@ def test_all_fields() -> None:
     assert str(skill.place("absent")) == "a/SKILL.md:1"
 
 
-def test_absent_optional_fields_are_none() -> None:
+def test_absent_optional_fields_are_none():
     skill = parse("---\nname: a\ndescription: d\nlicense:\nmetadata:\n---\n")
     assert (skill.license, skill.compatibility, skill.allowed_tools, skill.metadata) == (None, None, None, {})
     assert (skill.body, skill.body_line, skill.flaws) == ("", 7, ())
 
 
-def test_the_frontmatter_ends_at_the_first_line_that_is_exactly_three_hyphens() -> None:
+def test_the_frontmatter_ends_at_the_first_line_that_is_exactly_three_hyphens():
     skill = parse("---\r\nname: a\r\ndescription: a --- b ---\r\n--- \r\n---\r\n# B\r\n".replace("--- \r\n---", "---"))
     assert skill.description == "a --- b ---"
     assert skill.body == "# B\r\n"
     assert parse("---\nname: a\ndescription: |\n  x\n  ---\n  y\n---").description == "x\n---\ny"
 
 
-def test_a_byte_order_mark_is_skipped() -> None:
+def test_a_byte_order_mark_is_skipped():
     assert parse_skill_md(b"\xef\xbb\xbf---\nname: a\ndescription: d\n---\n").name == "a"
 
 
@@ -156,12 +154,12 @@ def test_a_byte_order_mark_is_skipped() -> None:
         ("x" * (limits.SKILL_MD_BYTES + 1), "LIMIT_SIZE", ""),
     ],
 )
-def test_what_no_reader_can_live_with(data: str | bytes, code: str, place: str) -> None:
+def test_what_no_reader_can_live_with(data, code, place):
     error = refusal(data)
     assert (error.code, str(error.place)) == (code, "a/SKILL.md" + place)
 
 
-def test_optional_fields_of_the_wrong_form_are_flaws_not_refusals() -> None:
+def test_optional_fields_of_the_wrong_form_are_flaws_not_refusals():
     skill = parse(
         "---\nname: a\ndescription: d\nlicense: [MIT]\ncompatibility: {os: linux}\n"
         "allowed-tools:\n- Read\n- Write\nmetadata:\n  ok: x\n  nested: {a: b}\n---\n"
@@ -178,11 +176,11 @@ def test_optional_fields_of_the_wrong_form_are_flaws_not_refusals() -> None:
 
 
 @pytest.mark.parametrize(("field", "shape"), [("metadata: [a]", "a list"), ("metadata: a", "text")])
-def test_metadata_that_is_no_map(field: str, shape: str) -> None:
+def test_metadata_that_is_no_map(field, shape):
     skill = parse(f"---\nname: a\ndescription: d\n{field}\n---\n")
     assert skill.metadata == {}
     assert [flaw.message for flaw in skill.flaws] == [f"metadata is {shape}; it is a map from text to text"]
 
 
-def test_an_error_about_a_hidden_name_does_not_repeat_it() -> None:
+def test_an_error_about_a_hidden_name_does_not_repeat_it():
     assert "\u202e" not in refusal("---\nname: a/\u202eb\ndescription: d\n---\n").message

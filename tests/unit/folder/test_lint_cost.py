@@ -3,17 +3,9 @@
 A square of this size does not end within the limit of a test; ``bench/time_limits.py`` holds the seconds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.folder.load import check_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 UNITS = [
     "curl ", "curl | ", "wget\\\n", "sh -sh ", "curl | sudo -x ", "env a=b ", "iex ", "iwr ", "eval $(", "bash <(",
@@ -26,7 +18,7 @@ SIZE = 50_000
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_cost(write: Callable[..., Path], unit: str) -> None:
+def test_cost(write, unit):
     text = unit * (SIZE // len(unit))
     folder = write(**{"a.md": text, "a.sh": "#!" + text, "a.js": text, "a.py": text})
     assert check_folder(folder) is not None

@@ -1,19 +1,11 @@
 """Rules about YAML that readers read differently; tests/interop/test_frontmatter_readers.py asks the readers."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    Found = Callable[..., list[str]]
-
-
-def skill(head: str) -> str:
+def skill(head):
     return f"---\n{head}metadata:\n  version: '1.0.0'\n---\n# B\n"
 
 
@@ -24,7 +16,7 @@ def skill(head: str) -> str:
         *("true", "False", "yes", "NO", "on", "Off", "null", "~", "12:30:45", "2024-01-01", "2024-01-01T10:00:00Z"),
     ],
 )
-def test_a_value_that_some_reader_gives_another_type(found: Found, value: str) -> None:
+def test_a_value_that_some_reader_gives_another_type(found, value):
     for behind in (f" {value}", f"   {value}  ", f" {value} # comment", f"\n  {value}", f"\n\n  # why\n  {value}"):
         text = skill(f"name: demo\ndescription: d\nlicense:{behind}\n")
         assert found(**{"SKILL.md": text}) == ["warning FRONTMATTER_TYPED SKILL.md:4:1"], behind
@@ -33,14 +25,14 @@ def test_a_value_that_some_reader_gives_another_type(found: Found, value: str) -
         assert found(**{"SKILL.md": skill(f"name: demo\ndescription: d\nlicense: {quoted}\n")}) == [], quoted
 
 
-def test_a_name_and_a_value_of_metadata(found: Found) -> None:
+def test_a_name_and_a_value_of_metadata(found):
     text = "---\nname: 404\ndescription: d\nmetadata:\n  version: '1.0.0'\n  built: 2026-01-31\n---\n# B\n"
     expected = ["warning FRONTMATTER_TYPED SKILL.md:2:1", "warning FRONTMATTER_TYPED SKILL.md:6:3"]
     assert sorted(found("strict", "404", **{"SKILL.md": text})) == expected
 
 
 @pytest.mark.parametrize("value", ["1.0.0", "v1", "3d-print", "1-2", "nothing", "2024-01-01 or later", "12:99"])
-def test_a_value_that_is_text_to_everyone(found: Found, value: str) -> None:
+def test_a_value_that_is_text_to_everyone(found, value):
     assert found(**{"SKILL.md": skill(f"name: demo\ndescription: d\nlicense: {value}\n")}) == []
 
 
@@ -58,12 +50,12 @@ def test_a_value_that_is_text_to_everyone(found: Found, value: str) -> None:
         ('name: demo\ndescription: "a\n\n  b\nc"\n', "6:1"),
     ],
 )
-def test_what_only_libyaml_reads(found: Found, head: str, place: str) -> None:
+def test_what_only_libyaml_reads(found, head, place):
     assert found(**{"SKILL.md": skill(head)}) == [f"error FRONTMATTER_YAML SKILL.md:{place}"]
     assert found("lenient", **{"SKILL.md": skill(head)}) == []
 
 
-def test_the_indentation_that_counts_is_that_of_the_key(found: Found) -> None:
+def test_the_indentation_that_counts_is_that_of_the_key(found):
     text = '---\nname: demo\ndescription: d\nmetadata:\n  version: "1.0.0"\n  note: "x\n{}y"\n---\n# B\n'
     assert found(**{"SKILL.md": text.format("  ")}) == ["error FRONTMATTER_YAML SKILL.md:7:1"]
     assert found(**{"SKILL.md": text.format("   ")}) == []
@@ -78,21 +70,21 @@ def test_the_indentation_that_counts_is_that_of_the_key(found: Found) -> None:
         'name: demo\ndescription: "foo\n\n  bar"\n# a comment\n',
     ],
 )
-def test_what_every_reader_reads(found: Found, head: str) -> None:
+def test_what_every_reader_reads(found, head):
     assert found(**{"SKILL.md": skill(head)}) == []
 
 
 VERSION = "metadata:\n  version: '1.0.0'\n"
 
 
-def md(head: str = "", body: str = "# B\n", version: str = VERSION) -> str:
+def md(head="", body="# B\n", version=VERSION):
     """Return a SKILL.md of the skill demo, whose name and description may be given."""
     name = "" if head.startswith("name:") else "name: demo\n"
     description = "" if "description:" in head else "description: d\n"
     return f"---\n{name}{description}{head}{version}---\n{body}"
 
 
-def test_a_good_skill_has_no_findings(found: Found) -> None:
+def test_a_good_skill_has_no_findings(found):
     assert found() == []
     assert found("lenient") == []
 
@@ -100,11 +92,7 @@ def test_a_good_skill_has_no_findings(found: Found) -> None:
 @pytest.mark.parametrize(
     ("text", "strict", "lenient"),
     [
-        (
-            md("name: other\ndescription: d\n"),
-            ["error NAME_FOLDER SKILL.md:2:1"],
-            ["warning NAME_FOLDER SKILL.md:2:1"],
-        ),
+        (md("name: other\ndescription: d\n"), ["error NAME_FOLDER SKILL.md:2:1"], ["warning NAME_FOLDER SKILL.md:2:1"]),
         (
             md("name: Demo\ndescription: d\n"),
             ["error NAME_RULE SKILL.md:2:1", "error NAME_FOLDER SKILL.md:2:1"],
@@ -115,22 +103,14 @@ def test_a_good_skill_has_no_findings(found: Found) -> None:
             ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
             ["warning DESCRIPTION_LENGTH SKILL.md:3:1"],
         ),
-        (
-            md("description: >\n  " + "d" * 1024 + "\n"),
-            ["error DESCRIPTION_LENGTH SKILL.md:3:1"],
-            None,
-        ),
+        (md("description: >\n  " + "d" * 1024 + "\n"), ["error DESCRIPTION_LENGTH SKILL.md:3:1"], None),
         (md("description: " + "d" * 1024 + "\n"), [], []),
         (
             md("compatibility: " + "c" * 501 + "\n"),
             ["error COMPATIBILITY_LENGTH SKILL.md:4:1"],
             ["warning COMPATIBILITY_LENGTH SKILL.md:4:1"],
         ),
-        (
-            md("license: 'MIT'\nodd: x\n"),
-            ["error FIELD_UNKNOWN SKILL.md:5:1"],
-            ["warning FIELD_UNKNOWN SKILL.md:5:1"],
-        ),
+        (md("license: 'MIT'\nodd: x\n"), ["error FIELD_UNKNOWN SKILL.md:5:1"], ["warning FIELD_UNKNOWN SKILL.md:5:1"]),
         (
             md("allowed-tools:\n- Read\n- Write\n"),
             ["error FIELD_FORM SKILL.md:4:1"],
@@ -141,48 +121,28 @@ def test_a_good_skill_has_no_findings(found: Found) -> None:
             ["error FIELD_EMPTY SKILL.md:4:1", "error FIELD_EMPTY SKILL.md:5:1"],
             ["warning FIELD_EMPTY SKILL.md:4:1", "warning FIELD_EMPTY SKILL.md:5:1"],
         ),
-        (
-            md("", version="metadata: {version: '1.0.0'}\n"),
-            ["error FLOW_STYLE SKILL.md:4:11"],
-            [],
-        ),
+        (md("", version="metadata: {version: '1.0.0'}\n"), ["error FLOW_STYLE SKILL.md:4:11"], []),
         (md("description: a --- b\n"), ["error FRONTMATTER_HYPHENS SKILL.md:3:16"], []),
         (md("description: a\tb\n"), ["error FRONTMATTER_YAML SKILL.md:3:15"], []),
         (md("description: '='\n"), ["error FRONTMATTER_YAML SKILL.md:3:1"], []),
-        (
-            md("", version=VERSION + "  <<: x\n"),
-            ["error FRONTMATTER_YAML SKILL.md:6:3"],
-            [],
-        ),
-        (
-            "\ufeff" + md(""),
-            ["error BYTE_ORDER_MARK SKILL.md:1:1"],
-            ["warning BYTE_ORDER_MARK SKILL.md:1:1"],
-        ),
+        (md("", version=VERSION + "  <<: x\n"), ["error FRONTMATTER_YAML SKILL.md:6:3"], []),
+        ("\ufeff" + md(""), ["error BYTE_ORDER_MARK SKILL.md:1:1"], ["warning BYTE_ORDER_MARK SKILL.md:1:1"]),
         (
             md("allowed-tools: Read, Bash(git a,b)\n"),
             ["warning ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
             ["note ALLOWED_TOOLS_COMMA SKILL.md:4:1"],
         ),
         (md("allowed-tools: Read Bash(git a,b)\n"), [], []),
-        (
-            md("", " \n"),
-            ["warning BODY_EMPTY SKILL.md:7"],
-            ["note BODY_EMPTY SKILL.md:7"],
-        ),
+        (md("", " \n"), ["warning BODY_EMPTY SKILL.md:7"], ["note BODY_EMPTY SKILL.md:7"]),
         (md("", "x\n" * 499), [], []),
         (md("", "x\n" * 500), ["warning BODY_LINES SKILL.md:7"], []),
         (md("", "x" * 19_999), [], []),
         (md("", "x" * 20_000), ["warning BODY_TOKENS SKILL.md:7"], []),
         (md("", version=""), ["warning VERSION_MISSING SKILL.md:1"], []),
-        (
-            md("", version="metadata:\n  version: '1.0'\n"),
-            ["warning VERSION_FORM SKILL.md:5:3"],
-            [],
-        ),
+        (md("", version="metadata:\n  version: '1.0'\n"), ["warning VERSION_FORM SKILL.md:5:3"], []),
     ],
 )
-def test_rules(found: Found, text: str, strict: list[str], lenient: list[str] | None) -> None:
+def test_rules(found, text, strict, lenient):
     assert found(**{"SKILL.md": text}) == strict
     if lenient is not None:
         assert found("lenient", **{"SKILL.md": text}) == lenient
@@ -190,17 +150,17 @@ def test_rules(found: Found, text: str, strict: list[str], lenient: list[str] | 
 
 @pytest.mark.parametrize("level", ["strict", "lenient"])
 @pytest.mark.parametrize("text", ["../shared/SKILL.md", "../../a-b/SKILL.md\n", "/srv/skills/demo/SKILL.md"])
-def test_the_text_of_a_symbolic_link(found: Found, text: str, level: str) -> None:
+def test_the_text_of_a_symbolic_link(found, text, level):
     assert found(level, **{"SKILL.md": text}) == ["error FRONTMATTER SKILL.md:1:1", "error SYMLINK_TEXT SKILL.md:1:1"]
 
 
-def test_a_lower_case_skill_md(found: Found) -> None:
+def test_a_lower_case_skill_md(found):
     files = {"SKILL.md": None, "Skill.md": md("")}
     assert found(**files) == ["error SKILL_MD_CASE Skill.md"]
     assert found("lenient", **files) == ["warning SKILL_MD_CASE Skill.md"]
 
 
-def test_all_findings_come_at_once(found: Found) -> None:
+def test_all_findings_come_at_once(found):
     text = md("name: other\ndescription: d\nodd: x\nodder: x\nlicense: [MIT]\n", "", version="")
     assert [line.split()[1] for line in found(**{"SKILL.md": text})] == [
         "NAME_FOLDER",
@@ -216,14 +176,14 @@ def test_all_findings_come_at_once(found: Found) -> None:
 RUNTIME = '[runtime]\nlanguage = "python"\nentrypoint = "main.py"\n'
 
 
-def test_unknown_fields(found: Found) -> None:
+def test_unknown_fields(found):
     files = {"skill.toml": f'nmae = "x"\n{RUNTIME}mode = 1\n', "main.py": "def main(args): ...\n"}
     places = ["MANIFEST_UNKNOWN skill.toml:1:1", "MANIFEST_UNKNOWN skill.toml:5:1"]
     assert found(**files) == [f"error {place}" for place in places]
     assert found("lenient", **files) == [f"warning {place}" for place in places]
 
 
-def test_the_entry_point_must_be_there(found: Found) -> None:
+def test_the_entry_point_must_be_there(found):
     assert found(**{"skill.toml": RUNTIME}) == ["error ENTRYPOINT_ABSENT skill.toml:3:1"]
     assert found(**{"main.py": "def main(args): ...\n"}) == []
 
@@ -239,7 +199,7 @@ def test_the_entry_point_must_be_there(found: Found) -> None:
         ("(" * 5000 + ")" * 5000, "main.py:1:201"),
     ],
 )
-def test_code_that_can_never_run(found: Found, code: str, place: str) -> None:
+def test_code_that_can_never_run(found, code, place):
     files = {"skill.toml": RUNTIME, "main.py": code}
     assert found(**files) == [f"error ENTRYPOINT_BROKEN {place}"]
     assert found("lenient", **files) == [f"warning ENTRYPOINT_BROKEN {place}"]
@@ -258,17 +218,17 @@ def test_code_that_can_never_run(found: Found, code: str, place: str) -> None:
         "def main(args): '\\d'\n",
     ],
 )
-def test_code_that_may_run(found: Found, code: str) -> None:
+def test_code_that_may_run(found, code):
     assert found(**{"skill.toml": RUNTIME, "main.py": code}) == []
 
 
-def test_the_export_is_what_is_looked_for(found: Found) -> None:
+def test_the_export_is_what_is_looked_for(found):
     files = {"skill.toml": f'{RUNTIME}export = "run"\n', "main.py": "def main(args): ...\n"}
     assert found(**files) == ["error ENTRYPOINT_BROKEN skill.toml:4:1"]
     assert found(**{"main.py": "def run(args): ...\n"}) == []
 
 
-def test_two_versions(found: Found) -> None:
+def test_two_versions(found):
     assert found(**{"skill.toml": 'version = "1.0.0"\n'}) == []
     assert found(**{"skill.toml": 'version = "1.1.0"\n'}) == ["warning MANIFEST_DIFFERS skill.toml:1:1"]
     assert found("lenient", **{"skill.toml": 'version = "1.1.0"\n'}) == ["note MANIFEST_DIFFERS skill.toml:1:1"]
@@ -278,7 +238,7 @@ def test_two_versions(found: Found) -> None:
     ("field", "same", "other"),
     [("id", "a/b", "a/c"), ("access", "private", "public"), ("capability_type", "task", "api")],
 )
-def test_what_both_files_say_is_the_same(found: Found, field: str, same: str, other: str) -> None:
+def test_what_both_files_say_is_the_same(found, field, same, other):
     descriptor = json.dumps({field: same})
     assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{same}"\n'}) == []
     assert found(**{"descriptor.json": descriptor, "skill.toml": f'{field} = "{other}"\n'}) == [

@@ -1,25 +1,19 @@
 """Rules about an index and the site around it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from skillwire.folder.lint.site import SCHEMA_URI, examine_index, find_indexes
 from skillwire.protocols.agent_skills import messages
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 SKILL_MD = b"---\nname: demo\ndescription: d\n---\n# B\n"
 DIGEST = "sha256:" + hashlib.sha256(SKILL_MD).hexdigest()
 ENTRY = {"name": "demo", "type": "skill-md", "description": "d", "url": "demo/SKILL.md", "digest": DIGEST}
 
 
-def site(root: Path, *entries: Any, schema: Any = SCHEMA_URI, content: bytes = SKILL_MD) -> Path:
+def site(root, *entries, schema=SCHEMA_URI, content=SKILL_MD):
     index = root / ".well-known/agent-skills/index.json"
     (index.parent / "demo").mkdir(parents=True)
     (index.parent / "demo/SKILL.md").write_bytes(content)
@@ -28,11 +22,11 @@ def site(root: Path, *entries: Any, schema: Any = SCHEMA_URI, content: bytes = S
     return index
 
 
-def found(index: Path, level: Any = "strict") -> list[str]:
+def found(index, level="strict"):
     return [f"{one.level} {one.code} {one.place.line}" for one in examine_index(index, level=level)]
 
 
-def test_the_schema_is_the_one_that_the_protocol_names() -> None:
+def test_the_schema_is_the_one_that_the_protocol_names():
     assert SCHEMA_URI == messages.SCHEMA_URI
 
 
@@ -40,11 +34,11 @@ def test_the_schema_is_the_one_that_the_protocol_names() -> None:
     "url",
     ["demo/SKILL.md", "/.well-known/agent-skills/demo/SKILL.md", "./demo/SKILL%2emd", "../agent-skills/demo/SKILL.md"],
 )
-def test_a_good_site(tmp_path: Path, url: str) -> None:
+def test_a_good_site(tmp_path, url):
     assert found(site(tmp_path, {**ENTRY, "url": url})) == []
 
 
-def test_archives_are_hashed(tmp_path: Path) -> None:
+def test_archives_are_hashed(tmp_path):
     index = site(
         tmp_path,
         {**ENTRY, "type": "archive", "url": "/demo.zip", "digest": f"sha256:{hashlib.sha256(b'x').hexdigest()}"},
@@ -76,11 +70,11 @@ def test_archives_are_hashed(tmp_path: Path) -> None:
         ({"name": "other"}, "INDEX_ENTRY 5"),
     ],
 )
-def test_a_fault_in_an_entry(tmp_path: Path, entry: dict[str, Any], finding: str) -> None:
+def test_a_fault_in_an_entry(tmp_path, entry, finding):
     assert found(site(tmp_path, {**ENTRY, **entry})) == [f"error {finding}"]
 
 
-def test_a_missing_field_is_told_at_its_entry(tmp_path: Path) -> None:
+def test_a_missing_field_is_told_at_its_entry(tmp_path):
     assert found(site(tmp_path, {key: value for key, value in ENTRY.items() if key != "digest"})) == [
         "error INDEX_DIGEST 4"
     ]
@@ -105,7 +99,7 @@ def test_a_missing_field_is_told_at_its_entry(tmp_path: Path) -> None:
         "https://cdn.example.com/latest/s.zip",
     ],
 )
-def test_a_digest_of_a_mutable_url(tmp_path: Path, url: str) -> None:
+def test_a_digest_of_a_mutable_url(tmp_path, url):
     assert found(site(tmp_path, {**ENTRY, "url": url})) == ["warning URL_MUTABLE 8"]
 
 
@@ -120,30 +114,30 @@ def test_a_digest_of_a_mutable_url(tmp_path: Path, url: str) -> None:
         "https://cdn.example.com/main/s.zip",
     ],
 )
-def test_urls_that_stay(tmp_path: Path, url: str) -> None:
+def test_urls_that_stay(tmp_path, url):
     assert found(site(tmp_path, {**ENTRY, "url": url})) == []
 
 
 @pytest.mark.parametrize(
     ("schema", "line"), [("https://schemas.agentskills.io/discovery/0.3.0/schema.json", 2), (5, 2), (None, 1)]
 )
-def test_the_wrong_schema(tmp_path: Path, schema: Any, line: int) -> None:
+def test_the_wrong_schema(tmp_path, schema, line):
     index = site(tmp_path, ENTRY, schema=schema)
     assert found(index) == [f"error INDEX_SCHEMA {line}"]
     assert found(index, "lenient") == [f"warning INDEX_SCHEMA {line}"]
 
 
-def test_a_name_twice(tmp_path: Path) -> None:
+def test_a_name_twice(tmp_path):
     assert found(site(tmp_path, ENTRY, ENTRY)) == ["error INDEX_NAME_TWICE 12"]
 
 
-def test_the_text_of_a_link_served_as_skill_md(tmp_path: Path) -> None:
+def test_the_text_of_a_link_served_as_skill_md(tmp_path):
     content = b"../../shared/SKILL.md"
     entry = {**ENTRY, "digest": "sha256:" + hashlib.sha256(content).hexdigest()}
     assert found(site(tmp_path, entry, content=content)) == ["error SYMLINK_TEXT 8"]
 
 
-def test_a_broken_skill_md_that_is_served(tmp_path: Path) -> None:
+def test_a_broken_skill_md_that_is_served(tmp_path):
     content = b"# no frontmatter\n"
     entry = {**ENTRY, "digest": "sha256:" + hashlib.sha256(content).hexdigest()}
     assert found(site(tmp_path, entry, content=content)) == ["error FRONTMATTER 1"]
@@ -159,17 +153,17 @@ def test_a_broken_skill_md_that_is_served(tmp_path: Path) -> None:
         (f'{{"$schema": "{SCHEMA_URI}", "skills": [5]}}', "INDEX_ENTRY 1"),
     ],
 )
-def test_what_is_no_index(tmp_path: Path, text: str, finding: str) -> None:
+def test_what_is_no_index(tmp_path, text, finding):
     (tmp_path / "index.json").write_text(text)
     assert found(tmp_path / "index.json") == [f"error {finding}"]
 
 
-def test_an_index_without_a_site_is_judged_alone(tmp_path: Path) -> None:
+def test_an_index_without_a_site_is_judged_alone(tmp_path):
     (tmp_path / "index.json").write_text(json.dumps({"$schema": SCHEMA_URI, "skills": [ENTRY]}))
     assert found(tmp_path / "index.json") == []
 
 
-def test_an_index_of_0_1_0(tmp_path: Path) -> None:
+def test_an_index_of_0_1_0(tmp_path):
     index = tmp_path / ".well-known/skills/index.json"
     (index.parent / "demo").mkdir(parents=True)
     (index.parent / "demo/SKILL.md").write_bytes(SKILL_MD)
@@ -182,7 +176,7 @@ def test_an_index_of_0_1_0(tmp_path: Path) -> None:
     assert found(index) == ["error ARTIFACT_ABSENT 14", "error ARTIFACT_ABSENT 15", "error INDEX_ENTRY 21"]
 
 
-def test_indexes_are_found_in_a_site(tmp_path: Path) -> None:
+def test_indexes_are_found_in_a_site(tmp_path):
     index = site(tmp_path, ENTRY)
     assert find_indexes(tmp_path) == [index]
     assert find_indexes(index) == [index]
@@ -190,11 +184,11 @@ def test_indexes_are_found_in_a_site(tmp_path: Path) -> None:
     assert find_indexes(index.parent) == []
 
 
-def test_an_unreadable_index_is_a_finding(tmp_path: Path) -> None:
+def test_an_unreadable_index_is_a_finding(tmp_path):
     assert [finding.code for finding in examine_index(tmp_path / "absent.json")] == ["STORAGE"]
 
 
-def test_many_faults_cost_little(tmp_path: Path) -> None:
+def test_many_faults_cost_little(tmp_path):
     (tmp_path / "index.json").write_text(json.dumps({"$schema": SCHEMA_URI, "skills": [{"name": "A"}] * 20_000}))
     findings = examine_index(tmp_path / "index.json")
     assert len(findings) == 100_000

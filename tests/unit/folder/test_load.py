@@ -1,29 +1,20 @@
 """Finding skills below a root, loading one, and the one error for who wants a skill or nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.errors import NotFoundError, ValidationError
 from skillwire.folder.files import find_bare_folders, find_folders
 from skillwire.folder.load import IdentifiedSkill, check_folder, find_collisions, identify, load_folder
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-
 MINIMAL = "---\nname: {name}\ndescription: d\n---\n# B\n"
 
 
-def test_a_root_that_is_a_skill_is_the_only_one(write: Callable[..., Path]) -> None:
+def test_a_root_that_is_a_skill_is_the_only_one(write):
     folder = write(**{"inner/SKILL.md": "x"})
     assert find_folders(folder) == [folder]
 
 
-def test_skills_are_found_below_a_root_but_not_inside_each_other(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_skills_are_found_below_a_root_but_not_inside_each_other(write, tmp_path):
     for name in ("b", "a", "group/c", "1/2/3/four", "1/2/3/4/five", "b/nested/x", ".hidden/h", "node_modules/n"):
         write(name)
     (tmp_path / "lower").mkdir()
@@ -36,17 +27,17 @@ def test_skills_are_found_below_a_root_but_not_inside_each_other(write: Callable
 
 
 @pytest.mark.parametrize("path", ["more/SKILL.md", "a/b/skill.md"])
-def test_a_skill_inside_another_is_said(found: Callable[..., list[str]], path: str) -> None:
+def test_a_skill_inside_another_is_said(found, path):
     assert found(**{path: "x", "SKILL.md.txt": "x", "OTHERSKILL.md": "x"}) == [f"warning SKILL_WITHIN_SKILL {path}"]
     assert found("lenient", **{path: "x"}) == [f"note SKILL_WITHIN_SKILL {path}"]
 
 
-def test_an_empty_folder_is_said(write: Callable[..., Path], found: Callable[..., list[str]]) -> None:
+def test_an_empty_folder_is_said(write, found):
     (write() / "assets" / "pictures").mkdir(parents=True)
     assert found() == ["note FOLDER_EMPTY assets/pictures"]
 
 
-def test_what_lies_beside_skills_and_is_none_is_said(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_what_lies_beside_skills_and_is_none_is_said(write, tmp_path):
     for name in ("a", "group/b"):
         write(name)
     write("c", **{"SKILL.md": None, "SKIL.md": "x"})
@@ -61,12 +52,12 @@ def test_what_lies_beside_skills_and_is_none_is_said(write: Callable[..., Path],
     assert list(find_bare_folders(tmp_path, [tmp_path / "group" / "b"])) == []  # here it holds other things
 
 
-def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:
+def test_nothing_is_found_where_there_is_nothing(tmp_path):
     assert find_folders(tmp_path) == []
     assert find_folders(tmp_path / "absent") == []
 
 
-def test_a_loaded_folder(write: Callable[..., Path]) -> None:
+def test_a_loaded_folder(write):
     folder = write(
         **{"a.md": "x", "skill.toml": 'version = "2.0.0"\n', "descriptor.json": '{"id": "p/demo", "name": "D"}'}
     )
@@ -86,18 +77,18 @@ def test_a_loaded_folder(write: Callable[..., Path]) -> None:
         ("metadata:\n  version: '1.2.3'\n", 'version = "2.0.0"', "2.0.0"),
     ],
 )
-def test_the_version(write: Callable[..., Path], metadata: str, manifest: str | None, version: str) -> None:
+def test_the_version(write, metadata, manifest, version):
     text = f"---\nname: demo\ndescription: d\n{metadata}---\n# B\n"
     assert load_folder(write(**{"SKILL.md": text, "skill.toml": manifest})).version == version
 
 
-def test_a_folder_without_a_skill_is_not_found(tmp_path: Path) -> None:
+def test_a_folder_without_a_skill_is_not_found(tmp_path):
     for path in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotFoundError, match="SKILL_NOT_FOUND"):
             load_folder(path)
 
 
-def test_an_invalid_folder_is_one_error_that_has_all(write: Callable[..., Path]) -> None:
+def test_an_invalid_folder_is_one_error_that_has_all(write):
     folder = write(**{"SKILL.md": "---\nname: other\ndescription: d\nodd: x\n---\n# B\n"})
     with pytest.raises(ValidationError) as caught:
         load_folder(folder)
@@ -109,7 +100,7 @@ def test_an_invalid_folder_is_one_error_that_has_all(write: Callable[..., Path])
     assert load_folder(folder, level="lenient").name == "demo"
 
 
-def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write: Callable[..., Path]) -> None:
+def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write):
     folder = write("My Skill", **{"SKILL.md": MINIMAL.format(name="my-skill")})
     assert load_folder(folder, level="lenient").name == "my-skill"
     folder = write("Two", **{"SKILL.md": MINIMAL.format(name="Two")})
@@ -118,13 +109,13 @@ def test_where_the_folder_has_no_name_of_a_skill_the_frontmatter_gives_it(write:
         load_folder(folder, level="lenient")
 
 
-def test_skill_md_in_lower_case_is_read_leniently(write: Callable[..., Path]) -> None:
+def test_skill_md_in_lower_case_is_read_leniently(write):
     folder = write(**{"SKILL.md": None, "skill.md": MINIMAL.format(name="demo")})
     assert [file.path for file in load_folder(folder, level="lenient").files] == ["SKILL.md"]
     assert check_folder(folder).folder is None
 
 
-def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_may_be_named_by_a_dot(write, monkeypatch):
     from pathlib import Path as _Path  # noqa: PLC0415  # the only use at run time
 
     monkeypatch.chdir(write())
@@ -147,18 +138,18 @@ def test_the_folder_may_be_named_by_a_dot(write: Callable[..., Path], monkeypatc
         ({"skill.toml": '[runtime]\nlanguage = "python"\nentrypoint = "a.py"\n'}, "ENTRYPOINT_ABSENT"),
     ],
 )
-def test_what_no_level_lets_pass(write: Callable[..., Path], files: dict[str, str], code: str, level: str) -> None:
-    examination = check_folder(write(**files), level=level)  # type: ignore[arg-type]  # the two levels
+def test_what_no_level_lets_pass(write, files, code, level):
+    examination = check_folder(write(**files), level=level)
     assert examination.folder is None
     assert [finding.code for finding in examination.findings if finding.level == "error"] == [code]
 
 
-def named(path: Path) -> IdentifiedSkill:
+def named(path):
     folder = load_folder(path)
     return IdentifiedSkill(path, folder.name, identify(folder, "example-corp"))
 
 
-def test_skills_that_share_an_identifier(write: Callable[..., Path]) -> None:
+def test_skills_that_share_an_identifier(write):
     skills = [
         named(write("a")),
         named(write("group/a")),
@@ -177,5 +168,5 @@ def test_skills_that_share_an_identifier(write: Callable[..., Path]) -> None:
         assert finding.place.source == f"{skills[second].path}/SKILL.md"
 
 
-def test_different_skills_do_not_collide(write: Callable[..., Path]) -> None:
+def test_different_skills_do_not_collide(write):
     assert find_collisions(named(write(name)) for name in ("a", "b", "a-b")) == []

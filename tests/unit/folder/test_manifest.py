@@ -1,7 +1,5 @@
 """skill.toml: every field, every rule, and where the fault is."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.errors import DecodeError, ValidationError
@@ -56,11 +54,11 @@ retry = { max_attempts = 3, backoff_ms = 500 }
 """
 
 
-def flaws(text: str) -> list[tuple[str, str]]:
+def flaws(text):
     return [(flaw.code, str(flaw.place)) for flaw in read_manifest(text.encode(), source="skill.toml")[1]]
 
 
-def test_every_field() -> None:
+def test_every_field():
     manifest = parse_manifest(FULL.encode())
     assert manifest.unknown == ()
     assert manifest.document["executor"] == manifest.executor
@@ -91,11 +89,11 @@ def test_every_field() -> None:
     )
 
 
-def test_nothing_has_to_be_said() -> None:
+def test_nothing_has_to_be_said():
     assert parse_manifest(b"") == Manifest()
 
 
-def test_unknown_fields_are_named_wherever_they_are() -> None:
+def test_unknown_fields_are_named_wherever_they_are():
     text = (
         'nmae = "x"\n[runtime]\nlanguage = "python"\nentrypoint = "a.py"\nmode = 1\n'
         '[inputs.a]\nsort = "x"\n[endpoint]\nurl = "x"\n[odd]\na = 1\n'
@@ -147,13 +145,13 @@ def test_unknown_fields_are_named_wherever_they_are() -> None:
         ("permissions = {network = ['*']}\n", "PERMISSION_NETWORK", ":1:1"),
     ],
 )  # fmt: skip
-def test_a_broken_rule_is_said_with_its_place(text: str, code: str, place: str) -> None:
+def test_a_broken_rule_is_said_with_its_place(text, code, place):
     assert flaws(text) == [(code, "skill.toml" + place)]
     with pytest.raises(ValidationError, match=code):
         parse_manifest(text.encode())
 
 
-def test_all_broken_rules_are_said_at_once() -> None:
+def test_all_broken_rules_are_said_at_once():
     text = (
         'name = "A"\nkind = "x"\n[permissions]\nnetwork = ["https://a.com", "*", "https://*.com"]\nsecrets = ["PATH"]\n'
     )
@@ -162,6 +160,6 @@ def test_all_broken_rules_are_said_at_once() -> None:
     assert manifest.network == ("https://a.com",)
 
 
-def test_what_is_not_toml_is_a_decode_error() -> None:
+def test_what_is_not_toml_is_a_decode_error():
     with pytest.raises(DecodeError, match="TOML_SYNTAX"):
         read_manifest(b"name = ")

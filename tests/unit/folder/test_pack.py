@@ -1,7 +1,5 @@
 """The archives we write: the same bytes for the same files, and what other readers make of them."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -26,7 +24,7 @@ FILES = (
 LONG = FileContent("n" * (limits.PUBLISH_PATH_BYTES + 1), b"long")
 
 
-def standard_tar(files: tuple[FileContent, ...]) -> bytes:
+def standard_tar(files):
     """Return what tarfile writes for the same files, padded to a record."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -37,20 +35,20 @@ def standard_tar(files: tuple[FileContent, ...]) -> bytes:
     return stream.getvalue()
 
 
-def test_the_headers_are_those_of_the_standard_library() -> None:
+def test_the_headers_are_those_of_the_standard_library():
     ours = _tar(FILES)
     theirs = standard_tar(FILES)
     assert theirs.startswith(ours)
     assert not theirs[len(ours) :].strip(b"\0")
 
 
-def test_a_name_of_just_100_bytes_fits() -> None:
+def test_a_name_of_just_100_bytes_fits():
     files = (FILES[0], FileContent("n" * 100, b""))
     assert standard_tar(files).startswith(_tar(files))
     assert pack(files).extension == ".tar.gz"
 
 
-def test_the_archive_says_nothing_of_who_packed_it_and_when() -> None:
+def test_the_archive_says_nothing_of_who_packed_it_and_when():
     packed = pack(FILES)
     assert (packed.extension, packed.media_type) == (".tar.gz", "application/gzip")
     assert packed.content[:10] == b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
@@ -61,7 +59,7 @@ def test_the_archive_says_nothing_of_who_packed_it_and_when() -> None:
         ] == [(file.path, 0o755 if file.executable else 0o644, 0, 0, 0, "", "") for file in FILES]
 
 
-def test_a_long_path_makes_it_a_zip() -> None:
+def test_a_long_path_makes_it_a_zip():
     packed = pack((*FILES, LONG))
     assert (packed.extension, packed.media_type) == (".zip", "application/zip")
     with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
@@ -73,14 +71,14 @@ def test_a_long_path_makes_it_a_zip() -> None:
         assert archive.getinfo("assets/empty.txt").compress_type == zipfile.ZIP_STORED
 
 
-def test_skill_md_comes_first_and_the_rest_in_the_order_of_bytes() -> None:
+def test_skill_md_comes_first_and_the_rest_in_the_order_of_bytes():
     files = [FileContent(path, b"") for path in ("Z", "a-b", "a/b", "SKILL.md", "é", "B")]
     with tarfile.open(fileobj=io.BytesIO(pack(files).content)) as tar:
         assert tar.getnames() == ["SKILL.md", "B", "Z", "a-b", "a/b", "é"]
 
 
 @pytest.mark.skipif(zlib.ZLIB_RUNTIME_VERSION != "1.2.13", reason="another zlib compresses differently")
-def test_the_compressed_bytes_stay_the_same() -> None:
+def test_the_compressed_bytes_stay_the_same():
     assert (
         hashlib.sha256(pack(FILES).content).hexdigest()
         == "2a8b32980c18a48cc9895f691eb2c35316f08d3c0e508e485b20fbd5ab81baa6"
@@ -91,7 +89,7 @@ def test_the_compressed_bytes_stay_the_same() -> None:
     )
 
 
-def test_the_uncompressed_bytes_stay_the_same_with_any_zlib() -> None:
+def test_the_uncompressed_bytes_stay_the_same_with_any_zlib():
     stream = gzip.decompress(pack(FILES).content)
     assert hashlib.sha256(stream).hexdigest() == "860c3b84104b70c6e57d8cb8f2e9b0124ebe9e76fcde55b6346b3f51d2a15a8d"
 
@@ -107,13 +105,13 @@ def test_the_uncompressed_bytes_stay_the_same_with_any_zlib() -> None:
         ("ARCHIVE_ENTRIES", [*FILES, *(FileContent(f"f/{n}", b"") for n in range(limits.ARCHIVE_ENTRIES))]),
     ],
 )
-def test_nothing_is_packed_that_our_own_reader_would_refuse(code: str, files: list[FileContent]) -> None:
+def test_nothing_is_packed_that_our_own_reader_would_refuse(code, files):
     with pytest.raises(SkillwireError) as caught:
         pack(files)
     assert caught.value.code == code
 
 
-def test_an_archive_larger_than_is_read_is_not_made() -> None:
+def test_an_archive_larger_than_is_read_is_not_made():
     noise = random.Random(1).randbytes(limits.ARCHIVE_FILE_BYTES)  # noqa: S311 -- it does not compress, no secret
     with pytest.raises(SkillwireError) as caught:
         pack([FILES[0], FileContent("noise.bin", noise)])

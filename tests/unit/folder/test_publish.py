@@ -1,10 +1,7 @@
 """From a folder to what is published."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
@@ -17,20 +14,14 @@ from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
-    Write = Callable[..., Path]
-
-
-def ready(path: Path) -> PreparedSkill:
+def ready(path):
     prepared = prepare(path, "example-corp")
     assert isinstance(prepared, PreparedSkill)
     return prepared
 
 
-def test_a_lone_skill_md_is_its_own_artifact(write: Write) -> None:
+def test_a_lone_skill_md_is_its_own_artifact(write):
     folder = write()
     prepared = ready(folder)
     content = (folder / "SKILL.md").read_bytes()
@@ -41,7 +32,7 @@ def test_a_lone_skill_md_is_its_own_artifact(write: Write) -> None:
     assert prepared.skill.files[0].digest == artifact.digest
 
 
-def test_a_skill_of_several_files_is_packed(write: Write) -> None:
+def test_a_skill_of_several_files_is_packed(write):
     prepared = ready(write(**{"scripts/run.py": "print(1)\n", "a.bin": b"\0"}))
     assert prepared.artifact == pack(prepared.files).content
     artifact = prepared.skill.artifact
@@ -55,7 +46,7 @@ def test_a_skill_of_several_files_is_packed(write: Write) -> None:
     assert [file.size for file in prepared.skill.files] == [len(file.content) for file in prepared.files]
 
 
-def test_what_the_folder_says_goes_into_the_skill(write: Write) -> None:
+def test_what_the_folder_says_goes_into_the_skill(write):
     skill_md = (
         "---\nname: demo\ndescription: d\nlicense: MIT\ncompatibility: Needs git\nallowed-tools: Read\n"
         "metadata:\n  version: '1.2.3'\n---\n# B\n"
@@ -88,21 +79,18 @@ def test_what_the_folder_says_goes_into_the_skill(write: Write) -> None:
             {"skill.toml": 'name = "example.corp.forms"'},
             Identifiers("example-corp/pdf-forms", "pdf-forms", "example.corp.forms", "example.corp"),
         ),
-        (
-            {"skill.toml": 'id = "a/b"\nskill_id = "skill-b"\nname = "x.y.z"'},
-            Identifiers("a/b", "skill-b", "x.y.z"),
-        ),
+        ({"skill.toml": 'id = "a/b"\nskill_id = "skill-b"\nname = "x.y.z"'}, Identifiers("a/b", "skill-b", "x.y.z")),
         (
             {"descriptor.json": '{"id": "com.example.pdf-v1", "name": "PDF"}'},
             Identifiers("com.example.pdf-v1", "pdf-forms", "example.corp.pdf.forms", "example.corp"),
         ),
     ],
 )
-def test_identifiers(write: Write, files: dict[str, str], identifiers: Identifiers) -> None:
+def test_identifiers(write, files, identifiers):
     assert ready(write("pdf-forms", **files)).skill.identifiers == identifiers
 
 
-def test_a_broken_folder_is_refused_with_every_finding(write: Write) -> None:
+def test_a_broken_folder_is_refused_with_every_finding(write):
     refused = prepare(write(**{"SKILL.md": "---\nname: other\ndescription: d\nodd: x\n---\n"}), "p")
     assert isinstance(refused, RefusedFolder)
     assert [finding.code for finding in refused.findings if finding.level == "error"] == [
@@ -111,7 +99,7 @@ def test_a_broken_folder_is_refused_with_every_finding(write: Write) -> None:
     ]
 
 
-def test_an_artifact_that_no_client_would_unpack_is_refused(write: Write) -> None:
+def test_an_artifact_that_no_client_would_unpack_is_refused(write):
     refused = prepare(write(**{"zeros.bin": bytes(8_000_000)}), "p")
     assert isinstance(refused, RefusedFolder)
     assert [finding.code for finding in refused.findings if finding.level == "error"] == ["ARCHIVE_RATIO"]

@@ -1,7 +1,5 @@
 """A report as text, JSON and SARIF."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema_rs
@@ -18,11 +16,11 @@ ONE = Finding(
 )
 
 
-def text(finding: Finding) -> str:
+def text(finding):
     return "\n".join("".join(part.text for part in line) for line in text_lines(finding))
 
 
-def test_text() -> None:
+def test_text():
     assert text(ONE) == (
         "error[NAME_FOLDER]: the names differ\n"
         "  --> a/SKILL.md:2:1\n"
@@ -34,7 +32,7 @@ def test_text() -> None:
     )
 
 
-def test_the_parts_that_matter_have_roles() -> None:
+def test_the_parts_that_matter_have_roles():
     roles = {part.role for line in text_lines(ONE) for part in line}
     assert roles == {"error", "strong", "faint", ""}
 
@@ -50,16 +48,16 @@ def test_the_parts_that_matter_have_roles() -> None:
         (SourceLocation("f", 1, None, None, "x"), " 1 | x", "   | ^"),
     ],
 )
-def test_the_mark_stands_below_what_it_marks(place: SourceLocation, line: str, marks: str) -> None:
+def test_the_mark_stands_below_what_it_marks(place, line, marks):
     lines = text(ONE._replace(place=place)).split("\n")
     assert lines[3:5] == [line, marks]
 
 
-def test_without_a_line_there_is_no_excerpt() -> None:
+def test_without_a_line_there_is_no_excerpt():
     assert "|" not in text(ONE._replace(place=SourceLocation("a")))
 
 
-def test_nothing_hidden_gets_into_a_report() -> None:
+def test_nothing_hidden_gets_into_a_report():
     bad = Finding(
         "NAME_FOLDER", "error", "a\x1b[31mb", SourceLocation("\x1b]0;x\x07/S\udcff.md", 1, 1, 2, "\u202ex"), "f\rg"
     )
@@ -71,7 +69,7 @@ def test_nothing_hidden_gets_into_a_report() -> None:
         assert not {"\x1b", "\u202e", "\r", "\x07", "\udcff"} & set(report)
 
 
-def test_findings_are_told_file_by_file_from_the_top() -> None:
+def test_findings_are_told_file_by_file_from_the_top():
     places = [
         SourceLocation("b", 1),
         SourceLocation("a", 9, 1),
@@ -84,21 +82,21 @@ def test_findings_are_told_file_by_file_from_the_top() -> None:
     assert [str(finding.place) for finding in by_place(findings)] == ["a", "a:2:5", "a:2:1", "a:9:1", "b:1"]
 
 
-def test_the_summary_counts() -> None:
+def test_the_summary_counts():
     findings = [ONE, ONE._replace(level="warning"), ONE._replace(level="warning"), ONE._replace(level="note")]
     assert summary(findings, "a") == "checked a: 1 error, 2 warnings, 1 note"
     assert summary([], "3 skills") == "checked 3 skills: no findings"
 
 
-def test_every_code_has_a_cause() -> None:
+def test_every_code_has_a_cause():
     assert all(cause(code) for code in (*RULES, *CODES))
 
 
-def test_rules_and_codes_do_not_share_a_name() -> None:
+def test_rules_and_codes_do_not_share_a_name():
     assert RULES.keys() & CODES.keys() == set()
 
 
-def test_json() -> None:
+def test_json():
     assert json_document([ONE], ["a"]) == {
         "checked": ["a"],
         "errors": 1,
@@ -117,7 +115,7 @@ def test_json() -> None:
     }
 
 
-def strict_object(required: str, **properties: object) -> dict[str, object]:
+def strict_object(required, **properties):
     return {"type": "object", "required": required.split(), "properties": properties, "additionalProperties": False}
 
 
@@ -184,7 +182,7 @@ SARIF = strict_object(
 )
 
 
-def test_sarif_is_of_the_shape_that_its_specification_gives() -> None:
+def test_sarif_is_of_the_shape_that_its_specification_gives():
     findings = [
         ONE,
         Finding("SECRET", "warning", "m", SourceLocation("/abs/ü b.md"), "f"),

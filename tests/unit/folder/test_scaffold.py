@@ -1,23 +1,15 @@
 """A new skill passes the strict check, which finds nothing but what is to be filled in."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from skillwire.errors import ValidationError
 from skillwire.folder.load import load_folder
 from skillwire.folder.scaffold import PLACEHOLDERS, scaffold
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 @pytest.mark.parametrize("script", [False, True])
 @pytest.mark.parametrize("manifest", [False, True])
-def test_a_new_skill_has_placeholders_only(write: Callable[..., Path], script: bool, manifest: bool) -> None:  # noqa: FBT001  # parameters
+def test_a_new_skill_has_placeholders_only(write, script, manifest):
     files = scaffold("pdf-forms", script=script, manifest=manifest)
     folder = write("pdf-forms", **{file.path: bytes(file.content) for file in files})
     for file in files:
@@ -30,20 +22,18 @@ def test_a_new_skill_has_placeholders_only(write: Callable[..., Path], script: b
 
 @pytest.mark.parametrize("words", PLACEHOLDERS)
 @pytest.mark.parametrize("level", ["strict", "lenient"])
-def test_the_words_of_a_template_are_found_where_they_stand(
-    found: Callable[..., list[str]], level: str, words: str
-) -> None:
+def test_the_words_of_a_template_are_found_where_they_stand(found, level, words):
     text = f"---\nname: demo\ndescription: d\nmetadata:\n  version: '1.0.0'\n---\n# B\n\n{words}\n"
     assert found(level, **{"SKILL.md": text}) == ["warning PLACEHOLDER SKILL.md:9:1"]
     assert found(level, **{"SKILL.md": text.replace(words, "Do it."), "references/notes.md": f"{words}\n"}) == []
 
 
-def test_the_template_holds_each_of_our_placeholders() -> None:
+def test_the_template_holds_each_of_our_placeholders():
     text = bytes(scaffold("demo")[0].content).decode()
     assert sum(words in text for words in PLACEHOLDERS) == 3
 
 
 @pytest.mark.parametrize("name", ["", "A", "a--b", "../a", "con"])
-def test_names_that_no_skill_may_have(name: str) -> None:
+def test_names_that_no_skill_may_have(name):
     with pytest.raises(ValidationError, match="NAME_FORM"):
         scaffold(name)

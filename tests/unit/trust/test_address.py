@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from skillwire.errors import TrustError, UsageError, ValidationError
@@ -82,14 +80,14 @@ def test_what_is_no_network(text):
 PUBLIC_V4, PUBLIC_V6 = "93.184.215.14", "2606:2800:21f:cb07::1"
 
 
-def naming(*urls: str, allow: tuple[str, ...] = ()) -> AddressPolicy:
+def naming(*urls, allow=()):
     policy = AddressPolicy(allow=allow)
     for url in urls:
         policy = policy.naming(parse_url(url))
     return policy
 
 
-def refusal(policy: AddressPolicy, url: str, address: str | None = None) -> str | None:
+def refusal(policy, url, address=None):
     try:
         policy.check_url(parse_url(url))
         if address is not None:

@@ -1,7 +1,5 @@
 """Issuing certificates, and what those that were issued otherwise are worth."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -340,10 +338,7 @@ def test_what_a_revoked_one_has_issued_and_signed_counts_no_more(fresh):
     """Whoever has stolen its key has certified himself, and taken everybody else back, with the highest of numbers."""
     old, honest = fresh.identity("agent-001"), fresh.center
     fresh.renew()
-    new_pem, new = (
-        certificate_pem(fresh.center.certificate),
-        fresh.identity("agent-002"),
-    )
+    new_pem, new = (certificate_pem(fresh.center.certificate), fresh.identity("agent-002"))
     fresh.revocations.take(fresh.revoke() + new_pem, EPOCH)
     stolen = honest.revocations([RevokedCertificate(serial(new), EPOCH)], EPOCH, number=10**9)
     assert fresh.revocations.take(stolen, EPOCH)
@@ -418,10 +413,7 @@ def test_what_is_kept_is_enough_for_who_has_only_the_new_one_in_its_settings(fre
     """Its operator has replaced ``center.pem``; lists by the key of before, and the root's, are kept all the same."""
     old = fresh.identity("agent-001")
     fresh.revocations.take(fresh.revoke(77), EPOCH)
-    revoked, first = (
-        fresh.revoke_center(fresh.center.certificate),
-        fresh.center.certificate,
-    )
+    revoked, first = (fresh.revoke_center(fresh.center.certificate), fresh.center.certificate)
     pem = fresh.renew()
     fresh.revocations.take(fresh.revoke() + pem + fresh.root.revocations([], EPOCH, number=0), EPOCH)
     again = Revocations([fresh.root.certificate, fresh.center.certificate])

@@ -1,7 +1,5 @@
 """What load_toml reads, what it refuses, and where it says the fault is."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits
@@ -9,13 +7,13 @@ from skillwire.errors import DecodeError
 from skillwire.trust.guarded_toml import load_toml
 
 
-def refusal(text: str | bytes) -> DecodeError:
+def refusal(text):
     with pytest.raises(DecodeError) as caught:
         load_toml(text if isinstance(text, bytes) else text.encode(), source="skill.toml")
     return caught.value
 
 
-def test_reads_a_manifest() -> None:
+def test_reads_a_manifest():
     text = (
         'name = "a.b" # [[[[[[[[[[[[[[[[[[\n[runtime]\nlanguage = "python"\r\n'
         '[inputs.city]\ntype = "string"\ndescription = """\nA [city]\\\n  """""\n'
@@ -52,12 +50,12 @@ def test_reads_a_manifest() -> None:
         ("# x\n" * limits.TOML_BYTES, "LIMIT_SIZE", ""),
     ],
 )
-def test_refuses_with_the_place(text: str | bytes, code: str, place: str) -> None:
+def test_refuses_with_the_place(text, code, place):
     error = refusal(text)
     assert (error.code, str(error.place)) == (code, "skill.toml" + place)
 
 
-def test_a_syntax_error_carries_the_line() -> None:
+def test_a_syntax_error_carries_the_line():
     error = refusal("a = 1\r\nb = nope\r\n")
     assert error.message == "invalid value"
     assert error.place is not None
@@ -77,7 +75,7 @@ def test_a_syntax_error_carries_the_line() -> None:
         "a = '''" + "''\n" * 20_000,
     ],
 )
-def test_the_largest_documents_cost_little(text: str) -> None:
+def test_the_largest_documents_cost_little(text):
     try:
         load_toml(text.encode()[: limits.TOML_BYTES])
     except DecodeError as error:

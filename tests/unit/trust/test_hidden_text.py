@@ -1,7 +1,5 @@
 """What counts as hidden, what real writing needs, and what is shown instead."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.trust.hidden_text import RANGES, find_hidden, neutralise, reveal
@@ -33,7 +31,7 @@ REAL = {
 
 
 @pytest.mark.parametrize("text", REAL.values(), ids=REAL)
-def test_real_writing_passes_unchanged(text: str) -> None:
+def test_real_writing_passes_unchanged(text):
     assert find_hidden(text) == []
     assert neutralise(text) == text
 
@@ -70,26 +68,26 @@ def test_real_writing_passes_unchanged(text: str) -> None:
         ("x\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "x[U+E0067 x6]", "tag character"),
     ],
 )
-def test_hidden_text_is_named_and_shown(text: str, shown: str, name: str) -> None:
+def test_hidden_text_is_named_and_shown(text, shown, name):
     assert [run.name for run in find_hidden(text)] == [name]
     assert neutralise(text) == shown
     assert neutralise(shown) == shown
 
 
-def test_a_run_is_named_after_its_first_character() -> None:
+def test_a_run_is_named_after_its_first_character():
     assert find_hidden("a\u200b\u202e\u202cb\r") == [(1, 3, "zero-width space"), (5, 1, "carriage return")]
 
 
 @pytest.mark.parametrize("first_and_last", [row[:2] for row in RANGES], ids=lambda pair: f"{pair[0]:04X}")
-def test_each_row_of_the_table_is_hidden_between_latin_letters(first_and_last: tuple[int, int]) -> None:
+def test_each_row_of_the_table_is_hidden_between_latin_letters(first_and_last):
     for code in first_and_last:
         assert find_hidden(f"a{chr(code)}b")
 
 
-def test_the_table_is_in_order_and_does_not_overlap() -> None:
+def test_the_table_is_in_order_and_does_not_overlap():
     edges = [edge for first, last, _ in RANGES for edge in (first, last)]
     assert edges == sorted(edges)
 
 
-def test_reveal_spells_tags() -> None:
+def test_reveal_spells_tags():
     assert reveal("".join(chr(0xE0000 + ord(letter)) for letter in "ignore ~ all") + "\U000e007f") == "ignore ~ all"

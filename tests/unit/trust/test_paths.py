@@ -1,7 +1,5 @@
 """The one rule for paths of skill files."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits
@@ -9,7 +7,7 @@ from skillwire.errors import TrustError
 from skillwire.trust.paths import check_path, collision_key, show
 
 
-def refusal(path: str | bytes) -> str:
+def refusal(path):
     with pytest.raises(TrustError) as caught:
         check_path(path)
     return caught.value.code
@@ -41,7 +39,7 @@ def refusal(path: str | bytes) -> str:
         "n" * limits.ARCHIVE_COMPONENT_BYTES,
     ],
 )
-def test_ordinary_paths_come_back_as_they_are(path: str) -> None:
+def test_ordinary_paths_come_back_as_they_are(path):
     assert check_path(path) == path
     assert check_path(path.encode()) == path
 
@@ -63,16 +61,16 @@ def test_ordinary_paths_come_back_as_they_are(path: str) -> None:
         ("PATH_FORBIDDEN", [".git", ".GiT/hooks/x", "a/.git/config", ".hg/hgrc", ".svn/x", ".bzr"]),
     ],
 )
-def test_other_paths_are_refused_with_their_code(code: str, paths: list[str]) -> None:
+def test_other_paths_are_refused_with_their_code(code, paths):
     assert {path: refusal(path) for path in paths} == dict.fromkeys(paths, code)
 
 
-def test_bytes_must_be_utf_8() -> None:
+def test_bytes_must_be_utf_8():
     assert refusal(b"a\xff") == "PATH_INVALID"
     assert refusal(b"\xc0\xae\xc0\xae/x") == "PATH_INVALID"
 
 
-def test_the_length_is_bounded_in_bytes() -> None:
+def test_the_length_is_bounded_in_bytes():
     longest = "a" * 255 + "/" + "b" * 254 + "/c"
     assert len(longest) == limits.ARCHIVE_PATH_BYTES
     assert check_path(longest) == longest
@@ -92,16 +90,16 @@ def test_the_length_is_bounded_in_bytes() -> None:
         ("\u0345\u0301", "\u0301\u0345"),
     ],
 )
-def test_names_that_some_system_confuses_share_a_key(one: str, other: str) -> None:
+def test_names_that_some_system_confuses_share_a_key(one, other):
     assert collision_key(one) == collision_key(other)
 
 
-def test_other_names_do_not_share_a_key() -> None:
+def test_other_names_do_not_share_a_key():
     names = ["a", "b", "ab", "a/b", "é", "e", "日", "本"]
     assert len({collision_key(name) for name in names}) == len(names)
 
 
-def test_a_shown_path_commands_no_terminal() -> None:
+def test_a_shown_path_commands_no_terminal():
     assert show("a\x1b[31m\u202eb") == r"'a\x1b[31m\u202eb'"
     assert show(b"a\xffb") == r"'a\\xffb'"
     assert show("x" * 500) == repr("x" * 80) + "..."

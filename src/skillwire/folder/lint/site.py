@@ -43,7 +43,7 @@ _MUTABLE: Final = re.compile(
     rf"|://codeload\.github\.com/[^/]+/[^/]+/[^/]+/{_BRANCH}"
     rf"|/-/(?:raw|archive)/{_BRANCH}/|/raw/branch/"
     r"|/releases/latest/|[/@]latest(?:/|$)"
-    r"|://cdn\.jsdelivr\.net/(?:gh/[^/@]+/[^/@]+|npm/(?:@[^/]+/)?[^/@]+)/|://unpkg\.com/(?:@[^/]+/)?[^/@]+/",
+    r"|://cdn\.jsdelivr\.net/(?:gh/[^/@]+/[^/@]+|npm/(?:@[^/]+/)?[^/@]+)/|://unpkg\.com/(?:@[^/]+/)?[^/@]+/"
 )
 _SHOWN: Final = 80
 #: How many findings of one index get a line and column; finding it costs reading the text again.

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 
 import pytest
@@ -59,20 +57,20 @@ PUBLIC = AddressPolicy()
 
 
 class Connection:
-    def __init__(self, address: str = "192.88.98.1", *, quiet: bool = True) -> None:
+    def __init__(self, address="192.88.98.1", *, quiet=True):
         self.address = address
         self.quiet = quiet
         self.closed = False
 
-    def is_quiet(self) -> bool:
+    def is_quiet(self):
         return self.quiet
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
 @pytest.fixture
-def kept() -> ConnectionPool[Connection]:
+def kept():
     return ConnectionPool()
 
 

@@ -1,7 +1,5 @@
 """From entries to files: collisions, links, bounds, and SKILL.md at the root."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits
@@ -12,33 +10,33 @@ from skillwire.trust.archive.plan import Entry, plan_entries, plan_files
 SKILL = Entry("file", "SKILL.md", b"# a skill")
 
 
-def file(path: str, content: bytes = b"text", *, executable: bool = False) -> Entry:
+def file(path, content=b"text", *, executable=False):
     return Entry("file", path, content, executable)
 
 
-def link(path: str, target: str | bytes) -> Entry:
+def link(path, target):
     return Entry("symlink", path, target=target if isinstance(target, bytes) else target.encode())
 
 
-def hard(path: str, target: str) -> Entry:
+def hard(path, target):
     return Entry("hardlink", path, target=target.encode())
 
 
-def folder(path: str) -> Entry:
+def folder(path):
     return Entry("folder", path)
 
 
-def planned(*entries: Entry) -> dict[str, bytes]:
+def planned(*entries):
     return {file.path: bytes(file.content) for file in plan_entries([SKILL, *entries]).files}
 
 
-def refusal(*entries: Entry) -> str:
+def refusal(*entries):
     with pytest.raises(SkillwireError) as caught:
         plan_entries([SKILL, *entries])
     return caught.value.code
 
 
-def test_files_come_out_sorted_and_folders_vanish() -> None:
+def test_files_come_out_sorted_and_folders_vanish():
     plan = plan_entries([file("b/c", executable=True), folder(""), folder("b"), folder("empty"), file("a"), SKILL])
     assert plan.files == (
         FileContent("SKILL.md", b"# a skill"),
@@ -64,7 +62,7 @@ def test_files_come_out_sorted_and_folders_vanish() -> None:
         ([link("a/l", "../empty"), folder("empty")], set()),
     ],
 )
-def test_links_become_copies_of_what_they_lead_to(entries: list[Entry], copies: set[str] | None) -> None:
+def test_links_become_copies_of_what_they_lead_to(entries, copies):
     base = (file("a/f"), folder("a/b"))
     if copies is None:  # a link to the folder that it stands in
         assert refusal(*base, *entries) == "LINK_LOOP"
@@ -72,14 +70,14 @@ def test_links_become_copies_of_what_they_lead_to(entries: list[Entry], copies: 
     assert planned(*base, *entries) == {"SKILL.md": b"# a skill", "a/f": b"text"} | dict.fromkeys(copies, b"text")
 
 
-def test_a_copy_keeps_the_executable_bit_and_shares_the_bytes() -> None:
+def test_a_copy_keeps_the_executable_bit_and_shares_the_bytes():
     plan = plan_entries([SKILL, file("run.sh", b"#!", executable=True), link("l", "run.sh")])
     copy, original = plan.files[1:]
     assert copy.executable
     assert copy.content is original.content
 
 
-def test_skill_md_may_be_a_link() -> None:
+def test_skill_md_may_be_a_link():
     plan = plan_entries([file("docs/a.md"), link("SKILL.md", "docs/a.md")])
     assert [file.path for file in plan.files] == ["SKILL.md", "docs/a.md"]
 
@@ -132,11 +130,11 @@ def test_skill_md_may_be_a_link() -> None:
         ("PATH_WINDOWS", [link("l", "..\\x")]),
     ],
 )
-def test_what_systems_could_take_differently_is_refused(code: str, entries: list[Entry]) -> None:
+def test_what_systems_could_take_differently_is_refused(code, entries):
     assert refusal(*entries) == code
 
 
-def test_entries_are_counted_with_the_copies() -> None:
+def test_entries_are_counted_with_the_copies():
     files = [file(f"d/{number}") for number in range(limits.ARCHIVE_ENTRIES // 2)]
     assert len(planned(*files)) == len(files) + 1
     assert refusal(*files, link("l", "d")) == "ARCHIVE_ENTRIES"
@@ -144,24 +142,24 @@ def test_entries_are_counted_with_the_copies() -> None:
     assert refusal(*[folder("d")] * limits.ARCHIVE_ENTRIES) == "ARCHIVE_ENTRIES"
 
 
-def test_bytes_are_counted_with_the_copies() -> None:
+def test_bytes_are_counted_with_the_copies():
     large = file("large", bytes(limits.ARCHIVE_FILE_BYTES - len(SKILL.content)))
     assert len(planned(large, hard("l", "large"))) == 3
     assert refusal(large, hard("l", "large"), link("m", "SKILL.md"), link("n", "m")) == "ARCHIVE_TOTAL_SIZE"
 
 
-def test_links_that_multiply_each_other_cost_no_more_than_the_bound() -> None:
+def test_links_that_multiply_each_other_cost_no_more_than_the_bound():
     # Sixty links at each of thirty levels lead to the next level: 60^30 ways down, and no file at all.
     levels = [link(f"{level:02}/l{number}", f"../{level + 1:02}") for level in range(30) for number in range(60)]
     assert refusal(*levels, folder("30")) == "ARCHIVE_ENTRIES"
 
 
-def test_links_that_name_each_other_many_times_are_each_followed_once() -> None:
+def test_links_that_name_each_other_many_times_are_each_followed_once():
     chain = [link(f"l{number}", f"l{number + 1}/../" * 60 + f"l{number + 1}") for number in range(30)]
     assert len(planned(*chain, file("l30/f"))) == 32
 
 
-def test_a_chain_of_links_has_an_end() -> None:
+def test_a_chain_of_links_has_an_end():
     hops = limits.ARCHIVE_LINK_HOPS
     assert len(planned(*[link(f"l{n}", f"l{n + 1}") for n in range(hops)], link(f"l{hops}", "SKILL.md"))) == hops + 2
     assert refusal(*[link(f"l{n}", f"l{n + 1}") for n in range(hops + 1)], link(f"l{hops + 1}", "SKILL.md")) == (
@@ -179,13 +177,13 @@ def test_a_chain_of_links_has_an_end() -> None:
         ([], "no SKILL.md at the root"),
     ],
 )
-def test_skill_md_must_stand_at_the_root(paths: list[str], message: str) -> None:
+def test_skill_md_must_stand_at_the_root(paths, message):
     with pytest.raises(ValidationError, match=message) as caught:
         plan_entries([file(path) for path in paths])
     assert caught.value.code == "NO_SKILL_MD"
 
 
-def test_plain_files_are_planned_under_the_same_rules() -> None:
+def test_plain_files_are_planned_under_the_same_rules():
     files = [FileContent("b", b"b"), FileContent("SKILL.md", b"s", executable=True)]
     assert plan_files(files).files == (files[1], files[0])
     for bad, code in [

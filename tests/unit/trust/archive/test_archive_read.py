@@ -1,7 +1,5 @@
 """The format is found in the bytes and must be the one that was stated."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits
@@ -15,12 +13,12 @@ TAR_GZ = pack(FILES).content
 ZIP = pack((*FILES, FileContent("n" * 101, b""))).content
 
 
-def test_either_format_is_found() -> None:
+def test_either_format_is_found():
     assert read_archive(TAR_GZ).files == FILES
     assert read_archive(ZIP).files[:2] == FILES
 
 
-def test_the_stated_format_must_be_the_found_one() -> None:
+def test_the_stated_format_must_be_the_found_one():
     assert read_archive(TAR_GZ, expected_format="tar.gz")
     assert read_archive(ZIP, expected_format="zip")
     for content, stated in ((TAR_GZ, "zip"), (ZIP, "tar.gz")):
@@ -30,13 +28,13 @@ def test_the_stated_format_must_be_the_found_one() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f", b"P", b"BZh9", b"<!doctype html>", b"PK\5\6" + bytes(18)])
-def test_other_bytes_are_no_archive(content: bytes) -> None:
+def test_other_bytes_are_no_archive(content):
     with pytest.raises(DecodeError) as caught:
         read_archive(content)
     assert caught.value.code == "ARCHIVE_MALFORMED"
 
 
-def test_the_archive_is_bounded_before_it_is_read() -> None:
+def test_the_archive_is_bounded_before_it_is_read():
     with pytest.raises(SkillwireError) as caught:
         read_archive(bytes(limits.ARCHIVE_BYTES + 1))
     assert caught.value.code == "ARCHIVE_SIZE"

@@ -1,10 +1,7 @@
 """The strict tar reader: what it reads of other writers, and what makes two readers lose step."""
 
-from __future__ import annotations
-
 import io
 import tarfile
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,25 +10,14 @@ from skillwire.errors import SkillwireError
 from skillwire.trust.archive.plan import Entry
 from skillwire.trust.archive.tar import read_tar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 END = bytes(1024)
 GNU = b"ustar  \0"
 TIMES = b"15300242135\x0015300242136\0"
 
 
 def block(
-    name: bytes = b"a.md",
-    size: int | bytes = 0,
-    kind: bytes = b"0",
-    *,
-    mode: bytes = b"0000644\0",
-    link: bytes = b"",
-    magic: bytes = b"ustar\x0000",
-    prefix: bytes = b"",
-    checksum: bytes | None = None,
-) -> bytes:
+    name=b"a.md", size=0, kind=b"0", *, mode=b"0000644\0", link=b"", magic=b"ustar\x0000", prefix=b"", checksum=None
+):
     """Return a header with the right checksum, unless another one is given."""
     digits = size if isinstance(size, bytes) else b"%011o\0" % size
     front = name.ljust(100, b"\0") + mode + b"0000000\0" * 2 + digits + b"00000000000\0"
@@ -39,40 +25,40 @@ def block(
     return front + (checksum or b"%06o\0 " % (sum(front + back) + 256)) + back
 
 
-def file(name: bytes = b"a.md", content: bytes = b"text", **fields: bytes) -> bytes:
+def file(name=b"a.md", content=b"text", **fields):
     return block(name, len(content), **fields) + padded(content)
 
 
-def padded(content: bytes) -> bytes:
+def padded(content):
     return content + bytes(-len(content) % 512)
 
 
-def record(key: bytes, value: bytes) -> bytes:
+def record(key, value):
     length = len(key) + len(value) + 3
     length += len(str(length + len(str(length))))
     return b"%d %s=%s\n" % (length, key, value)
 
 
-def extended(*records: bytes, kind: bytes = b"x") -> bytes:
+def extended(*records, kind=b"x"):
     data = b"".join(records)
     return block(b"PaxHeader", len(data), kind) + padded(data)
 
 
-def long_name(name: bytes, kind: bytes = b"L") -> bytes:
+def long_name(name, kind=b"L"):
     return block(b"././@LongLink", len(name), kind, magic=GNU) + padded(name)
 
 
-def read(stream: bytes) -> list[Entry]:
+def read(stream):
     return [entry._replace(content=bytes(entry.content)) for entry in read_tar(stream)]
 
 
-def refusal(stream: bytes) -> str:
+def refusal(stream):
     with pytest.raises(SkillwireError) as caught:
         read(stream)
     return caught.value.code
 
 
-def test_reads_the_kinds_of_entry() -> None:
+def test_reads_the_kinds_of_entry():
     stream = (
         block(b"./", kind=b"5")
         + block(b"./scripts/", kind=b"5", mode=b"0000000\0")
@@ -96,13 +82,13 @@ def test_reads_the_kinds_of_entry() -> None:
 
 @pytest.mark.parametrize("prefix", [b"", b"a/b", b"p" * 130])
 @pytest.mark.parametrize("times", [TIMES, TIMES.replace(b"\0", b" ")])
-def test_two_times_may_end_the_prefix(prefix: bytes, times: bytes) -> None:
+def test_two_times_may_end_the_prefix(prefix, times):
     (entry,) = read(file(prefix=prefix.ljust(131, b"\0") + times) + END)
     assert entry.path == (prefix + b"/" if prefix else b"").decode() + "a.md"
 
 
 @pytest.mark.parametrize("style", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_reads_what_the_standard_library_writes(style: int) -> None:
+def test_reads_what_the_standard_library_writes(style):
     path = "/".join(["a-folder-with-a-long-name"] * (3 if style == tarfile.USTAR_FORMAT else 8)) + "/é.md"
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=style, pax_headers={"comment": "c"}) as tar:
@@ -115,7 +101,7 @@ def test_reads_what_the_standard_library_writes(style: int) -> None:
     assert read(stream.getvalue()) == [Entry("file", path, b"abc"), Entry("symlink", "link", target=path.encode())]
 
 
-def test_extension_headers_rename_the_next_entry_only() -> None:
+def test_extension_headers_rename_the_next_entry_only():
     stream = (
         extended(record(b"comment", b"0" * 40), kind=b"g")
         + extended(record(b"path", b"pax.md"), record(b"size", b"4"), record(b"SCHILY.xattr.x", b"\x01\0\n"))
@@ -214,16 +200,16 @@ def test_extension_headers_rename_the_next_entry_only() -> None:
         ("PATH_INVALID", extended(record(b"path", b"a\0b")) + file() + END),
     ],
 )
-def test_what_readers_could_read_differently_is_refused(code: str, stream: bytes) -> None:
+def test_what_readers_could_read_differently_is_refused(code, stream):
     assert refusal(stream) == code
 
 
-def test_a_file_is_bounded() -> None:
+def test_a_file_is_bounded():
     content = bytes(limits.ARCHIVE_FILE_BYTES + 1)
     assert refusal(file(content=content) + END) == "ARCHIVE_FILE_SIZE"
 
 
-def test_a_checksum_that_is_right_modulo_anything_else_is_still_wrong() -> None:
+def test_a_checksum_that_is_right_modulo_anything_else_is_still_wrong():
     # Names of high bytes push the sum beyond 16 bits, and beyond what Adler-32 can tell apart.
     name = b"\xc3\xbf" * 50
     right = sum(block(name)[:148] + block(name)[156:]) + 256
@@ -235,7 +221,7 @@ def test_a_checksum_that_is_right_modulo_anything_else_is_still_wrong() -> None:
 
 
 @pytest.mark.parametrize("wrap", [bytes, bytearray])
-def test_contents_are_views_that_cannot_be_written(wrap: Callable[[bytes], bytes | bytearray]) -> None:
+def test_contents_are_views_that_cannot_be_written(wrap):
     (entry,) = read_tar(wrap(file() + END))
     assert isinstance(entry.content, memoryview)
     assert entry.content.readonly

@@ -1,21 +1,15 @@
 """Writing a plan: whole or not at all, nothing overwritten, nothing followed."""
 
-from __future__ import annotations
-
 import os
 import resource
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from skillwire.errors import ConflictError, StorageError, TrustError
 from skillwire.model.skill import FileContent
 from skillwire.trust.archive import plan_files, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FILES = (
     FileContent("SKILL.md", b"# a skill"),
@@ -28,27 +22,27 @@ FILES = (
 
 
 @pytest.fixture
-def umask() -> Iterator[Callable[[int], int]]:
+def umask():
     before = os.umask(0o022)
     yield os.umask
     os.umask(before)
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_files_are_there_and_nothing_else(tmp_path: Path) -> None:
+def test_the_files_are_there_and_nothing_else(tmp_path):
     unpack(plan_files(FILES), tmp_path / "skill")
     assert tree(tmp_path) == {f"skill/{file.path}": bytes(file.content) for file in FILES}
     assert names(tmp_path) == ["skill"]
 
 
-def test_plain_files_are_planned_first(tmp_path: Path) -> None:
+def test_plain_files_are_planned_first(tmp_path):
     unpack(FILES, tmp_path / "skill")
     assert len(tree(tmp_path)) == len(FILES)
     with pytest.raises(TrustError):
@@ -60,9 +54,7 @@ def test_plain_files_are_planned_first(tmp_path: Path) -> None:
     ("mask", "expected"),
     [(0o022, (0o755, 0o755, 0o644)), (0o000, (0o755, 0o755, 0o644)), (0o077, (0o700, 0o700, 0o600))],
 )
-def test_the_umask_has_the_last_word(
-    tmp_path: Path, umask: Callable[[int], int], mask: int, expected: tuple[int, int, int]
-) -> None:
+def test_the_umask_has_the_last_word(tmp_path, umask, mask, expected):
     umask(mask)
     unpack(FILES, tmp_path / "skill")
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "skill").rglob("*")}
@@ -71,7 +63,7 @@ def test_the_umask_has_the_last_word(
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link", "dangling"])
-def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
+def test_nothing_is_overwritten(tmp_path, kind):
     destination = tmp_path / "skill"
     (tmp_path / "elsewhere").mkdir()
     if kind == "folder":
@@ -90,15 +82,13 @@ def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
 @pytest.mark.parametrize("call", ["write", "mkdir", "open", "rename"])
 @pytest.mark.parametrize("after", [1, 2])
-def test_a_failure_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException] | OSError, call: str, after: int
-) -> None:
+def test_a_failure_leaves_everything_as_it_was(tmp_path, monkeypatch, error, call, after):
     destination = tmp_path / "skill"
     unpack([FileContent("SKILL.md", b"other")], tmp_path / "other")
     real = getattr(os, call)
     calls = 0
 
-    def fail(*arguments: object, **options: object) -> object:
+    def fail(*arguments, **options):
         nonlocal calls
         calls += 1
         if calls == after:
@@ -118,20 +108,18 @@ def test_a_failure_leaves_everything_as_it_was(
     assert names(tmp_path) == ["other"]
 
 
-def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_gone_on_with(tmp_path, monkeypatch):
     real = os.write
     monkeypatch.setattr(os, "write", lambda handle, content: real(handle, bytes(content)[:3]))
     unpack([FileContent("SKILL.md", b"0123456789")], tmp_path / "skill")
     assert tree(tmp_path) == {"skill/SKILL.md": b"0123456789"}
 
 
-def test_a_folder_that_turns_into_a_link_meanwhile_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_turns_into_a_link_meanwhile_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "outside").mkdir()
     real = os.mkdir
 
-    def swap(name: str, mode: int, *, dir_fd: int) -> None:
+    def swap(name, mode, *, dir_fd):
         if name == "a":
             os.symlink(tmp_path / "outside", name, dir_fd=dir_fd)
         else:
@@ -144,11 +132,11 @@ def test_a_folder_that_turns_into_a_link_meanwhile_is_not_followed(
     assert names(tmp_path / "outside") == []
 
 
-def test_the_staging_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_staging_folder_is_closed_to_others(tmp_path, monkeypatch):
     modes = []
     real = os.write
 
-    def look(handle: int, content: bytes) -> int:
+    def look(handle, content):
         (staging,) = tmp_path.iterdir()
         modes.append(stat.S_IMODE(staging.stat().st_mode))
         return real(handle, content)
@@ -158,14 +146,14 @@ def test_the_staging_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pyt
     assert set(modes) == {0o700}
 
 
-def test_a_missing_parent_is_reported_with_its_place(tmp_path: Path) -> None:
+def test_a_missing_parent_is_reported_with_its_place(tmp_path):
     with pytest.raises(StorageError) as caught:
         unpack(FILES, tmp_path / "none" / "skill")
     assert caught.value.place is not None
     assert caught.value.place.source == str(tmp_path / "none" / "skill")
 
 
-def test_few_handles_are_open_at_once(tmp_path: Path) -> None:
+def test_few_handles_are_open_at_once(tmp_path):
     files = [FileContent("SKILL.md", b""), *(FileContent(f"d{n}/f", b"") for n in range(100))]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = len(names(Path("/proc/self/fd")))

@@ -8,7 +8,6 @@ import struct
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from skillwire.trust.archive.zip import read_zip
 FULL = 0xFFFFFFFF
 
 
-def deflated(content: bytes) -> bytes:
+def deflated(content):
     engine = zlib.compressobj(9, zlib.DEFLATED, -15)
     return engine.compress(content) + engine.flush()
 
@@ -48,23 +47,23 @@ class Member:
     gap: bytes = b""
 
     @property
-    def stored(self) -> bytes:
+    def stored(self):
         if self.data is not None:
             return self.data
         return deflated(self.content) if self.method == 8 else self.content
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
+    def sizes(self):
         compressed = len(self.stored) if self.compressed is None else self.compressed
         return zlib.crc32(self.content), compressed, len(self.content) if self.size is None else self.size
 
-    def local(self) -> bytes:
+    def local(self):
         sizes = self.local_sizes or self.sizes
         fields = (20, self.flags, self.method, 0, 33, *sizes, len(self.name), len(self.local_extra))
         header = struct.pack("<4s5H3I2H", b"PK\3\4", *fields)
         return header + self.name + self.local_extra + self.stored + self.descriptor + self.gap
 
-    def central(self, offset: int) -> bytes:
+    def central(self, offset):
         attributes = self.mode << 16 | self.low_attributes
         lengths = (len(self.name), len(self.extra), len(self.comment))
         head = (20, self.host, 20, self.flags, self.method, 0, 33, *self.sizes, *lengths, self.disk, 0)
@@ -72,7 +71,7 @@ class Member:
         return header + self.name + self.extra + self.comment
 
 
-def build(*members: Member, comment: bytes = b"", between: bytes = b"", shift: int = 0, **end: int) -> bytes:
+def build(*members, comment=b"", between=b"", shift=0, **end):
     """Return a zip of ``members``; ``end`` overrules fields of the end record."""
     body = b""
     directory = b""
@@ -84,7 +83,7 @@ def build(*members: Member, comment: bytes = b"", between: bytes = b"", shift: i
     return body + directory + between + struct.pack("<4s4H2IH", b"PK\5\6", *fields.values()) + comment
 
 
-def end64(content: bytes, count: int = 1, version: int = 45, size: int = 44, **locator: int) -> bytes:
+def end64(content, count=1, version=45, size=44, **locator):
     """Return what stands between a directory and its end record when the end has a 64-bit form."""
     start = content.index(b"PK\1\2")
     length = content.index(b"PK\5\6") - start
@@ -94,11 +93,11 @@ def end64(content: bytes, count: int = 1, version: int = 45, size: int = 44, **l
     ) + struct.pack("<4sIQI", b"PK\6\7", *fields.values())
 
 
-def read(content: bytes) -> list[Entry]:
+def read(content):
     return [entry._replace(content=bytes(entry.content)) for entry in read_zip(content)]
 
 
-def refusal(content: bytes) -> str:
+def refusal(content):
     with pytest.raises(SkillwireError) as caught:
         read(content)
     return caught.value.code
@@ -110,11 +109,11 @@ DESCRIPTOR_64 = struct.pack("<I2Q", *SKILL.sizes)
 UNICODE_PATH = struct.pack("<HHBI", 0x7075, 13, 1, zlib.crc32(b"SKILL.md")) + b"SKILL.md"
 
 
-def zip64(*values: int) -> bytes:
+def zip64(*values):
     return struct.pack(f"<2H{len(values)}Q", 1, 8 * len(values), *values)
 
 
-def test_reads_the_kinds_of_entry() -> None:
+def test_reads_the_kinds_of_entry():
     content = build(
         Member(b"./", b"", method=0, mode=stat.S_IFDIR | 0o755, low_attributes=0x10),
         Member(b"scripts/", b"", mode=0, host=0),
@@ -135,7 +134,7 @@ def test_reads_the_kinds_of_entry() -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_reads_what_the_standard_library_writes(method: int) -> None:
+def test_reads_what_the_standard_library_writes(method):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as archive:
         archive.mkdir("a")
@@ -149,11 +148,11 @@ def test_reads_what_the_standard_library_writes(method: int) -> None:
     ]
 
 
-def test_reads_what_the_standard_library_streams() -> None:
+def test_reads_what_the_standard_library_streams():
     class Pipe(io.RawIOBase):
         written = bytearray()
 
-        def write(self, data: Any) -> int:
+        def write(self, data):
             self.written += data
             return len(data)
 
@@ -180,17 +179,17 @@ def test_reads_what_the_standard_library_streams() -> None:
         Member(extra=b"UT\x05\x00\x01" + bytes(4), comment=b"words"),
     ],
 )
-def test_other_ways_to_write_the_same_are_read(member: Member) -> None:
+def test_other_ways_to_write_the_same_are_read(member):
     assert read(build(member)) == [Entry("file", "SKILL.md", b"# a skill")]
 
 
-def test_an_empty_file_that_is_stored_in_a_stream_is_read() -> None:
+def test_an_empty_file_that_is_stored_in_a_stream_is_read():
     member = Member(content=b"", method=0, flags=8, descriptor=b"PK\7\x08" + bytes(12))
     assert read(build(member)) == [Entry("file", "SKILL.md")]
     assert refusal(build(replace(member, descriptor=bytes(12)))) == "ARCHIVE_MALFORMED"
 
 
-def test_the_64_bit_end_record_is_read() -> None:
+def test_the_64_bit_end_record_is_read():
     plain = build(SKILL)
     assert read(build(SKILL, between=end64(plain)))
     assert read(build(SKILL, between=end64(plain), here=0xFFFF, count=0xFFFF, size=FULL, start=FULL))
@@ -291,17 +290,17 @@ def test_the_64_bit_end_record_is_read() -> None:
         ("PATH_TOO_LONG", build(Member(b"n" * 60_000))),
     ],
 )
-def test_what_readers_could_read_differently_is_refused(code: str, content: bytes) -> None:
+def test_what_readers_could_read_differently_is_refused(code, content):
     assert refusal(content) == code
 
 
-def test_an_entry_that_reaches_out_of_the_directory_is_refused() -> None:
+def test_an_entry_that_reaches_out_of_the_directory_is_refused():
     content = bytearray(build(SKILL))
     content[content.index(b"PK\1\2") + 28] = 255  # the length of its name
     assert refusal(bytes(content)) == "ARCHIVE_MALFORMED"
 
 
-def test_entries_that_share_their_data_are_refused() -> None:
+def test_entries_that_share_their_data_are_refused():
     one, two = Member(b"a"), Member(b"b")
     body = one.local()
     directory = one.central(0) + two.central(0)
@@ -309,7 +308,7 @@ def test_entries_that_share_their_data_are_refused() -> None:
     assert refusal(body + directory + end) == "ARCHIVE_MALFORMED"
 
 
-def test_the_order_of_the_directory_may_be_another_one() -> None:
+def test_the_order_of_the_directory_may_be_another_one():
     one, two = Member(b"a"), Member(b"b")
     body = one.local() + two.local()
     directory = two.central(len(one.local())) + one.central(0)

@@ -208,16 +208,11 @@ def test_code_that_can_never_run(found, code, place):
 @pytest.mark.parametrize(
     "code",
     [
-        "async def main(args): ...\n",
-        "main = lambda args: args\n",
-        "from work import main\n",
-        "from work import *\n",
-        "try:\n    import main\nexcept ImportError:\n    pass\n",
-        "globals()['main'] = print\n",
-        "\ufeffdef main(args): ...\n",
-        "def main(args): '\\d'\n",
+        "async def main(args): ...\n", "main = lambda args: args\n", "from work import main\n",
+        "from work import *\n", "try:\n    import main\nexcept ImportError:\n    pass\n",
+        "globals()['main'] = print\n", "\ufeffdef main(args): ...\n", "def main(args): '\\d'\n",
     ],
-)
+)  # fmt: skip
 def test_code_that_may_run(found, code):
     assert found(**{"skill.toml": RUNTIME, "main.py": code}) == []
 

@@ -84,21 +84,15 @@ def test_a_missing_field_is_told_at_its_entry(tmp_path):
     "url",
     [
         "https://raw.githubusercontent.com/o/r/main/SKILL.md",
-        "https://raw.githubusercontent.com/o/r/refs/heads/x/SKILL.md",
-        "https://github.com/o/r/raw/master/SKILL.md",
-        "https://github.com/o/r/archive/refs/heads/main.tar.gz",
-        "https://github.com/o/r/archive/main.zip",
+        "https://raw.githubusercontent.com/o/r/refs/heads/x/SKILL.md", "https://github.com/o/r/raw/master/SKILL.md",
+        "https://github.com/o/r/archive/refs/heads/main.tar.gz", "https://github.com/o/r/archive/main.zip",
         "https://github.com/o/r/releases/latest/download/s.zip",
-        "https://codeload.github.com/o/r/tar.gz/refs/heads/main",
-        "https://gitlab.com/o/r/-/raw/main/SKILL.md",
-        "https://codeberg.org/o/r/raw/branch/x/SKILL.md",
-        "https://cdn.jsdelivr.net/gh/o/r/SKILL.md",
-        "https://cdn.jsdelivr.net/npm/@o/p/SKILL.md",
-        "https://unpkg.com/p/SKILL.md",
-        "https://unpkg.com/p@latest/SKILL.md",
-        "https://cdn.example.com/latest/s.zip",
+        "https://codeload.github.com/o/r/tar.gz/refs/heads/main", "https://gitlab.com/o/r/-/raw/main/SKILL.md",
+        "https://codeberg.org/o/r/raw/branch/x/SKILL.md", "https://cdn.jsdelivr.net/gh/o/r/SKILL.md",
+        "https://cdn.jsdelivr.net/npm/@o/p/SKILL.md", "https://unpkg.com/p/SKILL.md",
+        "https://unpkg.com/p@latest/SKILL.md", "https://cdn.example.com/latest/s.zip",
     ],
-)
+)  # fmt: skip
 def test_a_digest_of_a_mutable_url(tmp_path, url):
     assert found(site(tmp_path, {**ENTRY, "url": url})) == ["warning URL_MUTABLE 8"]
 

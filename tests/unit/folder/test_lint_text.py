@@ -54,32 +54,14 @@ HEAD_LINT_LINKS = "---\nname: demo\ndescription: d\nmetadata:\n  version: '1.0.0
 @pytest.mark.parametrize(
     "link",
     [
-        "[a](references/a.md)",
-        "[a](./references/a.md#part)",
-        "[a](<references/with space.md>)",
-        "[a](references/with%20space.md)",
-        '[a](references/a.md "Title")',
-        "![a](references)",
-        "[a](references/)",
-        "[a](SKILL.md?x=1)",
-        "[a]: references/a.md",
-        "[a](references/b_(c).md)",
-        "[a](https://example.com/x.md)",
-        "[a](mailto:a@example.com)",
-        "[a](#part)",
-        "[a](//example.com/x)",
-        "[a](references/{name}.md)",
-        "[a](<name>.md)",
-        "[a](...)",
-        "[a]()",
-        "`[a](absent.md)`",
-        "``[a](absent.md)``",
-        "```\n[a](absent.md)\n```",
-        "~~~md\n[a](/etc/passwd)\n~~~",
-        "```\n[a](absent.md)",
-        "[x][a]\n\n    [a]: absent.md",
+        "[a](references/a.md)", "[a](./references/a.md#part)", "[a](<references/with space.md>)",
+        "[a](references/with%20space.md)", '[a](references/a.md "Title")', "![a](references)", "[a](references/)",
+        "[a](SKILL.md?x=1)", "[a]: references/a.md", "[a](references/b_(c).md)", "[a](https://example.com/x.md)",
+        "[a](mailto:a@example.com)", "[a](#part)", "[a](//example.com/x)", "[a](references/{name}.md)",
+        "[a](<name>.md)", "[a](...)", "[a]()", "`[a](absent.md)`", "``[a](absent.md)``", "```\n[a](absent.md)\n```",
+        "~~~md\n[a](/etc/passwd)\n~~~", "```\n[a](absent.md)", "[x][a]\n\n    [a]: absent.md",
     ],
-)
+)  # fmt: skip
 def test_links_that_are_fine(found, link):
     files = {"references/a.md": "", "references/with space.md": "", "references/b_(c).md": ""}
     assert found(**{"SKILL.md": HEAD_LINT_LINKS + link + "\n", **files}) == []

@@ -1,6 +1,5 @@
 """The consuming commands against a real server, as people and as scripts use them: in a pipe and on a terminal."""
 
-import json
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import pytest
 from tests.support.command import run_command
 from tests.support.eventually import PATIENCE, eventually
 from tests.support.publishing import serving
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, answer, index_of
 from tests.support.terminal import Terminal
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "skills"
@@ -350,13 +349,11 @@ def test_an_origin_that_is_gone_is_told_once(tmp_path, project):
 def hanging_artifact(asked):
     """Return the conversation of a server with one skill, whose artifact never comes to its end."""
     entry = {"name": "one", "type": "skill-md", "description": "d", "url": "/one.md", "digest": f"sha256:{'0' * 64}"}
-    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-    index = json.dumps({"$schema": schema, "skills": [entry]}).encode()
 
     def talk(peer):
         while head := peer.request():
             if b"index.json" in head.splitlines()[0]:
-                peer.send(answer(index, "Content-Type: application/json"))
+                peer.send(answer(index_of(entry), "Content-Type: application/json"))
             else:
                 peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/markdown\r\nContent-Length: 1000\r\n\r\n---\n")
                 asked.set()

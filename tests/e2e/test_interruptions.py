@@ -4,7 +4,6 @@ The moments are exact: a request that the publisher holds back, or a rename of t
 """
 
 import hashlib
-import json
 import os
 import random
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import PATIENCE
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, answer, index_of
 
 NAMES = [f"skill-{number}" for number in range(12)]
 LARGE = NAMES[5]
@@ -46,24 +45,16 @@ class Publisher:
 
     def answer(self, path):
         if path.endswith("agent-skills/index.json"):
-            rows = [self.row(name) for name in NAMES]
-            schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-            return answer(json.dumps({"$schema": schema, "skills": rows}).encode(), "Content-Type: application/json")
+            return answer(index_of(*(self.row(name) for name in NAMES)), "Content-Type: application/json")
         name = path.removeprefix("/").partition("/")[0]
         if name not in NAMES:
             return answer(b"", status="404 Not Found")
         return answer(skill_md(name, self.version), "Content-Type: text/markdown")
 
     def row(self, name):
-        digest = hashlib.sha256(skill_md(name, self.version)).hexdigest()
-        description = f"Does {name}."
-        return {
-            "name": name,
-            "type": "skill-md",
-            "description": description,
-            "url": f"/{name}/SKILL.md",
-            "digest": f"sha256:{digest}",
-        }
+        digest = f"sha256:{hashlib.sha256(skill_md(name, self.version)).hexdigest()}"
+        about = {"name": name, "type": "skill-md", "description": f"Does {name}."}
+        return {**about, "url": f"/{name}/SKILL.md", "digest": digest}
 
 
 class Project:

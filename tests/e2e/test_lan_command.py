@@ -118,7 +118,6 @@ def test_a_program_is_told_what_is_there_and_what_changes_a_line_each(place):
 
 
 def events(stream):
-    """Yield the documents that come, as soon as they do."""
     read = b""
     while True:
         line, end, rest = read.partition(b"\n")

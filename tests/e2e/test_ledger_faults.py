@@ -83,7 +83,6 @@ class Race:
                 child.communicate()
 
     def check(self):
-        """Hold every timeline against one end."""
         for execution in self.office.ledger.search(ExecutionQuery(limit=1_000)).executions:
             ends = [event.what for event in execution.timeline if event.what in ENDS]
             assert len(ends) == execution.status.is_final

@@ -35,8 +35,6 @@ def key(tmp_path, monkeypatch):
 
 @pytest.fixture
 def host(server, tmp_path):
-    """Start the relay with a token in its surroundings."""
-
     def host(token, mode):
         variables = {"PATH": os.environ["PATH"], "SKILLWIRE_HOME": str(tmp_path / "user")}
         variables["SKILLWIRE_TOKENS"] = f"http://{server}={token}"

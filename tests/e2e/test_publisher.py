@@ -35,7 +35,6 @@ class Place:
 
 
 def service():
-    """Return a publisher of three functions."""
     publisher = skillwire.Publisher("acme")
 
     @publisher.skill(tags=["weather"], timeout=5, idempotent=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import random
 import re
 import signal
@@ -12,7 +11,7 @@ import tarfile
 import pytest
 from tests.support.eventually import PATIENCE
 from tests.support.processes import skillwire
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, answer, index_of
 
 from skillwire import limits
 
@@ -46,8 +45,7 @@ def test_add_goes_on_in_the_next_process(tmp_path, number):
             if b"index.json" in head:
                 row = {"name": "large", "type": "archive", "description": "Large.", "url": "/large.tar.gz"}
                 row["digest"] = "sha256:" + hashlib.sha256(ARTIFACT).hexdigest()
-                schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-                peer.send(answer(json.dumps({"$schema": schema, "skills": [row]}).encode()))
+                peer.send(answer(index_of(row)))
                 continue
             asked = re.search(rb"(?i)\r\nrange: bytes=(\d+)-", head)
             starts.append(int(asked[1]) if asked else 0)

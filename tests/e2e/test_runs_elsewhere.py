@@ -49,7 +49,6 @@ def home(tmp_path):
 
 
 def serving_alone(tmp_path, home):
-    """Serve, and run nothing."""
     return serving(tmp_path / "skills", home, "--config", tmp_path / "server.toml", "--workers", "0")
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
 from tests.support.publishing import serving, write_skill
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, index_of, pages
 from tests.support.rpc_endpoint import RpcEndpoint
 from tests.support.tasks import add_task
 from tests.support.transcript import Call, Step, Surrounding, play
@@ -334,21 +334,14 @@ ONLY_WIDE = {"init", "cat", "doctor", "completion"}
 WAITING = {"call_failing", "lan", "scene"}
 
 
-def flawed(peer):
-    """Publish an index with entries that are left out."""
+def flawed():
+    """Return what publishes an index with entries that are left out."""
     good = {"name": "fine", "type": "skill-md", "description": "Is fine.", "url": "/fine/SKILL.md"}
-    rows = [
-        {**good, "digest": "sha256:" + "0" * 64},
-        {**good, "name": "Not A Name", "digest": "sha256:" + "0" * 64},
-        {**good, "name": "bare"},
-    ]
-    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-    index = json.dumps({"$schema": schema, "skills": rows}).encode()
-    while head := peer.request():
-        found = b"agent-skills/index.json" in head
-        fine = b"/fine/SKILL.md" in head
-        body = index if found else b"other bytes"
-        peer.send(answer(body, "Content-Type: application/json", status="200 OK" if found or fine else "404 Not Found"))
+    digest = "sha256:" + "0" * 64
+    index = index_of(
+        {**good, "digest": digest}, {**good, "name": "Not A Name", "digest": digest}, {**good, "name": "bare"}
+    )
+    return pages({"/.well-known/agent-skills/index.json": index, "/fine/SKILL.md": b"other bytes"})
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +360,7 @@ def servers(tmp_path_factory):
     with (
         serving(folder, tmp_path_factory.mktemp("server")) as address,
         serving(office, home, "--lan", "--host", "127.0.0.1") as office_address,
-        RawServer(flawed) as other,
+        RawServer(flawed()) as other,
         Provider() as provider,
         RpcEndpoint() as endpoint,
     ):

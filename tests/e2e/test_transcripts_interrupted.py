@@ -1,10 +1,8 @@
 """Ctrl-C on a terminal: what is said, the exit code, no half state, and a terminal that is as it was before."""
 
-import json
-
 import pytest
 from tests.support.publishing import write_skill
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, answer, index_of
 from tests.support.transcript import CTRL_C, Surrounding
 
 from skillwire.model.digest import Digest
@@ -15,8 +13,7 @@ SKILL = b"---\nname: notes\ndescription: Writes notes.\n---\n\nWrite them.\n"
 def slow(peer):
     """Publish a skill, and never finish its artifact."""
     row = {"name": "notes", "type": "skill-md", "description": "Writes notes.", "url": "/notes/SKILL.md"}
-    schema = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-    index = json.dumps({"$schema": schema, "skills": [{**row, "digest": Digest.of(SKILL)}]}).encode()
+    index = index_of({**row, "digest": Digest.of(SKILL)})
     while head := peer.request():
         if b"/notes/SKILL.md" in head:
             peer.send(answer(SKILL)[:-20])

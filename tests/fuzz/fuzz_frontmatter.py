@@ -40,7 +40,6 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
 
 
 def seeds() -> dict[str, bytes]:
-    """Return the small cases of the corpus by number."""
     cases = json.loads(CASES.read_text())
     contents = [base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode() for case in cases]
     return {f"{number}.md": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}

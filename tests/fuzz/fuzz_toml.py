@@ -35,7 +35,6 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
 
 
 def seeds() -> dict[str, bytes]:
-    """Return the small cases of the corpus by number."""
     contents = [case["data"].encode() for case in json.loads(CASES.read_text())]
     return {f"{number}.toml": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}
 

@@ -33,7 +33,6 @@ OFFERS = st.builds(Offer, LONG, versions, st.sampled_from(SkillType), endpoints,
 
 
 def strings(text):
-    """Return the strings of a TXT record."""
     found = []
     while text:
         found.append(text[1 : 1 + text[0]])

@@ -30,7 +30,6 @@ class World:
         return [self.root.certificate, self._first]
 
     def chain(self, **options):
-        """Return what certificates are held against."""
         return Chain([self.root.certificate], [self._first], revocations=self.revocations, **options)
 
     def authority(self):

@@ -39,7 +39,6 @@ class Story(NamedTuple):
     requests: list[str]
 
     def text(self, number):
-        """Return what the last step of this number tells."""
         return [text for one, _, text in self.steps if one == number][-1]
 
 

@@ -86,7 +86,6 @@ class TakenBackNumbers(Revocations):
         self.numbers = numbers
 
     def is_revoked(self, certificate):
-        """Whether the number of a certificate is among them."""
         return certificate.serial_number in self.numbers
 
 
@@ -101,7 +100,6 @@ def serial(identity):
 
 @cache
 def root():
-    """Return the root of these tests."""
     return Issuer("Root CA")
 
 

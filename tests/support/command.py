@@ -46,11 +46,9 @@ class Result(NamedTuple):
 
     @property
     def err(self) -> str:
-        """Standard error, as text."""
         return self.raw_errors.decode()
 
     def document(self) -> Any:
-        """Return the JSON document on standard output."""
         return json.loads(self.raw)
 
 

@@ -34,7 +34,6 @@ class Browser(Asgi):
         return page.partition('name="token" value="')[2].partition('"')[0]
 
     async def act(self, target, **form):
-        """Send a form of ours."""
         return await self.post(target, {"token": await self.token(), **form})
 
     def _fields(self, fields):

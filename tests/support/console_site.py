@@ -105,11 +105,9 @@ class ConsoleServer:
         return claim_of(execution)
 
     def complete(self, claim, output=b'{"rows":3}', age=0.0):
-        """Let an execution complete."""
         assert self._change(lambda ledger: ledger.complete(claim, output, _moment(age)))
 
     def fail(self, claim, failure, age=0.0):
-        """Let an attempt fail."""
         assert self._change(lambda ledger: ledger.fail(claim, failure, _moment(age)))
 
     def end_tasks(self):

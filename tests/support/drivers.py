@@ -57,7 +57,6 @@ class Drive:
         self._result(self._driver.close())
 
     def end(self) -> None:
-        """Close the driver and its loop."""
         self.close()
         if self._runner is not None:
             self._runner.close()

@@ -41,7 +41,6 @@ class Eavesdropper:
         return {skill: reason for _, skill, reason, *_ in said}
 
     def wait_for(self, kind):
-        """Wait until a datagram of a kind came."""
         eventually(lambda: any(data.startswith(kind) for data in tuple(self.datagrams)), what=kind.decode())
 
     def __enter__(self):

@@ -45,7 +45,6 @@ def attempt(name, function, *arguments):
 
 
 def call(function, *arguments):
-    """Call a function of libc, raising what it says."""
     result = getattr(libc, function)(*arguments)
     if result == -1:
         number = ctypes.get_errno()
@@ -104,7 +103,6 @@ def reads_a_file_that_everybody_may_read(world):
 
 
 def finds_the_canary_anywhere(world):
-    """Walk everything that can be seen."""
     for root, folders, files in os.walk("/"):
         if root.startswith(("/proc/", "/usr/lib/x86", "/usr/share")):
             folders.clear()

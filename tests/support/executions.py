@@ -51,7 +51,6 @@ def make_execution(now=BEGIN, **fields):
 
 
 def claim_of(execution):
-    """Return the claim under which an execution is held."""
     return Claim(execution.execution_id, execution.worker, execution.attempt)
 
 
@@ -105,7 +104,6 @@ class Office:
         return list(self.ledger.claim(worker, self.clock.now, quota, limit=limit))
 
     def claim_one(self, worker="w1", **options):
-        """Claim the next one, which there must be."""
         (execution,) = self.claim(worker, **options)
         return execution
 
@@ -149,7 +147,6 @@ def ids(executions):
 
 
 def fill(office, number, **fields):
-    """Accept so many, in order."""
     executions = [make_execution(office.clock.wall + n * 1e-6, **fields) for n in range(number)]
     office.ledger.accept_all(executions)
     office.clock.pass_(number * 1e-6 + 0.001)

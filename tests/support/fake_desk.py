@@ -45,7 +45,6 @@ class FakeDesk:
         self.asked = []
 
     def put(self, execution):
-        """Add or replace an execution."""
         self.executions[execution.execution_id] = execution
         self.number += 1
         self._is_told.set()
@@ -53,7 +52,6 @@ class FakeDesk:
         return execution
 
     def step(self, execution_id, what, *, by="", note="", at=None, **changes):
-        """Let an event happen to an execution."""
         old = self.executions[execution_id]
         at = at or time.time()
         event = Event(at, what, by, note)

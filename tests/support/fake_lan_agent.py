@@ -69,13 +69,11 @@ class FakeLanAgent:
         return changes()
 
     def tell(self, kind="status", skill=None):
-        """Have something happen."""
         for queue in self.listeners:
             queue.put_nowait(LanChange(kind, 101.0, skill=skill))
 
 
 def lan_skill(skill_id="leads-sync", agent_id="agent-002", **values):
-    """Return a skill as another agent offers it."""
     return LanSkill(agent_id, skill_id, "1.0.0", "tool-skill", "192.0.2.7", 8000, **values)
 
 

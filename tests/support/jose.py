@@ -14,7 +14,6 @@ NOW = 1_700_000_000.0
 
 
 def encode(value):
-    """Return Base64url of bytes, or of a value's JSON."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 

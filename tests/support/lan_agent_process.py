@@ -19,7 +19,6 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanS
 
 
 def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:
-    """Return offers as they are written in JSON."""
     return [
         Offer(
             one["skill"],
@@ -34,12 +33,10 @@ def offers_of(wanted: list[dict[str, Any]]) -> list[Offer]:
 
 
 def lists_as_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as they are in our values."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def told(value: Any) -> Any:
-    """Return a value of the model as JSON."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: told(one) for name, one in value._asdict().items()}
     if isinstance(value, tuple | list):
@@ -53,7 +50,6 @@ def say(**line: Any) -> None:
 
 
 async def obey(agent: LanAgent, order: dict[str, Any]) -> Any:
-    """Carry out one order."""
     match order["do"]:
         case "snapshot":
             return agent.snapshot()

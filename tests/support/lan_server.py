@@ -89,7 +89,6 @@ class LanServer:
         return {"X-API-Key": made.stdout.strip()}
 
     def kill(self):
-        """End it as a crash does."""
         self.process.kill()
         self.process.wait(PATIENCE)
 

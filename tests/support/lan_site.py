@@ -118,7 +118,6 @@ class LanSite(ConsoleServer):
         )
 
     def leave(self, skill_id):
-        """Have a skill say goodbye."""
         self.show([one for one in self.agent.skills if one.skill_id != skill_id], self.agent.scenes)
 
 

@@ -25,7 +25,6 @@ QUOTA = Quota(per_caller=10_000, per_skill=10_000)
 
 
 def main() -> None:
-    """Do what the one line says."""
     folder = Path(sys.argv[1])
     database = AsyncDatabase(Database(folder / "skillwire.db"))
     ledger = BlockingLedger(SqliteLedger(database, FileBlobs(folder / "outputs", durable=True)))
@@ -62,7 +61,6 @@ def complete_all(ledger: BlockingLedger, claims: list[list[Any]], now: list[Any]
 
 
 def expire_often(ledger: BlockingLedger, nows: list[list[Any]]) -> list[str]:
-    """Expire what is late, at each of these moments."""
     return [execution_id for now in nows for execution_id in ledger.expire(Moment(*now))]
 
 

@@ -97,7 +97,6 @@ class _DirectoryResult(PaginatedResult):
 
 
 async def read_directory(client: Client, uri: str) -> list[dict[str, Any]]:
-    """Return what stands in a folder."""
     request = _DirectoryRequest(params=_DirectoryParams(uri=uri))
     return (await client.session.send_request(request, _DirectoryResult)).resources
 
@@ -110,7 +109,6 @@ async def read_bytes(client: Any, uri: str) -> bytes:
 
 
 def text_of(result: Any) -> str:
-    """Return the text that a tool answered with."""
     return "\n".join(item.text for item in result.content)
 
 

@@ -82,7 +82,6 @@ class Network:
             _remove(name)
 
     def namespace(self, host):
-        """Return the name of a host's namespace."""
         return f"{self.prefix}h{host}"
 
     def address(self, host, family=4):
@@ -116,7 +115,6 @@ class Network:
         self._batch(self._switch, [f"link set {self._port(host)} nomaster"])
 
     def heal(self, host):
-        """Put it back."""
         self._batch(self._switch, [f"link set {self._port(host)} master br0"])
 
     def split(self, *hosts):
@@ -124,7 +122,6 @@ class Network:
         self._batch(self._switch, [f"link set {self._port(host)} master br1" for host in hosts])
 
     def join(self):
-        """Put all on one network again."""
         self._batch(self._switch, [f"link set {self._port(host)} master br0" for host in self.hosts])
 
     def crash(self, host):
@@ -142,7 +139,6 @@ class Network:
         self._batch(self.namespace(host), [*lines, *self._routes()])
 
     def loss(self, host, percent):
-        """Lose a share of what a host hears."""
         if shutil.which("nft") is None:
             pytest.skip("nft is not installed, which loses datagrams")
         rules = _LOSS.format(percent=percent) if percent else "table inet loss\ndelete table inet loss\n"

@@ -64,7 +64,6 @@ class OidcProvider:
             raise AttributeError(name) from None
 
     def token(self, *, resource: str = JWT_RESOURCE, scope: str = "skill:forecast", client: Client = SERVICE) -> str:
-        """Return a new access token of the client itself."""
         form = {"grant_type": "client_credentials", "resource": resource, "scope": scope}
         return str(self.post(self.token_endpoint, form, client)["access_token"])
 
@@ -73,7 +72,6 @@ class OidcProvider:
         self.post(self.revocation_endpoint, {"token": token}, client)
 
     def introspect(self, token: str, client: Client = RESOURCE_SERVER) -> dict[str, Any]:
-        """Return what the server says of a token."""
         return self.post(self.introspection_endpoint, {"token": token}, client)
 
     def change_keys(self) -> None:

@@ -55,7 +55,6 @@ class PrivateOrigin:
         return [headers[field] for _, headers in self.requests if field in headers]
 
     def answer(self, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Return status and body."""
         self.requests.append((path, headers))
         if path in self.documents:
             return 200, json.dumps(self.documents[path]).encode()

@@ -85,7 +85,6 @@ class Provider(LoopbackServer):
             return execution, True
 
     def status(self, execution: dict[str, Any]) -> dict[str, Any]:
-        """Return the InvocationResponse of an execution."""
         age = time.monotonic() - execution["began"]
         stamps = {"created_at": NOON, "updated_at": NOON}
         document: dict[str, Any] = {

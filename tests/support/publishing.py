@@ -45,7 +45,6 @@ class Asgi:
         self.root_path = root_path
 
     def scope(self, target, fields=None, *, method="GET"):
-        """Return what a server says of a request."""
         raw, _, query = target.partition("?")
         return {
             "type": "http",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import ssl
 import struct
 import threading
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 
 
 class Peer:
@@ -131,6 +132,24 @@ class RawServer:
 def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
+
+
+def index_of(*entries: dict[str, Any]) -> bytes:
+    """Return an index of Agent Skills."""
+    return json.dumps({"$schema": SCHEMA_URI, "skills": entries}).encode()
+
+
+def pages(found: Mapping[str, Any], *headers: str) -> Callable[[Peer], None]:
+    """Return a talk that gives the document or the bytes of each path, as they are then, and no other."""
+
+    def talk(peer: Peer) -> None:
+        while request := peer.request():
+            page = found.get(request.split(b" ")[1].decode())
+            body = page if isinstance(page, bytes) else json.dumps(page or {}).encode()
+            status = "200 OK" if page else "404 Not Found"
+            peer.send(answer(body, "Content-Type: application/json", *headers, status=status))
+
+    return talk
 
 
 def serving(*answers: bytes) -> Callable[[Peer], None]:

@@ -136,7 +136,6 @@ class World:
         self.listeners += [six, datagrams]
 
     def knows(self):
-        """Return what an attacker is told."""
         return {
             "marker": self.marker,
             "home": str(self.folder / "home"),
@@ -224,7 +223,6 @@ class World:
         return list((self.folder / "tmp").iterdir())
 
     def close(self):
-        """End everything."""
         self._orders.close()
         self.victim.kill()
         try:

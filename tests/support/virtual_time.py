@@ -62,11 +62,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self.clock.moment()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
         self.clock.move_to(self.clock.steady + seconds)
 
     def is_busy(self) -> bool:
-        """Return whether a thread works for the loop."""
         return self._threads > 0
 
     def run_in_executor(  # type: ignore[override]  # its type variables are asyncio's own

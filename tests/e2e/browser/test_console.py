@@ -72,8 +72,6 @@ def keys(site):  # noqa: ARG001  # the keys are kept in its state folder
 
 @pytest.fixture
 def enter(visit, site, keys):
-    """Return what signs somebody in and opens a page."""
-
     def enter(target="/executions", *, as_="ann", **options):
         page = visit(f"/login?next={target}", root=site.address, **options)
         page.get_by_label("API key").fill(keys[as_])

@@ -42,8 +42,6 @@ def keys(site):  # noqa: ARG001  # the keys are kept in its state folder
 
 @pytest.fixture
 def enter(visit, site, keys):
-    """Return what signs somebody in and opens the page."""
-
     def enter(target="/lan", *, as_="ann", **options):
         page = visit(f"/login?next={target}", root=site.address, **options)
         page.get_by_label("API key").fill(keys[as_])

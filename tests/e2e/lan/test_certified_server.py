@@ -70,7 +70,6 @@ async def member(tmp_path, authority, lan, server, monkeypatch):
 
 
 async def until(condition, what):
-    """Wait until a condition holds."""
     await eventually_async(condition, what=what, patience=SECONDS)
 
 

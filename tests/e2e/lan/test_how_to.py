@@ -50,7 +50,6 @@ class Reader:
         }
 
     def act(self, box, address=WRITTEN):
-        """Type what a box shows."""
         for command, written in examples(box.text):
             done = subprocess.run(
                 ["sh", "-c", command.replace(WRITTEN, address)],

@@ -71,7 +71,6 @@ def verified(agent):
 
 
 async def until(condition, what):
-    """Wait until a condition holds."""
     await eventually_async(condition, what=what, patience=PATIENCE)
 
 

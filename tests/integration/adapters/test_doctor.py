@@ -1,7 +1,6 @@
 """The check-up: each thing that can be wrong is found, with its fix, and no check stops another."""
 
 import hashlib
-import json
 import os
 import re
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.eventually import PATIENCE
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, answer, index_of
 
 from skillwire.adapters.doctor import environment
 from skillwire.adapters.doctor.diagnosis import Diagnosis, judge_allow, judge_proxies, judge_secret_file, judge_skew
@@ -21,10 +20,7 @@ from skillwire.adapters.doctor.examine import CHECKS, Check, examine
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
-from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.lockfile import encode_lock
-
-INDEX = json.dumps({"$schema": SCHEMA_URI, "skills": []}).encode()
 
 
 @pytest.fixture
@@ -172,7 +168,7 @@ class TestSources:
     def serve(self, *headers):
         def talk(peer):
             while b"HTTP/1.1" in peer.request():
-                peer.send(answer(INDEX, "Content-Type: application/json", *headers))
+                peer.send(answer(index_of(), "Content-Type: application/json", *headers))
 
         return RawServer(talk)
 

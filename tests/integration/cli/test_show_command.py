@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, index_of, pages
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
 
 from skillwire.cli.main import run
@@ -45,26 +45,19 @@ def origin(tmp_path, monkeypatch):
     """Serve an index of Skill Sharing and two descriptors, one of them of a newer version; return host and port."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    pages: dict[str, object] = {}
-
-    def talk(peer):
-        while request := peer.request():
-            found = pages.get(request.split(b" ")[1].decode())
-            status = "200 OK" if found else "404 Not Found"
-            peer.send(answer(json.dumps(found or {}).encode(), "Content-Type: application/json", status=status))
-
-    with RawServer(talk) as server:
+    found: dict[str, object] = {}
+    with RawServer(pages(found)) as server:
         here = f"http://127.0.0.1:{server.port}"
         newer = ENTRY | {"id": "example-corp/newer", "name": "Newer", "descriptor_url": f"{here}/newer.json"}
         entry = ENTRY | {"descriptor_url": f"{here}/forecast.json", "access": "restricted"}
         index = {"protocol": {"version": "1.0.0"}, "provider": {"name": "Example"}, "skills": [entry, newer]}
-        pages["/.well-known/skill-sharing"] = index
-        pages["/.well-known/skill-sharing?type=api"] = index
-        pages["/forecast.json"] = {
+        found["/.well-known/skill-sharing"] = index
+        found["/.well-known/skill-sharing?type=api"] = index
+        found["/forecast.json"] = {
             **FORECAST,
             "endpoint": {"url": f"{here}/invoke", "method": "POST", "timeout_ms": 30000},
         }
-        pages["/newer.json"] = {**DESCRIPTOR, "id": "example-corp/newer", "protocol": {"version": "2.1.0"}}
+        found["/newer.json"] = {**DESCRIPTOR, "id": "example-corp/newer", "protocol": {"version": "2.1.0"}}
         yield f"127.0.0.1:{server.port}"
 
 
@@ -128,32 +121,22 @@ def test_show_says_how_it_is_called_and_what_login_it_needs(origin, capsys, refe
 def test_show_says_of_a_skill_of_both_protocols_how_it_is_called_and_added(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     listed = {"name": "forecast", "type": "skill-md", "description": "Tells the weather.", "url": "/forecast.md"}
-    pages = {
-        "/.well-known/agent-skills/index.json": {
-            "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
-            "skills": [{**listed, "digest": f"sha256:{'0' * 64}"}],
-        },
+    found = {
+        "/.well-known/agent-skills/index.json": index_of({**listed, "digest": f"sha256:{'0' * 64}"}),
         "/.well-known/skill-sharing": {
             "protocol": {"version": "1.0.0"},
             "provider": {"name": "Example"},
             "skills": [ENTRY],
         },
     }
-
-    def talk(peer):
-        while request := peer.request():
-            found = pages.get(request.split(b" ")[1].decode())
-            status = "200 OK" if found else "404 Not Found"
-            peer.send(answer(json.dumps(found or {}).encode(), "Content-Type: application/json", status=status))
-
-    with RawServer(talk) as server:
+    with RawServer(pages(found)) as server:
         reference = f"127.0.0.1:{server.port}/forecast"
         assert run(["show", reference]) == 0
         said = capsys.readouterr()
         assert "found via agent-skills 0.2.0, skill-sharing" in lines(said.out)
         assert f"call it: skillwire call {reference}" in lines(said.err)
         assert f"add it: skillwire add {reference}" in lines(said.err)
-        del pages["/.well-known/skill-sharing"]
+        del found["/.well-known/skill-sharing"]
         assert run(["show", reference, "--refresh"]) == 0
         assert "call it" not in capsys.readouterr().err
 

@@ -3,15 +3,13 @@
 import json
 
 import pytest
-from tests.support.raw_server import RawServer, answer
+from tests.support.raw_server import RawServer, index_of, pages
 
 from skillwire.cli.main import run
 from skillwire.model.digest import Digest
-from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 
 DIGEST = Digest.of(b"content")
 ENTRY = {"name": "code-review", "type": "skill-md", "description": "d", "url": "/a.md", "digest": DIGEST}
-INDEX = json.dumps({"$schema": SCHEMA_URI, "skills": [ENTRY]}).encode()
 
 
 @pytest.fixture
@@ -19,15 +17,8 @@ def origin(tmp_path, monkeypatch):
     """Serve an index of one skill at the 0.2.0 path, and nothing else; return host and port."""
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-
-    def talk(peer):
-        while request := peer.request():
-            if request.startswith(b"GET /.well-known/agent-skills/index.json "):
-                peer.send(answer(INDEX, "Content-Type: application/json", "Cache-Control: max-age=600"))
-            else:
-                peer.send(answer(status="404 Not Found"))
-
-    with RawServer(talk) as server:
+    index = {"/.well-known/agent-skills/index.json": index_of(ENTRY)}
+    with RawServer(pages(index, "Cache-Control: max-age=600")) as server:
         yield f"127.0.0.1:{server.port}"
 
 

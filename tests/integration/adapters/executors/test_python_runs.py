@@ -73,7 +73,6 @@ def put(blobs, content, owner="anna"):
 
 
 def kept(blobs, outcome):
-    """Return what was handed out: name → bytes."""
     assert outcome.failure is None, outcome.failure
     return {blob.name: Blocking(blobs).file_of(Digest(blob.digest)).read_bytes() for blob in outcome.blobs}
 

@@ -37,7 +37,6 @@ def offer(skill_id="skill-a", port=8080, host="", **facts):
 
 
 async def until(condition):
-    """Wait until a condition holds."""
     await eventually_async(condition)
 
 

@@ -101,7 +101,6 @@ def trust(authority, settings, clock, tmp_path):
 
 
 async def until(condition):
-    """Wait until a condition holds."""
     await eventually_async(condition)
 
 

@@ -365,7 +365,6 @@ ANSWER = {"apiKey": KEY, "expiresAt": "2033-05-18T03:33:20Z"}
 
 
 def test_of_a_key_that_comes_without_a_word_it_is_known_how_ours_are_used():
-    """An answer of a server of before."""
     assert messages.read_answer(json.dumps(ANSWER).encode()) == (KEY, 2e9, "api-key", "X-API-Key", "")
 
 

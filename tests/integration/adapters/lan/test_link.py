@@ -68,7 +68,6 @@ def sender():
 
 
 async def until(condition):
-    """Wait until a condition holds."""
     await eventually_async(condition)
 
 

@@ -182,13 +182,11 @@ def listed(registry):
 
 
 def excused(registry):
-    """Return whose probe was answered."""
     [link] = registry._links
     return [listed.key[1] for listed in link.node.registry if listed.health.is_excused]
 
 
 async def until(condition):
-    """Wait until a condition holds."""
     await eventually_async(condition)
 
 

@@ -54,17 +54,23 @@ def action(folder):
 
 
 @pytest.fixture
-def make(folder, tmp_path):
-    return lambda **options: create_app(
-        [folder], blobs=tmp_path / "blobs", publisher="acme", access_log=False, **options
-    )
+async def serve(folder, tmp_path):
+    """Return a client of the application with these options."""
+    applications = []
+
+    def make(**options):
+        blobs = tmp_path / "blobs"
+        applications.append(create_app([folder], blobs=blobs, publisher="acme", access_log=False, **options))
+        return Asgi(applications[-1])
+
+    yield make
+    for application in applications:
+        await application.shutdown()
 
 
 @pytest.fixture
-async def client(make):
-    application = make()
-    yield Asgi(application)
-    await application.shutdown()
+def client(serve):
+    return serve()
 
 
 async def text(client, target, **fields):
@@ -72,14 +78,93 @@ async def text(client, target, **fields):
     return answer.body.decode()
 
 
-async def test_the_list_has_every_public_skill_with_what_tells_it_apart(client):
-    page = await text(client, "/")
-    assert 'href="./skills/notes"' in page
-    assert 'href="./skills/tools"' in page
-    assert "2 skills" in page
-    assert "1.0.0" in page
-    assert "With scripts" in page
-    assert "<title>Skills at skills.example</title>" in page
+FILES = "/skills/tools/files/"
+RAW = "../../../../.well-known/agent-skills/tools/"
+#: Where → what the page shows, and what it does not.
+PAGES = {
+    "/": (
+        [
+            'href="./skills/notes"',
+            'href="./skills/tools"',
+            "2 skills",
+            "1.0.0",
+            "With scripts",
+            "<title>Skills at skills.example</title>",
+        ],
+        [],
+    ),
+    "/?q=tools": (
+        ["./skills/tools", 'value="tools"', '<meta name="robots" content="noindex, follow">'],
+        ["./skills/notes"],
+    ),
+    "/?kind=scripts": (
+        [
+            '<a href="./" data-key="kind:With scripts" class="on" aria-current="true"',
+            '<input type="hidden" name="kind" value="scripts">',
+        ],
+        ["./skills/notes"],
+    ),
+    "/?q=zzzzqq&kind=scripts": (["No skill matches.", "Show all 2 skills"], []),
+    "/?" + "&".join(f"kind=a{number}" for number in range(100)): (["2 skills"], []),  # too many fields count as none
+    "/?q=%E2%80%AE": (["[U+202E]"], []),
+    "/skills/tools": (
+        [
+            "skillwire add http://skills.example/tools",
+            "npx skills add http://skills.example/@tools",
+            "https://api.example.com",
+            "EXAMPLE_API_KEY",
+            '<h3 id="md-use">Use</h3>',
+            "&lt;script&gt;alert(1)&lt;/script&gt;",
+            'href="tools/files/references/a%20%26%20b.md"',
+            "HIDDEN_IN_FILE",
+            "<code>hidden.py:1</code>",
+        ],
+        ["/hidden.py"],  # the path on this machine
+    ),
+    f"{FILES}hidden.py": (["<code>pay[U+202E]me</code>"], []),
+    f"{FILES}empty.txt": (["<span>0 lines</span>", "This file is empty."], ['id="L1"']),
+    f"{FILES}scripts/run.py": (
+        [
+            '<div id="L1"><a href="#L1" tabindex="-1">1</a>',
+            '<div id="L3">',
+            f'href="{RAW}scripts/run.py" download="run.py"',
+        ],
+        ['<div id="L4">'],
+    ),
+    f"{FILES}assets/data.bin": (["Not a text", " download="], []),
+    f"{FILES}long.txt": (["Too large to be shown", " download="], []),
+    f"{FILES}lines.txt": (["Too many lines to be shown", " download="], []),
+    f"{FILES}assets/pixel.png": ([f'<img src="{RAW}assets/pixel.png"', " download="], []),
+}
+
+
+async def test_pages_show_what_was_published(client, folder):
+    for target, (shown, hidden) in PAGES.items():
+        answer = await client.get(target, HTML)
+        page = answer.body.decode()
+        assert answer.status == 200, target
+        assert [one for one in shown if one not in page] == [], target
+        assert [one for one in (*hidden, str(folder)) if one in page.replace('files/hidden.py"', "")] == [], target
+
+
+async def test_errors_have_the_form_of_their_reader(client):
+    bad = await client.get("/?after=nonsense", HTML)
+    assert bad.status == 400
+    assert "Search again from the first page" in bad.body.decode()
+    refused = await client.request("/", HTML, method="POST")
+    assert (refused.status, refused.fields["allow"]) == (405, "GET, HEAD")
+    assert (await client.get("/nowhere", {"accept": "application/json"})).json()["error"]["code"] == "NOT_FOUND"
+
+
+async def test_the_commands_and_links_of_a_skill_page_lead_to_its_files(client):
+    page = await text(client, "/skills/tools")
+    digest = re.findall(r"sha256:([0-9a-f]{64})", page)[0]
+    url = f"http://skills.example/.well-known/agent-skills/sha256/{digest}.tar.gz"
+    assert f"curl -fsSL -o tools.tar.gz {url}\n" in page
+    assert f"echo &#34;{digest}  tools.tar.gz&#34; | sha256sum -c" in page
+    hrefs = [urljoin("http://skills.example/skills/tools", href) for href in re.findall(r'<td><a href="([^"]+)"', page)]
+    for where in (url, *hrefs):
+        assert (await client.get(where.removeprefix("http://skills.example"), HTML)).status == 200
 
 
 async def test_what_a_skill_says_is_escaped_everywhere(client):
@@ -97,25 +182,10 @@ async def test_what_a_skill_says_is_escaped_everywhere(client):
     assert "print(&#x27;&lt;b&gt;&#x27;)" in page
 
 
-async def test_a_search_narrows_the_list_and_says_so(client):
-    page = await text(client, "/?q=tools")
-    assert "./skills/tools" in page
-    assert "./skills/notes" not in page
-    assert 'value="tools"' in page
-    assert '<meta name="robots" content="noindex, follow">' in page
-
-
 async def test_the_part_for_the_script_is_the_part_of_the_page(client):
     part, page = await text(client, "/hits?q=tools&kind=scripts"), await text(client, "/?q=tools&kind=scripts")
     assert not part.startswith("<!doctype")
     assert part in page
-
-
-async def test_a_facet_that_is_chosen_can_be_let_go_and_goes_along_with_the_form(client):
-    page = await text(client, "/?kind=scripts")
-    assert re.search(r'<a href="\./" data-key="kind:With scripts" class="on" aria-current="true"', page)
-    assert '<input type="hidden" name="kind" value="scripts">' in page
-    assert "./skills/notes" not in page
 
 
 async def test_the_other_values_of_a_facet_are_one_step_away(client):
@@ -128,15 +198,13 @@ async def test_the_other_values_of_a_facet_are_one_step_away(client):
     assert '<a href="?kind=instructions" data-key="kind:With scripts" class="on"' in both
 
 
-async def test_other_filters_still_narrow_what_a_facet_counts(folder, make):
+async def test_other_filters_still_narrow_what_a_facet_counts(folder, serve):
     for name, kind, license_ in (("a", True, "MIT"), ("b", False, "MIT"), ("c", False, "MIT"), ("d", True, "ISC")):
         write_skill(folder, name, {"scripts/go.sh": "echo\n"} if kind else None, version=f"1.0.0\nlicense: {license_}")
-    application = make()
-    page = await text(Asgi(application), "/?kind=scripts&license=MIT")
+    page = await text(serve(), "/?kind=scripts&license=MIT")
     counts = dict(re.findall(r"<span>([^<]+)</span><b>(\d+)", page))
     assert counts == {"Instructions": "2", "With scripts": "1", "MIT": "1", "ISC": "1"}
     assert "1 skill<" in page.partition('id="count"')[2]
-    await application.shutdown()
 
 
 async def test_the_filters_stay_where_they_are_whatever_is_left(client):
@@ -146,21 +214,10 @@ async def test_the_filters_stay_where_they_are_whatever_is_left(client):
         assert re.findall(r"<span>([^<]+)</span><b>", page) == left
 
 
-async def test_no_hits_and_bad_cursors_say_what_to_do(client):
-    none = await client.get("/?q=zzzzqq&kind=scripts", HTML)
-    assert none.status == 200
-    assert "No skill matches." in none.body.decode()
-    assert "Show all 2 skills" in none.body.decode()
-    bad = await client.get("/?after=nonsense", HTML)
-    assert bad.status == 400
-    assert "Search again from the first page" in bad.body.decode()
-
-
-async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, make):
+async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, serve):
     for number in range(limits.PAGE_SKILLS + 5):
         write_skill(folder, f"more-{number:03}", description="words of it " * 80)
-    application = make()
-    client = Asgi(application)
+    client = serve()
     first = await text(client, "/")
     following = re.search(r'href="(\?after=[^"]+)" rel="next"', first)
     assert following
@@ -170,82 +227,17 @@ async def test_the_list_is_paged_by_cursor_and_each_page_stays_small(folder, mak
     assert not names[0] & names[1]
     assert len(names[0] | names[1]) == limits.PAGE_SKILLS + 7
     assert len(first) < 60_000
-    await application.shutdown()
 
 
-async def test_a_skill_page_says_how_to_add_it_and_what_it_asks_for(client):
-    page = await text(client, "/skills/tools")
-    digest = re.findall(r"sha256:([0-9a-f]{64})", page)[0]
-    assert "skillwire add http://skills.example/tools" in page
-    assert "npx skills add http://skills.example/@tools" in page
-    url = f"http://skills.example/.well-known/agent-skills/sha256/{digest}.tar.gz"
-    assert f"curl -fsSL -o tools.tar.gz {url}\n" in page
-    assert f"echo &#34;{digest}  tools.tar.gz&#34; | sha256sum -c" in page
-    assert "https://api.example.com" in page
-    assert "EXAMPLE_API_KEY" in page
-    assert (await client.get(url.removeprefix("http://skills.example"))).status == 200
-
-
-async def test_a_skill_page_shows_its_text_and_links_its_files(client):
-    page = await text(client, "/skills/tools")
-    assert '<h3 id="md-use">Use</h3>' in page
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    for href in re.findall(r'<td><a href="([^"]+)"', page):
-        where = urljoin("http://skills.example/skills/tools", href).removeprefix("http://skills.example")
-        assert (await client.get(where, HTML)).status == 200
-    assert 'href="tools/files/references/a%20%26%20b.md"' in page
-
-
-async def test_findings_say_where_without_saying_where_on_this_machine(client, folder):
-    page = await text(client, "/skills/tools")
-    assert "HIDDEN_IN_FILE" in page
-    assert "<code>hidden.py:1</code>" in page
-    assert str(folder) not in page
-
-
-async def test_more_than_ten_findings_of_one_kind_are_folded_but_for_three(folder, make):
+async def test_more_than_ten_findings_of_one_kind_are_folded_but_for_three(folder, client):
     write_skill(folder, "many", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(11)})
     write_skill(folder, "some", {f"hidden-{number:02}.py": "pay\u202eme\n" for number in range(10)})
-    application = make()
-    many, some = [await text(Asgi(application), f"/skills/{name}") for name in ("many", "some")]
+    many, some = [await text(client, f"/skills/{name}") for name in ("many", "some")]
     assert "<summary>8 more <code>HIDDEN_IN_FILE</code></summary>" in many
     assert many.partition("<summary>8 more")[0].count("<code>hidden-") == 3
     assert many.count("<code>hidden-") == 11
     assert "more <code>HIDDEN" not in some
     assert some.count("<code>hidden-") == 10
-    await application.shutdown()
-
-
-async def test_an_empty_file_has_no_lines(client):
-    page = await text(client, "/skills/tools/files/empty.txt")
-    assert "<span>0 lines</span>" in page
-    assert "This file is empty." in page
-    assert 'id="L1"' not in page
-
-
-async def test_a_file_has_numbered_lines_that_can_be_linked(client):
-    page = await text(client, "/skills/tools/files/scripts/run.py")
-    assert '<div id="L1"><a href="#L1" tabindex="-1">1</a>' in page
-    assert '<div id="L3">' in page
-    assert '<div id="L4">' not in page
-    assert 'href="../../../../.well-known/agent-skills/tools/scripts/run.py" download="run.py"' in page
-
-
-async def test_what_cannot_be_shown_as_text_can_be_downloaded(client):
-    for path, told in (
-        ("assets/data.bin", "Not a text"),
-        ("long.txt", "Too large to be shown"),
-        ("lines.txt", "Too many lines to be shown"),
-        ("assets/pixel.png", '<img src="../../../../.well-known/agent-skills/tools/assets/pixel.png"'),
-    ):
-        page = await text(client, f"/skills/tools/files/{path}")
-        assert told in page
-        assert " download=" in page
-
-
-async def test_characters_that_nobody_sees_are_shown(client):
-    assert "<code>pay[U+202E]me</code>" in await text(client, "/skills/tools/files/hidden.py")
-    assert "[U+202E]" in await text(client, "/?q=%E2%80%AE")
 
 
 async def test_a_text_is_rendered_once_for_an_artifact(client, monkeypatch):
@@ -289,16 +281,14 @@ async def test_what_is_not_there_gets_a_page_of_its_own(client):
         assert urljoin(f"http://skills.example{target}", home) == "http://skills.example/"
 
 
-async def test_the_form_that_people_are_given_leads_to_the_page(client, make):
+async def test_the_form_that_people_are_given_leads_to_the_page(client, serve):
     for target in ("/tools", "/tools/"):
         answer = await client.get(target, HTML)
         assert (answer.status, answer.fields["location"]) == (303, "/skills/tools")
         assert "accept" in answer.fields["vary"].lower()
     assert (await client.get("/tools", {"accept": "application/json"})).status == 404
-    application = make()
-    below = await Asgi(Starlette(routes=[Mount("/team", application)])).get("/team/tools", HTML)
+    below = await Asgi(Starlette(routes=[Mount("/team", serve().application)])).get("/team/tools", HTML)
     assert below.fields["location"] == "/team/skills/tools"
-    await application.shutdown()
 
 
 async def test_the_form_that_people_are_given_tells_nothing_of_what_is_private(client):
@@ -326,11 +316,6 @@ async def test_browsers_get_the_list_where_programs_get_the_registry(client):
     assert (held.status, "Accept" in held.fields["vary"].split(", ")) == (304, True)
 
 
-async def test_programs_are_told_in_json_what_is_not_there(client):
-    answer = await client.get("/nowhere", {"accept": "application/json"})
-    assert answer.json()["error"]["code"] == "NOT_FOUND"
-
-
 async def test_a_strange_host_is_not_repeated(client):
     for host in (
         'x"><script>',
@@ -349,18 +334,15 @@ async def test_a_strange_host_is_not_repeated(client):
         assert "evil" not in page
 
 
-async def test_the_base_url_goes_before_what_a_request_says(make):
-    application = make(base_url="https://published.example/team")
-    page = await text(Asgi(application), "/skills/notes", host="evil.example")
+async def test_the_base_url_goes_before_what_a_request_says(serve):
+    page = await text(serve(base_url="https://published.example/team"), "/skills/notes", host="evil.example")
     assert 'rel="canonical" href="https://published.example/team/skills/notes"' in page
     assert "skillwire add published.example/team/notes" in page
     assert "evil" not in page
-    await application.shutdown()
 
 
-async def test_it_works_below_any_path(make):
-    application = make()
-    mounted = Asgi(Starlette(routes=[Mount("/team", application)]))
+async def test_it_works_below_any_path(serve):
+    mounted = Asgi(Starlette(routes=[Mount("/team", serve().application)]))
     page = (await mounted.get("/team/skills/tools", HTML)).body.decode()
     assert "skillwire add http://skills.example/team/tools" in page
     for href in re.findall(r'(?:href|src)="([^"#]+)"', page):
@@ -372,14 +354,11 @@ async def test_it_works_below_any_path(make):
                 assert answer.fields["location"].startswith("/team/login?")
             else:
                 assert answer.status == 200, href
-    await application.shutdown()
 
 
-async def test_the_path_that_it_is_mounted_at_leads_to_its_root(make):
-    application = make()
-    answer = await Asgi(application, root_path="/team").get("", HTML)
+async def test_the_path_that_it_is_mounted_at_leads_to_its_root(client):
+    answer = await Asgi(client.application, root_path="/team").get("", HTML)
     assert (answer.status, answer.fields["location"]) == (308, "/team/")
-    await application.shutdown()
 
 
 async def test_pages_allow_nothing_inline_and_nothing_from_elsewhere(client):
@@ -420,11 +399,6 @@ async def test_a_page_is_sent_again_only_when_it_changed(client):
     assert gzip.decompress((await client.get("/", {**HTML, "accept-encoding": "gzip"})).body).startswith(b"<!doctype")
 
 
-async def test_other_methods_are_refused(client):
-    answer = await client.request("/", HTML, method="POST")
-    assert (answer.status, answer.fields["allow"]) == (405, "GET, HEAD")
-
-
 async def test_nothing_published_yet_says_how_to_begin(tmp_path):
     (tmp_path / "empty").mkdir()
     application = create_app([tmp_path / "empty"], blobs=tmp_path / "blobs")
@@ -434,11 +408,10 @@ async def test_nothing_published_yet_says_how_to_begin(tmp_path):
     await application.shutdown()
 
 
-async def test_a_browser_is_told_that_the_skills_are_being_loaded(make, monkeypatch):
-    application = make()
-    monkeypatch.setattr(application.catalog, "start", lambda: None)
+async def test_a_browser_is_told_that_the_skills_are_being_loaded(client, monkeypatch):
+    monkeypatch.setattr(client.application.catalog, "start", lambda: None)
     monkeypatch.setattr("skillwire.server.routes.pages._WAIT_SECONDS", 0.01)
-    answer = await Asgi(application).get("/skills/tools", HTML)
+    answer = await client.get("/skills/tools", HTML)
     assert (answer.status, answer.fields["retry-after"]) == (503, "2")
     assert b"being loaded" in answer.body
 
@@ -460,17 +433,9 @@ async def test_no_page_blocks_the_event_loop(client):
             await client.get(target, HTML)
 
 
-async def test_many_fields_of_a_query_are_as_good_as_none(client):
-    page = await text(client, "/?" + "&".join(f"kind=a{number}" for number in range(100)))
-    assert "2 skills" in page
-
-
 @pytest.mark.usefixtures("action")
-async def test_an_action_says_first_how_it_is_called(make):
-    application = make()
-    page = (await Asgi(application).get("/skills/forecast", HTML)).body.decode()
-    notes = (await Asgi(application).get("/skills/notes", HTML)).body.decode()
-    await application.shutdown()
+async def test_an_action_says_first_how_it_is_called(client):
+    page, notes = [await text(client, f"/skills/{name}") for name in ("forecast", "notes")]
     assert page.index("skillwire call ") < page.index("skillwire add ")
     assert "/forecast city=...</code>" in page
     assert "<td><code>city</code></td><td>string</td><td>yes</td><td>Where &lt;it&gt; is.</td>" in page

@@ -1,12 +1,11 @@
-"""``/openapi.json``: the route table as OpenAPI 3.1, and what its rows are described with.
+"""``/openapi.json``: the route table as OpenAPI 3.1, and the parts of which rows are described.
 
-Each row of the table says what it answers (:class:`~skillwire.server.routing.Operation`); what holds for all of them
-(authentication, rate limits, errors) is added here. HEAD is GET without the body; a preflight is answered wherever
-pages of other origins may read. Schemas are made from message types; components that no row refers to are left out.
-The document contains nothing of what is published, so it is the same for every caller.
+Each row of the table describes its answers (:class:`~skillwire.server.routing.Operation`); this module adds what holds
+for all rows: authentication, rate limits, errors, HEAD and preflights. Schemas are made from message types; components
+without a reference are left out. The document contains nothing that is published, so every caller gets the same.
 
-OpenAPI has no word for a parameter that holds slashes: ``{file}`` does. And it has none for what is answered to clients
-that take the URL of an index for that of a site: every path of Agent Skills, once more behind such a URL.
+OpenAPI cannot describe a parameter with slashes, such as ``{file}``, nor the paths of Agent Skills behind the URL of an
+index, which are answered to clients that take that URL for the site's.
 """
 
 from __future__ import annotations
@@ -289,81 +288,62 @@ COMMON: Final = {
 }  # fmt: skip
 
 
-def _in_path(name: str, meaning: str, schema: Node, example: str) -> Node:
-    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": schema, "example": example}
+def _parameter(
+    place: str, meaning: str, schema: Node | str | None = None, *, name: str = "", example: str = ""
+) -> Node:
+    """Return a parameter; ``schema`` may be a pattern."""
+    found: Node = {"name": name, "in": place, "description": meaning}
+    found["schema"] = {**TEXT, "pattern": schema} if isinstance(schema, str) else schema or TEXT
+    return {**found, "required": True, "example": example} if place == "path" else found
 
 
-def _in_query(name: str, meaning: str, schema: Node) -> Node:
-    return {"name": name, "in": "query", "description": meaning, "schema": schema}
-
-
-def _in_header(name: str, meaning: str) -> Node:
-    return {"name": name, "in": "header", "description": meaning, "schema": TEXT}
-
-
-PARAMETERS: Final[Node] = {
-    "skill": _in_path("skill", "The name of a skill.", NAME, "csv-profile"),
-    "file": _in_path("file", "The path of a file of the skill; slashes in it stand as they are.", TEXT, "SKILL.md"),
-    "scope": _in_path(
-        "scope",
-        "A skill, a publisher or a scene.",
-        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
-        "csv-profile",
-    ),
-    "archive": _in_path(
-        "archive",
+_PARAMETERS: Final[Node] = {
+    "skill": _parameter("path", "The name of a skill.", NAME, example="csv-profile"),
+    "file": _parameter("path", "The path of a file of the skill; slashes in it stand as they are.", example="SKILL.md"),
+    "scope": _parameter("path", "A skill, a publisher or a scene.", "^[A-Za-z0-9._-]{1,128}$", example="csv-profile"),
+    "archive": _parameter(
+        "path",
         "A skill and the ending of its artifact.",
-        {"type": "string", "pattern": r"^[a-z0-9]+(-[a-z0-9]+)*\.(tar\.gz|zip)$"},
-        "csv-profile.tar.gz",
+        r"^[a-z0-9]+(-[a-z0-9]+)*\.(tar\.gz|zip)$",
+        example="csv-profile.tar.gz",
     ),
-    "artifact": _in_path(
-        "artifact",
+    "artifact": _parameter(
+        "path",
         "The digest of an artifact, in hexadecimal, and its ending.",
-        {"type": "string", "pattern": r"^[0-9a-f]{64}\.(md|tar\.gz|zip)$"},
-        f"{'0' * 64}.md",
+        r"^[0-9a-f]{64}\.(md|tar\.gz|zip)$",
+        example=f"{'0' * 64}.md",
     ),
-    "execution": _in_path(
-        "execution",
-        "The id of an execution.",
-        {"type": "string", "pattern": "^exec-(?:[0-9a-f]{12})?[0-9a-f]{32}$"},
-        f"exec-{'0' * 44}",
+    "execution": _parameter(
+        "path", "The id of an execution.", "^exec-(?:[0-9a-f]{12})?[0-9a-f]{32}$", example=f"exec-{'0' * 44}"
     ),
-    "blob": _in_path(
-        "blob", "The id of a blob.", {"type": "string", "pattern": "^blob:[0-9a-f]{64}$"}, f"blob:{'0' * 64}"
-    ),
-    "asset": _in_path(
-        "asset", "As a page names it.", {"type": "string", "pattern": r"^[A-Za-z0-9._-]+$"}, "style.0000.css"
-    ),
-    "type": _in_query("type", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
-    "q": _in_query("q", "Words, in any order.", {"type": "string", "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
-    "limit": _in_query(
-        "limit",
+    "blob": _parameter("path", "The id of a blob.", "^blob:[0-9a-f]{64}$", example=f"blob:{'0' * 64}"),
+    "asset": _parameter("path", "As a page names it.", r"^[A-Za-z0-9._-]+$", example="style.0000.css"),
+    "type": _parameter("query", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
+    "q": _parameter("query", "Words, in any order.", {**TEXT, "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
+    "limit": _parameter(
+        "query",
         "Hits on a page.",
         {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS), "default": 20},
     ),
-    "after": _in_query(
-        "after",
-        "`next` of the page before; any other is refused.",
-        {"type": "string", "pattern": "^([A-Za-z0-9_-]{12,100})?$"},
+    "after": _parameter("query", "`next` of the page before; any other is refused.", "^([A-Za-z0-9_-]{12,100})?$"),
+    "facets": _parameter("query", "`1` counts the values of facets among all hits."),
+    **{facet: _parameter("query", f"A `{facet}` of hits; any of several.", listed(TEXT)) for facet in FACETS},
+    "words": _parameter("query", "Words, in any order.", name="q"),
+    "If-None-Match": _parameter("header", "The tags that the client holds."),
+    "Prefer": _parameter(
+        "header",
+        f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}.",
     ),
-    "facets": _in_query("facets", "`1` counts the values of facets among all hits.", TEXT),
-    **{facet: _in_query(facet, f"A `{facet}` of hits; any of several.", listed(TEXT)) for facet in FACETS},
-    "words": _in_query("q", "Words, in any order.", TEXT),
-    "If-None-Match": _in_header("If-None-Match", "The tags that the client holds."),
-    "Prefer": _in_header(
-        "Prefer", f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}."
+    "Idempotency-Key": _parameter(
+        "header",
+        "The same request with the same key is the same execution.",
+        f"^[ -~]{{1,{limits.IDEMPOTENCY_KEY_LENGTH}}}$",
     ),
-    "Idempotency-Key": {
-        **_in_header("Idempotency-Key", "The same request with the same key is the same execution."),
-        "schema": {"type": "string", "pattern": f"^[ -~]{{1,{limits.IDEMPOTENCY_KEY_LENGTH}}}$"},
-    },
-    "Callback-Url": {
-        **_in_header("Callback-Url", "The URL that gets a signed webhook at the end."),
-        "schema": {"type": "string", "format": "uri"},
-    },
-    "Range": _in_header("Range", "One part, in bytes; what is malformed is passed over."),
-    "If-Range": _in_header("If-Range", "The tag of what is going to be continued."),
+    "Callback-Url": _parameter("header", "The URL that gets a signed webhook at the end.", {**TEXT, "format": "uri"}),
+    "Range": _parameter("header", "One part, in bytes; what is malformed is passed over."),
+    "If-Range": _parameter("header", "The tag of what is going to be continued."),
 }
+PARAMETERS: Final[Node] = {key: {**one, "name": one["name"] or key} for key, one in _PARAMETERS.items()}
 
 SECURITY_SCHEMES: Final[Node] = {
     "ApiKey": {"type": "apiKey", "in": "header", "name": API_KEY_HEADER, "description": "Of `skillwire token create`."},

@@ -247,7 +247,7 @@ async def test_a_text_is_rendered_once_for_an_artifact(client, monkeypatch):
         rendered.append(given)
         return render_markdown(*given)
 
-    monkeypatch.setattr("skillwire.web.skill_page.render_markdown", render)
+    monkeypatch.setattr("skillwire.web.public_pages.render_markdown", render)
     pages = [await text(client, "/skills/tools", host=host) for host in ("a.example", "b.example", "a.example")]
     assert len(rendered) == 1
     assert pages[0] == pages[2] != pages[1]
@@ -418,7 +418,7 @@ async def test_a_browser_is_told_that_the_skills_are_being_loaded(client, monkey
 
 async def test_a_page_that_fails_says_so_and_the_log_why(client, monkeypatch, capsys):
     await text(client, "/")
-    monkeypatch.setattr("skillwire.web.list_page.render", lambda *_: 1 / 0)
+    monkeypatch.setattr("skillwire.web.public_pages.render", lambda *_: 1 / 0)
     answer = await client.get("/", HTML)
     assert answer.status == 500
     assert b"could not be made" in answer.body

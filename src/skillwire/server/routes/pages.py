@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
     from skillwire.web.environment import Frame, Notice
-    from skillwire.web.skill_page import SkillText
+    from skillwire.web.public_pages import SkillText
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
@@ -113,7 +113,7 @@ class SkillPages:
         """Answer with the list of skills, or the part of it that a search changes."""
 
         def make(revision: Revision, frame: Frame) -> Page:
-            from skillwire.web.list_page import list_page  # noqa: PLC0415  # with the first page, see above
+            from skillwire.web.public_pages import list_page  # noqa: PLC0415  # with the first page, see above
 
             query = read_query(context.scope["query_string"])
             skills, search = revision.catalog.skills, revision.search
@@ -126,7 +126,7 @@ class SkillPages:
         name = context.parameters["skill"]
 
         def make(revision: Revision, frame: Frame) -> Page | None:
-            from skillwire.web.skill_page import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
+            from skillwire.web.public_pages import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
 
             skill = revision.catalog.skills.get(name)
             if skill is None:
@@ -147,7 +147,7 @@ class SkillPages:
             return await self._slash(context)
 
         def make(revision: Revision, frame: Frame) -> Page | None:
-            from skillwire.web.skill_page import file_page  # noqa: PLC0415  # with the first page, see above
+            from skillwire.web.public_pages import file_page  # noqa: PLC0415  # with the first page, see above
 
             skill = revision.catalog.skills.get(name)
             file = next((file for file in skill.files if file.path == path), None) if skill else None

@@ -1,8 +1,13 @@
-"""The page of a skill, and the page of each of its files: the text with numbered lines, or a link to download it."""
+"""The public pages: the list of skills with its search, the page of a skill, and the page of each of its files.
+
+The list has a part that changes while the reader types. A file is shown with numbered lines, or with a link to download
+it.
+"""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -10,21 +15,113 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skillwire import limits
-from skillwire.errors import SkillwireError
+from skillwire.errors import SkillwireError, UsageError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.manifest import Manifest, read_manifest
+from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
+from skillwire.registry.search import FACETS, profile_of
 from skillwire.trust.hidden_text import neutralise
-from skillwire.web.address import short_address
+from skillwire.web.address import query_url, short_address
 from skillwire.web.environment import render
-from skillwire.web.list_page import kind_label
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from skillwire.model.skill import Finding, Skill, SkillFile
-    from skillwire.ports import BlobStore
+    from skillwire.ports import BlobStore, SkillSearch
     from skillwire.web.environment import Frame
+
+
+#: What is shown of a description; the skill's page has all of it.
+_DESCRIPTION: Final = 260
+#: Values of a facet that are shown.
+_VALUES: Final = 8
+_LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
+_KINDS: Final = {
+    "callable": "Callable",
+    "scripts": "With scripts",
+    "instructions": "Instructions",
+}
+
+
+def list_page(
+    skills: Mapping[str, Skill], search: SkillSearch, query: SearchQuery, frame: Frame, *, part: bool = False
+) -> tuple[str, bool]:
+    """Return the list, with ``part`` only what depends on the query, and whether the query is valid."""
+    problem = ""
+    try:
+        page = search.search(query)
+    except UsageError as error:
+        page, problem = SearchPage((), 0), error.message
+    values: dict[str, Any] = {
+        "query": query,
+        "chosen": [
+            (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
+        ],
+        "facets": [] if problem else list(_facets(search, page, query)),
+        "hits": [_hit(skills[name]) for name in page.names],
+        "total": page.total,
+        "all": len(skills),
+        "problem": problem,
+        "next": query_url(query.text, query.facets, page.next) if page.next else None,
+        "first": query_url(query.text, query.facets),
+        "host": short_address(frame.address).removeprefix("http://"),
+    }
+    return render("hits.html" if part else "list.html", frame, values), not problem
+
+
+def kind_label(skill: Skill) -> str:
+    """Return what ``skill`` is made of, as pages call it."""
+    return _KINDS[profile_of(skill).kind[0]]
+
+
+def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterator[dict[str, Any]]:
+    """Yield each facet in which the skills differ, whether there are hits or not: so the list keeps its place."""
+    everything = search.search(SearchQuery(limit=1)).facets
+    for name in FACETS:
+        chosen = query.facets.get(name, frozenset())
+        if len(everything.get(name, ())) <= 1 and not chosen:
+            continue
+        choosable = page
+        if chosen:  # what would be found without a choice in this facet can be chosen instead
+            others = {facet: values for facet, values in query.facets.items() if facet != name}
+            choosable = search.search(replace(query, facets=others, limit=1, after=None))
+        found = dict(page.facets.get(name, ()))
+        counts = dict(choosable.facets.get(name, ())[:_VALUES])
+        rare = {value: found.get(value, 0) for value in sorted(chosen) if value not in counts}
+        choices = [
+            {
+                "label": _label(name, value),
+                "skills": skills,
+                "url": query_url(
+                    query.text,
+                    {**query.facets, name: chosen - {value} if value in chosen else frozenset({value})},
+                ),
+                "is_chosen": value in chosen,
+            }
+            for value, skills in (rare | counts).items()
+        ]
+        yield {"name": name, "label": _LABELS.get(name, name), "choices": choices}
+
+
+def _label(facet: str, value: str) -> str:
+    return _KINDS.get(value, value) if facet == "kind" else value
+
+
+def _hit(skill: Skill) -> dict[str, Any]:
+    text = " ".join(skill.description.split())
+    if len(text) > _DESCRIPTION:
+        text = text[:_DESCRIPTION].rsplit(" ", 1)[0] + " …"
+    return {
+        "name": skill.name,
+        "version": skill.version,
+        "description": text,
+        "kind": kind_label(skill),
+        "license": skill.license,
+    }
 
 
 _SKILL_MD: Final = "SKILL.md"

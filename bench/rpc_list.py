@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from bare_asgi import bare, started
 from comparison import Goal, compare
 from skillwire.folder.publish import PreparedSkill, prepare
-from skillwire.protocols.skills_rpc.codec import Call, Single, decode, decode_params, encode_result
+from skillwire.protocols.skills_rpc.codec import Call, decode, decode_params, encode_result
 from skillwire.protocols.skills_rpc.messages import ListSkills
 from skillwire.protocols.skills_rpc.server import SkillIndex, encode_cursor
 from workload import make_skills
@@ -86,10 +86,9 @@ def _in_process(folder: Path, requests: Sequence[bytes]) -> None:
 
 
 def _answer(request: bytes, index: SkillIndex) -> bytes:
-    single = decode(request)
-    assert isinstance(single, Single)
-    assert isinstance(single.item, Call)
-    return encode_result(single.item.request_id, index.page(decode_params(single.item.params, ListSkills)))
+    call = decode(request)
+    assert isinstance(call, Call)
+    return encode_result(call.request_id, index.page(decode_params(call.params, ListSkills)))
 
 
 def _served(folder: Path, work: Path, rounds: Sequence[Sequence[bytes]], skills: int) -> None:

@@ -15,7 +15,6 @@ from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
     Refused,
-    Single,
     decode,
     decode_params,
     encode_error,
@@ -67,13 +66,10 @@ def call_rpc(rpc: SkillsRpc, method: str, **params: Any) -> Any:
 def answer(data: bytes, call: Callable[[str, Any], object]) -> Any:
     """Return the answer to what ``data`` asks for, decoded, as the pure parts give it; None for none."""
     request = decode(data)
-    if isinstance(request, Refused):
-        return json.loads(encode_error(request.request_id, request.error))
-    if isinstance(request, Single):
-        written = _answer(request.item, call)
-    else:
-        assert isinstance(request, Batch)
+    if isinstance(request, Batch):
         written = join_batch(_answer(item, call) for item in request.items)
+    else:
+        written = _answer(request, call)
     return None if written is None else json.loads(written)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import UNSET
+from msgspec.structs import astuple
 
 from skillwire import limits
 from skillwire.client.calls import CallOptions, PreparedCall, run_seconds, seconds_of
@@ -23,7 +24,7 @@ from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
-from skillwire.protocols.skills_rpc.messages import ExecuteSkill
+from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunError
 from skillwire.resolver.calls import UNSEEN
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.skills_rpc import BLOB, ask, create_blob, describe
@@ -105,7 +106,8 @@ def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
     error = None
     status = ExecutionStatus.COMPLETED
     if run.status == "failed":
-        kind, message = run.error or ("failed", run.summary or "the endpoint does not say why")
+        cause = run.error or RunError("failed", run.summary or "the endpoint gives no reason")
+        kind, message = cause.type, cause.message
         status = ExecutionStatus.TIMEOUT if kind == _TIMEOUT else ExecutionStatus.FAILED
         error = RemoteFailure(kind, message, {"reason": kind})
     return RemoteExecution(
@@ -117,7 +119,7 @@ def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
         error=error,
         summary=run.summary,
         log=run.logs_preview,
-        blobs=tuple(RemoteBlob(*blob) for blob in run.output_blobs),
+        blobs=tuple(RemoteBlob(*astuple(blob)) for blob in run.output_blobs),
     )
 
 

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import structlog
 
 from skillwire import limits
@@ -27,11 +28,9 @@ from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
     Refused,
-    Single,
     decode,
     decode_params,
     encode_blob,
-    encode_created,
     encode_error,
     encode_result,
     encode_run,
@@ -173,7 +172,7 @@ class Methods:
             return encode_run(await runs.run_code(caller.owner, caller.skills, params))
 
         async def create_blob(caller: RpcCaller, params: Any) -> bytes:
-            return encode_created(await runs.blobs.create(caller.owner, params))
+            return msgspec.json.encode(await runs.blobs.create(caller.owner, params))
 
         async def read_blob(caller: RpcCaller, params: Any) -> bytes:
             return encode_blob(await runs.blobs.read(caller.owner, params))
@@ -203,7 +202,7 @@ _FEW: Final = 64 * limits.KIB
 _INTERNAL: Final = SkillwireError("INTERNAL", "the server failed; its log says how")
 
 #: What came: one request, several, or nothing that is one.
-Request = Single | Batch | Refused
+Request = Call | Batch | Refused
 
 
 class RpcDispatcher:
@@ -223,10 +222,8 @@ class RpcDispatcher:
 
     async def answer(self, request: Request, caller: RpcCaller, room: ByteQuota) -> bytes | None:
         """Return the answer, as JSON; None when there is none, since nothing but notifications came."""
-        if isinstance(request, Refused):
-            return encode_error(request.request_id, request.error)
-        if isinstance(request, Single):
-            return await self._answer(request.item, caller, room)
+        if not isinstance(request, Batch):
+            return await self._answer(request, caller, room)
         answers: list[bytes | None] = [None] * len(request.items)
         left = iter(enumerate(request.items))
         async with asyncio.TaskGroup() as group:
@@ -268,9 +265,7 @@ class RpcDispatcher:
 
 def calls_of(request: Request) -> Sequence[Call]:
     """Return the calls in what came."""
-    if isinstance(request, Refused):
-        return ()
-    items = (request.item,) if isinstance(request, Single) else request.items
+    items = request.items if isinstance(request, Batch) else (request,)
     return [item for item in items if isinstance(item, Call)]
 
 

@@ -12,7 +12,6 @@ from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,
     Refused,
-    Single,
     decode,
     decode_answer,
     decode_params,
@@ -49,11 +48,6 @@ def request(**members):
     return json.dumps({"jsonrpc": "2.0", "method": "m", **members}).encode()
 
 
-def read(data):
-    """Return what the bytes are, of whatever kind that is."""
-    return decode(data)
-
-
 def told(error):
     return json.loads(encode_error(None, error))["error"]
 
@@ -61,9 +55,9 @@ def told(error):
 @pytest.mark.spec("RPC-id")
 @pytest.mark.parametrize("request_id", ["a", "", "1", 1, 0, -7, 2**60, 1.5, 1e21, None, "ü€😀"])
 def test_an_id_comes_back_as_it_came(request_id):
-    single = decode(request(id=request_id))
-    assert single == Single(Call("m", {}, request_id))
-    answer = json.loads(encode_result(single.item.request_id, {}))
+    call = decode(request(id=request_id))
+    assert call == Call("m", {}, request_id)
+    answer = json.loads(encode_result(call.request_id, {}))
     assert answer == {"jsonrpc": "2.0", "id": request_id, "result": {}}
     assert type(answer["id"]) is type(request_id)
 
@@ -71,7 +65,7 @@ def test_an_id_comes_back_as_it_came(request_id):
 @pytest.mark.spec("RPC-request", "RPC-id-null")
 @pytest.mark.parametrize("request_id", [True, False, {}, [], [1]])
 def test_an_id_of_another_type_makes_no_request(request_id):
-    refused = read(request(id=request_id)).item
+    refused = decode(request(id=request_id))
     assert refused.request_id is None
     assert told(refused.error)["code"] == -32600
     assert told(refused.error)["data"]["place"] == "/id"
@@ -97,23 +91,22 @@ def test_an_id_of_another_type_makes_no_request(request_id):
     ],
 )
 def test_what_is_no_request_is_refused_with_the_place(document, place):
-    single = decode(json.dumps(document).encode())
-    assert isinstance(single, Single)
-    assert isinstance(single.item, Refused)
-    assert single.item.request_id == (document.get("id") if isinstance(document, dict) else None)
-    error = told(single.item.error)
+    refused = decode(json.dumps(document).encode())
+    assert isinstance(refused, Refused)
+    assert refused.request_id == (document.get("id") if isinstance(document, dict) else None)
+    error = told(refused.error)
     assert (error["code"], error["data"].get("place")) == (-32600, place)
 
 
 @pytest.mark.spec("RPC-request")
 def test_members_that_the_text_does_not_know_are_passed_over():
-    assert decode(request(id=1, params={"a": 1}, more=True)) == Single(Call("m", {"a": 1}, 1))
+    assert decode(request(id=1, params={"a": 1}, more=True)) == Call("m", {"a": 1}, 1)
 
 
 @pytest.mark.spec("RPC-notification")
 def test_a_request_without_an_id_is_a_notification_and_null_is_an_id():
-    assert decode(request()) == Single(Call("m", {}, None, is_notification=True))
-    assert decode(request(id=None)) == Single(Call("m", {}, None, is_notification=False))
+    assert decode(request()) == Call("m", {}, None, is_notification=True)
+    assert decode(request(id=None)) == Call("m", {}, None, is_notification=False)
 
 
 @pytest.mark.spec("RPC-batch", "RPC-batch-invalid")
@@ -137,7 +130,7 @@ def test_answers_are_joined_without_those_that_are_none():
 @pytest.mark.spec("RPC-batch-bounded")
 def test_a_batch_is_bounded():
     members = [json.loads(request(id=number)) for number in range(limits.RPC_BATCH)]
-    assert len(read(json.dumps(members).encode()).items) == limits.RPC_BATCH
+    assert len(decode(json.dumps(members).encode()).items) == limits.RPC_BATCH
     refused = decode(json.dumps([*members, 1]).encode())
     assert isinstance(refused, Refused)
     assert told(refused.error)["code"] == -32600
@@ -295,7 +288,7 @@ def test_null_is_an_optional_parameter_that_is_not_there_and_an_empty_list_is_no
 def test_a_client_reads_what_a_server_writes():
     sent = encode_request("list_skills", ListSkills(namespace="a"), 7)
     assert json.loads(sent) == {"jsonrpc": "2.0", "id": 7, "method": "list_skills", "params": {"namespace": "a"}}
-    assert decode(sent) == Single(Call("list_skills", {"namespace": "a"}, 7))
+    assert decode(sent) == Call("list_skills", {"namespace": "a"}, 7)
     for result in (None, {}, [1, "x"], {"a": {"b": None}}):
         assert decode_answer(encode_result(7, result), 7, source=URL, max_bytes=1000) == result
     written = b'{"skills":[]}'
@@ -329,7 +322,7 @@ def test_what_is_no_answer_to_the_call_is_refused(answer):
 
 @pytest.mark.spec("RPC-client", "RPC-id-null")
 def test_an_error_whose_id_is_null_is_ours():
-    refused = read(b"{")
+    refused = decode(b"{")
     with pytest.raises(ValidationError) as caught:
         decode_answer(encode_error(refused.request_id, refused.error), 7, source=URL, max_bytes=1000)
     assert caught.value.code == "RPC_REQUEST"
@@ -402,9 +395,9 @@ def test_a_run_is_read_as_it_was_written(run):
     [
         (codec.encode_described, codec.decode_described, DescribedSkill({"name": "a", "n": 1.5})),
         (codec.encode_described, codec.decode_described, DescribedSkill({}, {"a": ["b"]}, "")),
-        (codec.encode_file, codec.decode_file, FileContent("a\x00ü")),
-        (codec.encode_file, codec.decode_file, FileContent("AAA=", "base64")),
-        (codec.encode_created, codec.decode_created, CreatedBlob("blob:ab", 0)),
+        (msgspec.json.encode, codec.decode_file, FileContent("a\x00ü")),
+        (msgspec.json.encode, codec.decode_file, FileContent("AAA=", "base64")),
+        (msgspec.json.encode, codec.decode_created, CreatedBlob("blob:ab", 0)),
         (codec.encode_blob, codec.decode_blob, BlobContent("a", 5, truncated=True, kind="text/csv")),
         (codec.encode_blob, codec.decode_blob, BlobContent("AAA=", 2, encoding="base64")),
     ],
@@ -415,7 +408,7 @@ def test_a_result_is_read_as_it_was_written(encode, decode, value):
 
 def test_a_page_is_read_as_it_was_written():
     skills = (ListedSkill("a.b", "1.0.0"), ListedSkill("a.c", "1.0.0", "d", "a", "action"))
-    written = codec.encode_page(b",".join(map(codec.encode_listed, skills)), "cur")
+    written = codec.encode_page(b",".join(map(msgspec.json.encode, skills)), "cur")
     assert codec.decode_page(json.loads(written), URL) == SkillPage(skills, "cur")
     assert json.loads(codec.encode_page(b"", None)) == {"skills": [], "next_cursor": None}
 

@@ -17,7 +17,7 @@ from skillwire.model.access import ANONYMOUS, Principal
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Identifiers, SkillFile
 from skillwire.protocols.skills_rpc import server as module
-from skillwire.protocols.skills_rpc.codec import Call, Single, decode, decode_params, params_type
+from skillwire.protocols.skills_rpc.codec import Call, decode, decode_params, params_type
 from skillwire.protocols.skills_rpc.errors import ERRORS
 from skillwire.protocols.skills_rpc.messages import METHODS, ListSkills, RunResult
 from skillwire.protocols.skills_rpc.server import (
@@ -465,7 +465,7 @@ def test_the_guide_passes_the_strict_rules_without_a_finding(tmp_path):
     folder = tmp_path / guide.skill.name
     folder.mkdir()
     for file in guide.skill.files:
-        (folder / file.path).write_bytes(guide.read(file.digest))
+        (folder / file.path).write_bytes(guide.contents[file.digest])
     examination = check_folder(folder, level="strict")
     assert examination.folder is not None
     assert examination.findings == ()
@@ -474,7 +474,7 @@ def test_the_guide_passes_the_strict_rules_without_a_finding(tmp_path):
 
 
 def test_a_file_that_the_guide_does_not_have_is_not_read():
-    assert load_guide().read(Digest.of(b"elsewhere")) is None
+    assert Digest.of(b"elsewhere") not in load_guide().contents
     assert module.load_guide() is load_guide()
 
 
@@ -486,7 +486,7 @@ def test_every_method_and_parameter_and_code_is_explained():
             assert re.search(rf"\b{field.encode_name}\b", TEXT), field.encode_name
     for number in ERRORS:
         assert str(number) in TEXT
-    for name in RunResult._fields:
+    for name in RunResult.__struct_fields__:
         assert f"| `{name}` |" in TEXT
 
 
@@ -494,10 +494,9 @@ def test_the_requests_that_it_shows_are_good_ones():
     shown = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
     assert len(shown) >= 2
     for text in shown:
-        single = decode(text.encode())
-        assert isinstance(single, Single)
-        assert isinstance(single.item, Call)
-        decode_params(single.item.params, params_type(single.item.method))
+        call = decode(text.encode())
+        assert isinstance(call, Call)
+        decode_params(call.params, params_type(call.method))
 
 
 def test_the_code_that_it_shows_does_what_it_says(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from msgspec.structs import astuple
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.publishing import write_skill
 from tests.support.rpc import ANNA, BERT, CODE, ON, Site
@@ -191,7 +192,7 @@ async def test_log_and_files_of_a_run_are_told(site, executor):
     executor.script = lambda _: Outcome(1, log="said\n", blobs=(OutputBlob(digest, "text/csv", 7, "a.csv"),))
     run = await site.code()
     assert run.logs_preview == "said\n"
-    assert run.output_blobs == (("blob:" + "a" * 64, "text/csv", 7, "a.csv"),)
+    assert [*map(astuple, run.output_blobs)] == [("blob:" + "a" * 64, "text/csv", 7, "a.csv")]
     assert run.summary.endswith("and handed out 1 file")
 
 

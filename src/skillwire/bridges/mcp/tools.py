@@ -275,7 +275,7 @@ async def execution_status(caller: McpSkills, wanted: ExecutionStatus) -> CallTo
 async def create_blob(caller: McpSkills, wanted: CreateBlob) -> CallToolResult:
     """Answer with the id of a new blob."""
     kept = CreateBlob_messages(content=wanted.content, kind=wanted.kind, encoding=wanted.encoding)
-    return success((await caller.create_blob(kept))._asdict())
+    return success(msgspec.structs.asdict(await caller.create_blob(kept)))
 
 
 class _Row(NamedTuple):

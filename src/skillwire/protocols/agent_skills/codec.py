@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillwire.model.url import Url
 
 _SKILL_MD: Final = "SKILL.md"
-#: What URLs of an index begin with that is encoded once for several places.
+#: Prefix of the URLs of an index that is encoded once for several places.
 UNPLACED: Final = "\0"
 #: A capability or a scene. Spec: specs §3 "reserved characters in values".
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
@@ -40,19 +40,20 @@ _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.2.0 index: the protocol's fields, and ``version`` and ``files`` for older clients.
 
-    Capabilities and scenes are added **[ours]**; other clients ignore them.
+    Capabilities and scenes are added **[extension]**; other clients ignore them.
     """
     return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
 
 
 def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.1.0 index: names, descriptions and files, nothing else."""
-    return _encode({}, map(_old_entry_object, entries))
-
-
-def _old_entry_object(entry: IndexEntry) -> dict[str, Any]:
-    files = [file.path for file in entry.files]
-    return {"name": entry.name, "description": entry.description, "files": files}
+    return _encode(
+        {},
+        (
+            {"name": entry.name, "description": entry.description, "files": [file.path for file in entry.files]}
+            for entry in entries
+        ),
+    )
 
 
 def _entry_object(entry: IndexEntry) -> dict[str, Any]:
@@ -100,27 +101,21 @@ def place_urls(index: bytes, artifacts: str) -> bytes:
 def decode_index(data: bytes, index_url: str) -> Index:
     """Return the index in ``data`` with absolute URLs, resolved against ``index_url``.
 
-    Raises:
-        DecodeError: invalid JSON (``JSON_*``).
-        ValidationError: ``INDEX_SHAPE``, ``INDEX_SCHEMA_UNKNOWN``, ``INDEX_ENTRIES`` or ``NAME_DUPLICATE``.
+    Raises DecodeError (``JSON_*``), ValidationError (``INDEX_...``, ``NAME_DUPLICATE``).
     """
     document = load_json(data, max_bytes=limits.INDEX_BYTES, source=index_url)
     generation, items = _generation(document, index_url)
-    read = {
-        Generation.V0_2_0: _read_0_2_0,
-        Generation.V0_1_0: _read_0_1_0,
-        Generation.INTERIM: _read_interim,
-        Generation.DRAFT: _read_draft,
-    }[generation]
     base = parse_url(index_url)
     findings: list[Finding] = []
     entries: dict[str, IndexEntry] = {}
     for position, item in enumerate(items):
         place = SourceLocation(f"{index_url}#/skills/{position}")
         try:
-            entry = read(_Reader(item, base, place, findings))
+            entry = _READERS[generation](_Reader(item, base, place, findings))
         except SkillwireError as error:
-            findings.append(_skipped(error, place))
+            fix = error.diagnostics().fix
+            found = Finding(error.code, "warning", f"entry skipped: {error.message}", error.place or place, fix)
+            findings.append(found)
             continue
         if entry.name in entries:
             raise ValidationError("NAME_DUPLICATE", f"the index lists {entry.name!r} twice", place=place)
@@ -138,9 +133,8 @@ def _generation(document: object, source: str) -> tuple[Generation, list[object]
         raise ValidationError("INDEX_SHAPE", "the document has no list named skills", place=place)
     items = document["skills"]
     if len(items) > limits.INDEX_ENTRIES:
-        raise ValidationError(
-            "INDEX_ENTRIES", f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read", place=place
-        )
+        message = f"{len(items):,} entries, at most {limits.INDEX_ENTRIES:,} are read"
+        raise ValidationError("INDEX_ENTRIES", message, place=place)
     if "$schema" in document:
         schema = document["$schema"]
         if not isinstance(schema, str):
@@ -156,13 +150,8 @@ def _generation(document: object, source: str) -> tuple[Generation, list[object]
     return Generation.V0_1_0, items
 
 
-def _skipped(error: SkillwireError, place: SourceLocation) -> Finding:
-    fix = error.diagnostics().fix
-    return Finding(error.code, "warning", f"entry skipped: {error.message}", error.place or place, fix)
-
-
 class _Reader:
-    """One entry's fields, each read strictly; the place of what is wrong is the entry."""
+    """One entry's fields, each read strictly; the place of an error is the entry."""
 
     def __init__(self, item: object, base: Url, place: SourceLocation, findings: list[Finding]) -> None:
         if not isinstance(item, dict):
@@ -183,19 +172,16 @@ class _Reader:
         if not isinstance(description, str) or not description.strip():
             raise ValidationError("DESCRIPTION_FORM", "the description is missing", place=self._place)
         if len(description) > limits.DESCRIPTION_LENGTH:
-            self._doubt("DESCRIPTION_FORM", f"the description has {len(description):,} characters", "Shorten it.")
+            self._warn("DESCRIPTION_FORM", f"the description has {len(description):,} characters", "Shorten it.")
         visible = neutralise(description)
         if visible != description:
-            self._doubt("HIDDEN_TEXT", "the description holds hidden characters", "They are shown as escapes.")
+            self._warn("HIDDEN_TEXT", "the description holds hidden characters", "They are shown as escapes.")
         return visible
 
     def url(self, reference: object) -> str:
         if not isinstance(reference, str):
             raise ValidationError("URL", f"not a URL: {_shown(reference)}", place=self._place)
         return str(resolve_url(self.base, reference))
-
-    def digest(self, value: object) -> Digest:
-        return Digest.parse(value)
 
     def version(self) -> str | None:
         version = self.item.get("version")
@@ -217,12 +203,16 @@ class _Reader:
             raise ValidationError("FILES_FORM", "files lacks SKILL.md or lists a path twice", place=self._place)
         return paths
 
-    def file_url(self, name: str, path: str) -> str:
-        from urllib.parse import quote  # noqa: PLC0415  # only generations without artifacts come here
+    def listed(self, paths: list[str], digests: list[Digest | None]) -> IndexEntry:
+        """Return the entry of a skill whose files are listed."""
+        from urllib.parse import quote  # noqa: PLC0415  # only generations without artifacts need it
 
-        return self.url(f"{name}/{quote(path)}")
+        name = self.name()
+        urls = [self.url(f"{name}/{quote(path)}") for path in paths]
+        files = tuple(map(IndexedFile, paths, urls, digests))
+        return IndexEntry(name, self.description(), "files", urls[paths.index(_SKILL_MD)], None, files)
 
-    def _doubt(self, code: str, message: str, fix: str) -> None:
+    def _warn(self, code: str, message: str, fix: str) -> None:
         self._findings.append(Finding(code, "warning", message, self._place, fix))
 
 
@@ -236,7 +226,7 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
         description=entry.description(),
         artifact_type=cast("Any", artifact_type),
         url=entry.url(entry.item.get("url")),
-        digest=entry.digest(entry.item.get("digest")),
+        digest=Digest.parse(entry.item.get("digest")),
         version=entry.version(),
         capabilities=entry.names("capabilities"),
         scenes=entry.names("scenes"),
@@ -244,27 +234,20 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
 
 
 def _read_0_1_0(entry: _Reader) -> IndexEntry:
-    name = entry.name()
+    entry.name()  # its errors come first
     paths = entry.paths(_text)
-    files = tuple(IndexedFile(path, entry.file_url(name, path)) for path in paths)
-    return IndexEntry(name, entry.description(), "files", entry.file_url(name, _SKILL_MD), None, files)
+    return entry.listed(paths, [None] * len(paths))
 
 
 def _read_interim(entry: _Reader) -> IndexEntry:
     name = entry.name()
     package = entry.item.get("package")
     if isinstance(package, dict):
-        url, digest = entry.url(package.get("url")), entry.digest(package.get("digest"))
+        url, digest = entry.url(package.get("url")), Digest.parse(package.get("digest"))
         return IndexEntry(name, entry.description(), "archive", url, digest, version=entry.version())
     paths = entry.paths(_path_of)
-    digests = [
-        entry.digest(cast("dict[str, object]", file).get("digest"))
-        for file in cast("list[object]", entry.item["files"])
-    ]
-    files = tuple(
-        IndexedFile(path, entry.file_url(name, path), digest) for path, digest in zip(paths, digests, strict=True)
-    )
-    return IndexEntry(name, entry.description(), "files", entry.file_url(name, _SKILL_MD), None, files, entry.version())
+    files = cast("list[dict[str, object]]", entry.item["files"])
+    return entry.listed(paths, [Digest.parse(file.get("digest")) for file in files])._replace(version=entry.version())
 
 
 def _read_draft(entry: _Reader) -> IndexEntry:
@@ -274,6 +257,14 @@ def _read_draft(entry: _Reader) -> IndexEntry:
         raise ValidationError("URL", f"not a path: {_shown(path)}")
     url = entry.url(path if path.endswith(".md") else path.rstrip("/") + "/" + _SKILL_MD)
     return IndexEntry(name, entry.description(), "files", url, None, (IndexedFile(_SKILL_MD, url),))
+
+
+_READERS: Final = {
+    Generation.V0_2_0: _read_0_2_0,
+    Generation.V0_1_0: _read_0_1_0,
+    Generation.INTERIM: _read_interim,
+    Generation.DRAFT: _read_draft,
+}
 
 
 def _text(value: object) -> str:

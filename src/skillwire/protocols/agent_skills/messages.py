@@ -28,7 +28,7 @@ WELL_KNOWN_OLD: Final = "/.well-known/skills"
 
 
 class Generation(StrEnum):
-    """Which shape an index has."""
+    """The shape of an index."""
 
     DRAFT = "draft"
     V0_1_0 = "0.1.0"
@@ -40,8 +40,8 @@ class IndexEntry(NamedTuple):
     """One skill of an index.
 
     ``artifact_type`` is ``files`` for generations that list files; ``url`` is then that of ``SKILL.md``. Decoding makes
-    URLs absolute; encoding writes them unchanged. ``digest`` is None only in generations without digests.
-    ``capabilities`` and ``scenes`` are Skill Discovery's **[ours]**.
+    URLs absolute. ``digest`` is None only in generations without digests. ``capabilities`` and ``scenes`` are Skill
+    Discovery's **[extension]**.
     """
 
     name: str
@@ -56,7 +56,7 @@ class IndexEntry(NamedTuple):
 
 
 class Index(NamedTuple):
-    """A decoded index: its generation, its good entries by name, and what was skipped or is doubtful."""
+    """A decoded index: its generation, its valid entries by name, and findings about the rest."""
 
     generation: Generation
     entries: dict[str, IndexEntry]
@@ -83,28 +83,17 @@ _TEXT_ENDINGS: Final = (
 
 #: Ending of a file's name → media type. The files for static hosts say the same.
 MEDIA_TYPES: Final[dict[str, str]] = {
-    ".md": MARKDOWN,
-    ".markdown": MARKDOWN,
-    ".json": JSON,
-    ".tar.gz": GZIP,
-    ".tgz": GZIP,
-    ".gz": GZIP,
-    ".zip": ZIP,
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    **dict.fromkeys(_TEXT_ENDINGS, PLAIN),
-}
+    ".md": MARKDOWN, ".markdown": MARKDOWN, ".json": JSON, ".tar.gz": GZIP, ".tgz": GZIP, ".gz": GZIP, ".zip": ZIP,
+    ".pdf": "application/pdf", ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif",
+    ".webp": "image/webp", **dict.fromkeys(_TEXT_ENDINGS, PLAIN),
+}  # fmt: skip
 
 #: Names without an ending that people read.
 _PLAIN_NAMES: Final = frozenset({"license", "makefile", "dockerfile", "readme", "notice", "authors", "changelog"})
 
 
 def media_type(path: str) -> str:
-    """Return the ``Content-Type`` of a skill's file. ``path`` is its path in the skill."""
+    """Return the ``Content-Type`` of the file ``path`` of a skill."""
     name = path[path.rfind("/") + 1 :].lower()
     stem, dot, ending = name.rpartition(".")
     if dot and stem:
@@ -112,7 +101,7 @@ def media_type(path: str) -> str:
     return PLAIN if name in _PLAIN_NAMES else BYTES
 
 
-#: On every answer.
+#: Header fields of every response.
 OPEN_FIELDS: Final[dict[str, str]] = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "ETag, Accept-Ranges, Content-Range, RateLimit-Limit, RateLimit-Remaining, "
@@ -122,5 +111,5 @@ OPEN_FIELDS: Final[dict[str, str]] = {
 }
 #: The request fields on which a response to an authenticated caller depends.
 IDENTITY_FIELDS: Final = "Authorization, X-API-Key, X-Signature"
-#: On what comes out of a skill.
+#: Header fields of a skill's content.
 CONTENT_FIELDS: Final[dict[str, str]] = {"Content-Security-Policy": "default-src 'none'; sandbox"}

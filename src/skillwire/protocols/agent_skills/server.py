@@ -21,7 +21,7 @@ Spec: ASD URI Structure, Discovery Index, HTTP Considerations; specs §1.
 from __future__ import annotations
 
 import re
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -32,14 +32,8 @@ from skillwire.model.digest import Digest
 from skillwire.model.ref import IndexedFile
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import UNPLACED, encode_index, encode_old_index, place_urls
-from skillwire.protocols.agent_skills.messages import (
-    JSON,
-    MEDIA_TYPES,
-    WELL_KNOWN,
-    WELL_KNOWN_OLD,
-    IndexEntry,
-    media_type,
-)
+from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES, WELL_KNOWN, WELL_KNOWN_OLD, IndexEntry
+from skillwire.protocols.agent_skills.messages import media_type as media_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,14 +73,7 @@ class BlobResponse:
 
 @dataclass(frozen=True, slots=True)
 class IndexResponse:
-    """A response that is an index, encoded on demand.
-
-    Args:
-        skills: of the site, by name.
-        names: of the listed skills, in order.
-        artifacts: the prefix of ``sha256/`` in its URLs.
-        old: whether it is of version 0.1.0.
-    """
+    """An index of the skills ``names``, encoded on demand; ``artifacts`` is the prefix of ``sha256/`` in its URLs."""
 
     skills: Mapping[str, Skill]
     names: Sequence[str]
@@ -104,7 +91,7 @@ class IndexResponse:
 
 
 def encode_indexes(listings: Iterable[IndexResponse]) -> Iterator[bytes]:
-    """Yield the bytes of each of ``listings``; what differs in nothing but where its URLs lead is encoded once."""
+    """Yield the bytes of each of ``listings``; those that differ only in their URLs are encoded once."""
     encoded: dict[tuple[tuple[str, ...], bool], bytes] = {}
     for listing in listings:
         key = tuple(listing.names), listing.old
@@ -117,11 +104,7 @@ Representation = BlobResponse | IndexResponse
 
 
 class SiteTables(NamedTuple):
-    """The lookup tables of a site with the skills ``names``.
-
-    ``by_digest`` maps an artifact's digest, as 32 bytes (half the memory), to the skill's name; ``groups`` scopes to
-    names; ``superseded`` digests to artifacts.
-    """
+    """The lookup tables of a site: ``by_digest`` maps an artifact's digest, as 32 bytes to save memory, to a name."""
 
     names: AbstractSet[str]
     by_digest: ChainMap[bytes, str]
@@ -130,17 +113,17 @@ class SiteTables(NamedTuple):
 
 
 def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: SiteTables | None) -> SiteTables:
-    """Return the tables of ``skills``; those of a part of them, ``below``, are taken as they are."""
+    """Return the tables of ``skills``; those of a part of them, ``below``, are reused."""
     below = below or SiteTables(frozenset(), ChainMap(), {}, {})
     by_digest: ChainMap[bytes, str] = ChainMap({}, *below.by_digest.maps)
-    publishers: dict[str, list[str]] = {}
-    scenes: dict[str, list[str]] = {}
+    publishers: defaultdict[str, list[str]] = defaultdict(list)
+    scenes: defaultdict[str, list[str]] = defaultdict(list)
     for name in skills.keys() - below.names if below.names else skills:
         skill = skills[name]
         by_digest[bytes.fromhex(skill.artifact.digest.hex)] = name
-        publishers.setdefault(skill.publisher, []).append(name)
+        publishers[skill.publisher].append(name)
         for scene in skill.scenes:
-            scenes.setdefault(scene, []).append(name)
+            scenes[scene].append(name)
     groups = dict(below.groups)
     for scope, names in (scenes | publishers).items():
         if _SCOPE.fullmatch(scope):
@@ -150,24 +133,14 @@ def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: 
 
 
 class Site:
-    """The address space of a catalog.
+    """The address space of a catalog, reduced to what the caller may see; ``names`` are its skills' in order.
 
-    Args:
-        catalog: what the caller may see.
-        base_url: absolute, without a final slash, prefixed to the URLs in indexes; relative URLs when empty.
-        superseded: artifacts no longer in the catalog that are still served by digest.
-        below: the site of a part of the catalog, whose tables are reused.
-
-    ``names`` are those of its skills, in order.
+    ``base_url`` has no final slash; URLs in indexes are relative without it. ``superseded`` artifacts are no longer in
+    the catalog but still served by digest. ``below`` is the site of a part of the catalog, whose tables are reused.
     """
 
     def __init__(
-        self,
-        catalog: Catalog,
-        base_url: str = "",
-        superseded: Iterable[Artifact] = (),
-        *,
-        below: Site | None = None,
+        self, catalog: Catalog, base_url: str = "", superseded: Iterable[Artifact] = (), *, below: Site | None = None
     ) -> None:
         self._skills = catalog.skills
         self.names = tuple(catalog.skills)
@@ -175,10 +148,7 @@ class Site:
         self.tables: SiteTables = _tables(catalog.skills, superseded, below.tables if below else None)
 
     def lookup(self, path: str) -> Representation | None:
-        """Return the response at ``path`` (percent-decoded, from the site's root), or None.
-
-        Trust: ``path`` is hostile.
-        """
+        """Return the response at ``path`` (percent-decoded, from the site's root), or None. Trust: hostile."""
         scope, found = _take_apart(path)
         names = self.names
         if scope is not None:
@@ -209,11 +179,7 @@ class Site:
         return name if name in self._skills else None
 
     def paths(self) -> Iterator[str]:
-        """Yield every path of a static site, the indexes of the whole site last.
-
-        It omits what :meth:`lookup` answers under alternative paths: files of publishers and scenes, and most pasted
-        URLs.
-        """
+        """Yield every path of a static site, the indexes of the whole site last, without most alternative paths."""
         for skill in self._skills.values():
             yield from skill_paths(skill.name, artifact_name(skill), [file.path for file in skill.files])
         yield from self.listing_paths()
@@ -251,12 +217,12 @@ class Site:
         skill = self._skills.get(name)
         for file in skill.files if skill else ():
             if file.path == path:
-                return BlobResponse(media_type(path), CachePolicy.BRIEF, file.digest, file.size)
+                return BlobResponse(media_type_of(path), CachePolicy.BRIEF, file.digest, file.size)
         return None
 
 
 def _take_apart(path: str) -> tuple[str | None, re.Match[str] | None]:
-    """Return the scope that ``path`` names, None without one, and the parts of what follows, if it has that form."""
+    """Return the scope in ``path``, if any, and the match of the rest."""
     scope, rest = None, path
     if path.startswith("/@"):
         scope, slash, rest = path[2:].partition("/")
@@ -270,10 +236,7 @@ def artifact_name(skill: Skill) -> str:
 
 
 def skill_paths(name: str, artifact: str, files: Iterable[str]) -> Iterator[str]:
-    """Yield the paths of a static site that depend on one skill alone, its indexes last.
-
-    ``artifact`` is from :func:`artifact_name`; ``files`` are paths within the skill.
-    """
+    """Yield the paths of a static site that depend on one skill alone, its indexes last."""
     yield f"{WELL_KNOWN}/sha256/{artifact}"
     extension = artifact[artifact.index(".") :]
     if extension != ".md":
@@ -304,7 +267,7 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
 
 def _is_plain(skill: Skill) -> bool:
     """Whether a 0.1.0 client can fetch the skill; one bad path makes such a client refuse the whole index."""
-    for file in skill.files:  # noqa: SIM110  # a generator for each of 10,000 skills, in each of five indexes, is felt
+    for file in skill.files:  # noqa: SIM110  # a generator for each of 10,000 skills in five indexes costs too much
         if not _is_plain_path(file.path):
             return False
     return True

@@ -42,43 +42,33 @@ _OK: Final = 200
 _SLOWER: Final = 5.0  # seconds that slow_down adds, RFC 8628 §3.5
 _METADATA: Final = ("oauth-authorization-server", "openid-configuration")
 _JSON: Final = {"Accept": "application/json"}
+_PERMANENT: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "access_denied"})
 
 
 def check_endpoint(url: str, addresses: AddressPolicy) -> None:
-    """Check that secrets may be sent to ``url``: over https, or to a named host of the user's network.
-
-    Raises:
-        TrustError: ``PLAIN_HTTP_REFUSED``, ``ADDRESS_REFUSED``, ``PORT_REFUSED``. ValidationError: ``URL``.
-    """
+    """Check that secrets may go to ``url``: https, or a named host of the user's network. Raises TrustError."""
     parsed = parse_url(url)
     if parsed.scheme == "http" and not is_local_host(parsed.host):
-        raise TrustError(
-            "PLAIN_HTTP_REFUSED", f"{parsed.host} would get secrets without TLS", place=SourceLocation(url)
-        )
+        message = f"{parsed.host} would get secrets without TLS"
+        raise TrustError("PLAIN_HTTP_REFUSED", message, place=SourceLocation(url))
     addresses.check_url(parsed)
 
 
 def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
-    """Fetch the metadata of ``issuer`` from the places of RFC 8414 and OpenID Connect; None if absent.
-
-    Raises as the codec.
-    """
+    """Fetch the metadata of ``issuer`` from the places of RFC 8414 and OpenID Connect; None if absent."""
     base = parse_url(issuer)
     path = base.path.rstrip("/")
     places = [f"/.well-known/{name}{path}" for name in _METADATA]
     for place in dict.fromkeys([*places, f"{path}/.well-known/{_METADATA[1]}"]):
-        request = HttpRequest(f"{base.origin}{place}", headers=_JSON, max_bytes=limits.OAUTH_BYTES)
-        response = yield from fetch(request)
+        url = f"{base.origin}{place}"
+        response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
         if response.status == _OK:
             return decode_metadata(response, issuer)
     return None
 
 
 def fetch_resource(url: str) -> Flow[ProtectedResource | None]:
-    """Fetch the metadata of a protected resource; None if absent.
-
-    Raises TrustError (``LOGIN_STATE``) for a resource on another origin, and as the codec.
-    """
+    """Fetch a protected resource's metadata; None if absent. Raises TrustError for another origin's resource."""
     response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
     if response.status != _OK:
         return None
@@ -121,8 +111,7 @@ def await_device(
 ) -> Flow[Tokens]:
     """Poll until the user has answered on the other device, no faster than the server allows. Spec: RFC 8628 §3.4.
 
-    A lost connection doubles the pause; ``slow_down`` adds five seconds. Raises FetchError (``LOGIN_TIMEOUT``,
-    ``LOGIN_DENIED``), and as :func:`decode_tokens`.
+    A lost connection doubles the pause; ``slow_down`` adds five seconds. Raises as :func:`decode_tokens`.
     """
     from oauthlib.oauth2 import DeviceClient  # noqa: PLC0415  # only a login needs it
 
@@ -136,18 +125,14 @@ def await_device(
             yield Sleep(interval)
             return decode_tokens((yield request), _secrets(client, device.device_code))
         except FetchError as error:
-            interval = _next_pause(error, interval)
+            if error.details.get("error") == "slow_down":
+                interval += _SLOWER
+            elif error.retryable and error.code != "LOGIN_TIMEOUT":
+                interval *= 2
+            elif error.details.get("error") != "authorization_pending":
+                raise
+            interval = min(interval, float(limits.LOGIN_POLL_SECONDS))
     raise FetchError("LOGIN_TIMEOUT", "the device code has expired", place=SourceLocation(token_url))
-
-
-def _next_pause(error: FetchError, interval: float) -> float:
-    if error.details.get("error") == "slow_down":
-        interval += _SLOWER
-    elif error.retryable and error.code != "LOGIN_TIMEOUT":
-        interval *= 2
-    elif error.details.get("error") != "authorization_pending":
-        raise error
-    return min(interval, float(limits.LOGIN_POLL_SECONDS))
 
 
 def renew(grant: TokenRenewal) -> Flow[Tokens]:
@@ -156,28 +141,18 @@ def renew(grant: TokenRenewal) -> Flow[Tokens]:
     Raises FetchError (``LOGIN_EXPIRED``) when the server refuses permanently.
     """
     client = identity_of(grant)
-    if grant.refresh_token is None:
-        exchange = use_client_credentials(grant.token_url, client, grant.scope)
-    else:
-        exchange = _refresh(grant.token_url, client, grant.refresh_token)
     try:
-        return (yield from exchange)
+        if grant.refresh_token is None:
+            return (yield from use_client_credentials(grant.token_url, client, grant.scope))
+        fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
+        if client.secret is None:
+            fields["client_id"] = client.client_id
+        response = yield _form(grant.token_url, encode_form(fields), client)
+        return decode_tokens(response, _secrets(client, grant.refresh_token))
     except FetchError as error:
-        if error.details.get("error") not in {
-            "invalid_grant",
-            "invalid_client",
-            "unauthorized_client",
-            "access_denied",
-        }:
+        if error.details.get("error") not in _PERMANENT:
             raise
         raise FetchError("LOGIN_EXPIRED", f"the token is not renewed: {error.message}", place=error.place) from error
-
-
-def _refresh(token_url: str, client: ClientIdentity, refresh_token: str) -> Flow[Tokens]:
-    fields = {"grant_type": "refresh_token", "refresh_token": refresh_token}
-    if client.secret is None:
-        fields["client_id"] = client.client_id
-    return decode_tokens((yield _form(token_url, encode_form(fields), client)), _secrets(client, refresh_token))
 
 
 def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
@@ -231,13 +206,9 @@ _MOST_FIELDS: Final = 30
 
 
 def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scope: str) -> AuthorizationRequest:
-    """Return the authorization request for the browser.
+    """Return the authorization request for the browser; the server's authorization endpoint was checked.
 
-    Args:
-        server: has an authorization endpoint, which was checked.
-        client_id: of this client.
-        redirect_url: where the answer arrives.
-        scope: separated by spaces; empty for the server's default.
+    ``scope`` is separated by spaces, or empty for the server's default.
     """
     from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only this login needs it
 
@@ -249,7 +220,7 @@ def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scop
     # OpenID Connect §11: a refresh token that outlasts the browser's session is given after consent only.
     consent = {"prompt": "consent"} if "offline_access" in scope.split() else {}
     scheme, _, rest = url.partition("://")
-    # oauthlib knows no http on a loopback that the user has named; whether http will do was decided before.
+    # oauthlib refuses http also on a loopback host that the user has named; the caller has checked the scheme.
     question = client.prepare_request_uri(
         f"https://{rest}",
         redirect_uri=redirect_url,
@@ -267,8 +238,7 @@ def read_answer(target: str, question: AuthorizationRequest) -> str:
 
     Trust: any web page and any local program can send one.
 
-    Raises:
-        TrustError: ``LOGIN_STATE``. FetchError: ``LOGIN_DENIED``, ``LOGIN_REFUSED``. DecodeError: ``LOGIN_ANSWER``.
+    Raises TrustError (``LOGIN_STATE``), FetchError (``LOGIN_DENIED``, ``LOGIN_REFUSED``), DecodeError.
     """
     fields = _fields(target)
     if not hmac.compare_digest(fields.get("state", "").encode(), question.state.encode()):
@@ -294,7 +264,7 @@ def _fields(target: str) -> dict[str, str]:
 def _check_issuer(named: str | None, server: ServerMetadata) -> None:
     if named is None:
         if server.says_issuer:
-            raise TrustError("LOGIN_STATE", "the answer does not say who gives it", place=_PLACE)
+            raise TrustError("LOGIN_STATE", "the answer names no issuer", place=_PLACE)
         return
     if server.issuer is not None:
         is_same = named == server.issuer

@@ -32,11 +32,9 @@ _RESOURCE_METADATA: Final = re.compile(r'\bresource_metadata="([^"\\]{1,2048})"'
 
 
 def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens:
-    """Return the tokens in the token endpoint's response; ``secrets`` are the sent ones, which no message may repeat.
+    """Return the tokens in the token endpoint's response; no message repeats one of the sent ``secrets``.
 
-    Raises:
-        FetchError: ``LOGIN_REFUSED`` and the others of :mod:`skillwire.protocols.oauth.errors`; ``CONTENT_TYPE``.
-        DecodeError: ``LOGIN_ANSWER``, or invalid JSON. TrustError: ``REDIRECT_REFUSED``.
+    Raises FetchError (:mod:`skillwire.protocols.oauth.errors`), DecodeError (``LOGIN_ANSWER``), TrustError.
     """
     answer = _object(response, secrets)
     place = SourceLocation(response.url)
@@ -53,7 +51,7 @@ def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens
 
 
 def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> DeviceCode:
-    """Return what the device authorization endpoint gave; raises as :func:`decode_tokens` does."""
+    """Return the device authorization endpoint's response; raises as :func:`decode_tokens` does."""
     answer = _object(response, secrets)
     place = SourceLocation(response.url)
     device_code, user_code = _token(answer, "device_code", place), answer.get("user_code")
@@ -73,10 +71,7 @@ def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> Device
 
 
 def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
-    """Return the metadata of ``issuer``.
-
-    Raises TrustError (``LOGIN_STATE``) for another issuer's (RFC 8414 §3.3), and as :func:`decode_tokens`.
-    """
+    """Return the metadata of ``issuer``. Raises TrustError for another issuer's, and as :func:`decode_tokens`."""
     answer = _object(response)
     place = SourceLocation(response.url)
     if answer.get("issuer") != issuer:
@@ -90,9 +85,9 @@ def decode_metadata(response: HttpResponse, issuer: str) -> ServerMetadata:
         _text(answer, "authorization_endpoint"),
         _text(answer, "device_authorization_endpoint"),
         _text(answer, "revocation_endpoint"),
-        answer.get("authorization_response_iss_parameter_supported") is True,
-        _texts(answer, "scopes_supported"),
-        _texts(answer, "token_endpoint_auth_methods_supported"),
+        says_issuer=answer.get("authorization_response_iss_parameter_supported") is True,
+        scopes=_texts(answer, "scopes_supported"),
+        secret_methods=_texts(answer, "token_endpoint_auth_methods_supported"),
     )
 
 

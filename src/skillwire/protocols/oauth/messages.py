@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Our identity at an authorization server.
-
-    ``secret`` is for a confidential client; ``sends_secret_in_body`` for a server that supports only
-    ``client_secret_post``.
-    """
+    """Our identity at an authorization server; ``sends_secret_in_body`` if it only supports ``client_secret_post``."""
 
     client_id: str
     secret: str | None = field(default=None, repr=False)
@@ -20,13 +16,10 @@ class ClientIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata:
-    """The metadata of an authorization server. Spec: RFC 8414 §2.
+    """The metadata of an authorization server; ``issuer`` is None when only URLs are known. Spec: RFC 8414 §2.
 
-    Args:
-        token_url: of the token endpoint.
-        issuer: its name; None when only its URLs are known.
-        says_issuer: it promises to name itself in each answer (RFC 9207).
-        secret_methods: client authentication methods; empty if not stated.
+    With ``says_issuer`` it promises to name itself in each answer (RFC 9207). ``secret_methods`` are of client
+    authentication.
     """
 
     token_url: str
@@ -50,7 +43,7 @@ class ProtectedResource:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What the token endpoint gave; ``expires_in`` in seconds. Spec: RFC 6749 §5.1."""
+    """The tokens of a token endpoint; ``expires_in`` in seconds. Spec: RFC 6749 §5.1."""
 
     access_token: str = field(repr=False)
     expires_in: float | None = None
@@ -60,7 +53,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What a device shows its user, and what it asks about; times in seconds. Spec: RFC 8628 §3.2."""
+    """The codes of a login on another device; times in seconds. Spec: RFC 8628 §3.2."""
 
     device_code: str = field(repr=False)
     user_code: str
@@ -71,15 +64,7 @@ class DeviceCode:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """An authorization request for the browser, and what its answer must match.
-
-    Args:
-        url: to open.
-        state: to be repeated in the answer.
-        verifier: of PKCE, for the token endpoint only.
-        redirect_url: where the answer arrives.
-        server: the addressed server.
-    """
+    """An authorization request for the browser; its answer repeats ``state``, the token endpoint gets ``verifier``."""
 
     url: str
     state: str = field(repr=False)

@@ -2,8 +2,8 @@
 
 :mod:`~skillwire.protocols.skills_rpc.codec` reads the results. A credential is sent to the endpoint's origin only, and
 a redirect elsewhere is refused (:mod:`skillwire.wire.fetch`). Large blobs go to ``/blobs`` beside the endpoint
-**[ours]**; a server without it answers as for any unknown path, and the error explains it. Spec: SKP; JSON-RPC 2.0;
-specs §4. Trust: every response is hostile.
+**[extension]**; a server without it answers as for any unknown path, and the error explains it. Spec: SKP; JSON-RPC
+2.0; specs §4. Trust: every response is hostile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,19 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow, HttpResponse
 
 
+#: The largest blob that is sent in a request of JSON-RPC: its base64 and escapes fit there. **[extension]**
+INLINE_BYTES: Final = limits.RPC_REQUEST_BYTES // 2
 _REQUEST_ID: Final = 1
 _OK: Final = 200
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
+_CREATED: Final = 201
+_TOO_LARGE: Final = 413
 _ABSENT: Final = frozenset({404, 405, 410, 501})
+#: Status → our code, and what it means without a message of the server.
+_DENIED: Final = {
+    401: ("AUTH_REQUIRED", "the endpoint requires a credential"),
+    403: ("PERMISSION_DENIED", "the endpoint refuses this credential"),
+}
+_ANSWER_BYTES: Final = 64 * limits.KIB
 
 
 def call(
@@ -44,73 +52,35 @@ def call(
 ) -> Flow[Any]:
     """Call ``method`` at ``endpoint``; return its result, a JSON value.
 
-    Args:
-        endpoint: the URL, such as ``https://example.com/rpc``.
-        method: its name.
-        params: by name.
-        authorization: value of the ``Authorization`` header; sent to this origin only.
-        timeout: seconds for the response, which for an execution comes at its end.
-        max_bytes: size limit of the response.
-
-    Raises:
-        FetchError, TrustError: from the driver; ``HTTP_STATUS``, ``CONTENT_TYPE``; ``AUTH_REQUIRED``,
-            ``PERMISSION_DENIED``.
-        SkillwireError: the endpoint's error.
-        DecodeError, ValidationError: ``RPC_ANSWER`` and others for an invalid response.
+    ``timeout`` is in seconds; an execution is answered at its end. Raises the endpoint's error, FetchError
+    (``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``, ``CONTENT_TYPE``), DecodeError and ValidationError.
     """
-    headers = {"Accept": "application/json", "Content-Type": "application/json"}
-    if authorization is not None:
-        headers["Authorization"] = authorization
+    headers = {"Accept": "application/json", "Content-Type": "application/json", **_credential(authorization)}
     body = encode_request(method, params, _REQUEST_ID)
     request = HttpRequest(endpoint, "POST", headers, body, max_bytes=max_bytes, timeout=timeout)
     response = yield from fetch(request)
-    return _result(response, max_bytes)
-
-
-def _result(response: HttpResponse, max_bytes: int) -> Any:
     if response.status == _OK:
         expect_json(response)
         return decode_answer(response.body, _REQUEST_ID, source=response.url, max_bytes=max_bytes)
-    try:  # some servers tell an error of JSON-RPC with a status of its own
+    try:  # some servers send an error of JSON-RPC with a status of its own
         decode_answer(response.body, _REQUEST_ID, source=response.url, max_bytes=max_bytes)
     except SkillwireError as error:
         if "rpc_code" in error.details:
             raise
-    place = SourceLocation(response.url)
-    if response.status == _UNAUTHORIZED:
-        reason = server_message(response.body) or "the endpoint wants to know who asks"
-        raise FetchError("AUTH_REQUIRED", reason, place=place)
-    if response.status == _FORBIDDEN:
-        reason = server_message(response.body) or "the endpoint refuses this credential"
-        raise FetchError("PERMISSION_DENIED", reason, place=place)
     fix = "Check the address; the endpoint of a server is usually /rpc." if response.status in _ABSENT else None
-    raise FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)
-
-
-#: The largest blob that is sent in a request of JSON-RPC: its base64 and escapes fit there. **[ours]**
-INLINE_BYTES: Final = limits.RPC_REQUEST_BYTES // 2
-_ANSWER_BYTES: Final = 64 * limits.KIB
-_SUCCESS: Final = frozenset({200, 201})
-_DENIED: Final = {401: "AUTH_REQUIRED", 403: "PERMISSION_DENIED"}
-_TOO_LARGE: Final = 413
+    raise _refused(response, fix)
 
 
 def send_blob(endpoint: str, content: bytes, kind: str, *, authorization: str | None = None) -> Flow[CreatedBlob]:
     """Create a blob of ``content`` with the media type ``kind``.
 
-    Raises:
-        FetchError, TrustError: from the driver; ``AUTH_REQUIRED``, ``PERMISSION_DENIED``, ``HTTP_STATUS``.
-        DecodeError: ``LIMIT_SIZE`` when it is too large, or the server has no ``/blobs``.
-        ValidationError: ``RPC_ANSWER``.
+    Raises DecodeError (``LIMIT_SIZE``) when it is too large or the server has no ``/blobs``; otherwise as :func:`call`.
     """
     url = str(resolve_url(parse_url(endpoint), "blobs"))
     headers = {"Accept": "application/json", "Content-Type": kind, **_credential(authorization)}
-    request = HttpRequest(
-        url, "POST", headers, content, max_bytes=_ANSWER_BYTES, timeout=float(limits.CALL_ANSWER_SECONDS)
-    )
-    response = yield from fetch(request)
-    if response.status not in _SUCCESS:
-        raise _refused(response, f"a blob of {len(content):,} bytes is too large for the endpoint")
+    timeout = float(limits.CALL_ANSWER_SECONDS)
+    response = yield from fetch(HttpRequest(url, "POST", headers, content, max_bytes=_ANSWER_BYTES, timeout=timeout))
+    _expect_success(response, f"a blob of {len(content):,} bytes is too large for the endpoint")
     expect_json(response)
     return decode_created(load_json(response.body, max_bytes=_ANSWER_BYTES, source=url), url)
 
@@ -119,12 +89,9 @@ def fetch_blob(endpoint: str, blob_id: str, *, authorization: str | None = None)
     """Return the bytes of a blob; raises as :func:`send_blob`."""
     url = str(resolve_url(parse_url(endpoint), f"blobs/{quote(blob_id, safe='')}"))
     headers = {"Accept": "*/*", **_credential(authorization)}
-    request = HttpRequest(
-        url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES, timeout=float(limits.CALL_ANSWER_SECONDS)
-    )
-    response = yield from fetch(request)
-    if response.status not in _SUCCESS:
-        raise _refused(response, "the blob is larger than an answer of the endpoint")
+    timeout = float(limits.CALL_ANSWER_SECONDS)
+    response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES, timeout=timeout))
+    _expect_success(response, "the blob is larger than an answer of the endpoint")
     return response.body
 
 
@@ -132,12 +99,18 @@ def _credential(authorization: str | None) -> dict[str, str]:
     return {} if authorization is None else {"Authorization": authorization}
 
 
-def _refused(response: HttpResponse, why: str) -> FetchError | DecodeError:
+def _expect_success(response: HttpResponse, too_large: str) -> None:
+    if response.status in _ABSENT | {_TOO_LARGE}:
+        message, place = f"{too_large}, which answered {response.status}", SourceLocation(response.url)
+        fix = "Use a smaller blob, or ask the endpoint's owner how to pass on large ones."
+        raise DecodeError("LIMIT_SIZE", message, place=place, fix=fix)
+    if response.status not in {_OK, _CREATED}:
+        raise _refused(response)
+
+
+def _refused(response: HttpResponse, fix: str | None = None) -> FetchError:
     place = SourceLocation(response.url)
     if response.status in _DENIED:
-        reason = server_message(response.body) or f"the endpoint answered {response.status}"
-        return FetchError(_DENIED[response.status], reason, place=place)
-    if response.status in {404, 405, 410, 501, _TOO_LARGE}:
-        fix = "Take a smaller one; or ask the endpoint's owner how large ones are passed on."
-        return DecodeError("LIMIT_SIZE", f"{why}, which answered {response.status}", place=place, fix=fix)
-    return FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place)
+        code, message = _DENIED[response.status]
+        return FetchError(code, server_message(response.body) or message, place=place)
+    return FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)

@@ -3,7 +3,7 @@
 :func:`decode` reads one request or a batch: each part is a :class:`Call`, or :class:`Refused` if it is invalid. A
 server answers in this order::
 
-    request = decode(body)                              Single, Batch, or Refused as a whole
+    request = decode(body)                              Call, Batch, or Refused as a whole
     result = method(decode_params(call.params, Params))  whatever the method gives
     encode_result(call.request_id, result)              or encode_error(call.request_id, error)
     join_batch(answers)                                 for a batch
@@ -11,20 +11,20 @@ server answers in this order::
 A notification has no answer, and :func:`join_batch` omits it. A result is a JSON value, or bytes that are already JSON:
 a list of ten thousand skills is joined from parts encoded once.
 
-Our choices where the text is open **[ours]**: every error with a known ``id`` carries it; positional parameters are
-refused, except an empty list; a batch is bounded. Decoders of results require what the text promises, ignore unknown
-fields, and refuse the rest with its place. Text for people is bounded and cleaned of hidden characters; manifests,
-files and outputs are unchanged data. Spec: JSON-RPC 2.0 §4 to §6; SKP; specs §4. Trust: all input is hostile; only the
-named errors are raised, or returned where a request is expected.
+Our choices where the text is open **[extension]**: every error with a known ``id`` carries it; positional parameters
+are refused, except an empty list; a batch is bounded. Decoders of results require the fields that the text promises,
+ignore unknown ones, and refuse the rest with its place. Text for people is bounded and cleaned of hidden characters;
+manifests, files and outputs are unchanged data. Spec: JSON-RPC 2.0 §4 to §6; SKP; specs §4. Trust: all input is
+hostile; only the named errors are raised, or returned where a request is expected.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, ValidationError
@@ -34,14 +34,11 @@ from skillwire.protocols.skills_rpc.messages import (
     BlobContent,
     CreatedBlob,
     DescribedSkill,
-    Encoding,
     FileContent,
     ListedSkill,
     OutputBlob,
     Params,
-    RunError,
     RunResult,
-    RunStatus,
     SkillPage,
 )
 from skillwire.trust.guarded_json import load_json
@@ -52,7 +49,8 @@ if TYPE_CHECKING:
 
 
 P = TypeVar("P", bound=Params)
-#: What a request is known by. Spec: JSON-RPC §4.
+S = TypeVar("S", bound=msgspec.Struct)
+#: The id of a request. Spec: JSON-RPC §4.
 RequestId = str | int | float | None
 
 _VERSION: Final = "2.0"
@@ -64,18 +62,14 @@ _EXPECTED: Final = re.compile(
     r"(?:, got `(?P<got>[^`]*)`)?"
 )
 _SIGNS: Final = {"<=": "at most", ">=": "at least"}
-#: Type, as the decoder calls it → in words.
+#: The decoder's name of a type → in words.
 _TYPES: Final = {
-    "int": "a whole number",
-    "float": "a fraction",
-    "str": "a text",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-    "null": "null",
-}
+    "int": "a whole number", "float": "a fraction", "str": "a text", "bool": "true or false", "object": "an object",
+    "array": "a list", "null": "null",
+}  # fmt: skip
 _STEP: Final = re.compile(r"\.([a-z_]+)|\[(\d+)\]")
 _SHOWN: Final = 80
+_TEXT_LENGTH: Final = 1000
 _REQUEST: Final = (
     'A request is {"jsonrpc": "2.0", "id": 1, "method": "list_skills", "params": {}}, a batch a list of them.'
 )
@@ -97,19 +91,13 @@ class Refused(NamedTuple):
     request_id: RequestId = None
 
 
-class Single(NamedTuple):
-    """One request."""
-
-    item: Call | Refused
-
-
 class Batch(NamedTuple):
     """Several requests, to be answered together and in any order. Spec: JSON-RPC §6."""
 
     items: tuple[Call | Refused, ...]
 
 
-def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Single | Batch | Refused:
+def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Call | Batch | Refused:
     """Return the requests in ``data``, of at most ``max_bytes``; :class:`Refused` if none can be answered."""
     try:
         document = load_json(data, max_bytes=max_bytes, source="request")
@@ -117,7 +105,7 @@ def decode(data: bytes, *, max_bytes: int = limits.RPC_REQUEST_BYTES) -> Single 
         is_too_much = error.code in {"LIMIT_SIZE", "LIMIT_ENTRIES"}
         return Refused(_bad_request(error.message) if is_too_much else error)
     if not isinstance(document, list):
-        return Single(_read(document))
+        return _read(document)
     if not document:
         return Refused(_bad_request("a batch holds at least one request"))
     if len(document) > limits.RPC_BATCH:
@@ -135,10 +123,7 @@ def params_type(method: str) -> type[Params]:
 
 
 def decode_params(params: Mapping[str, Any] | list[Any], kind: type[P]) -> P:
-    """Return a call's parameters.
-
-    Raises ValidationError (``RPC_PARAMS``) with the place and the method's parameters.
-    """
+    """Return a call's parameters. Raises ValidationError (``RPC_PARAMS``), with place and the known parameters."""
     if isinstance(params, list):
         if params:
             raise _bad_params("parameters are given by name, in an object", "", kind)
@@ -152,7 +137,7 @@ def decode_params(params: Mapping[str, Any] | list[Any], kind: type[P]) -> P:
 
 
 def encode_result(request_id: RequestId, result: object) -> bytes:
-    """Return the answer to a call; ``result`` is a JSON value, or JSON that is written already, as bytes."""
+    """Return the answer to a call; ``result`` is a JSON value, or encoded JSON as bytes."""
     written = result if isinstance(result, bytes) else msgspec.json.encode(result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (msgspec.json.encode(request_id), written)
 
@@ -164,7 +149,7 @@ def encode_error(request_id: RequestId, error: SkillwireError) -> bytes:
 
 
 def join_batch(answers: Iterable[bytes | None]) -> bytes | None:
-    """Return the answer to a batch; None, which is no answer, when it held notifications alone. Spec: JSON-RPC §6."""
+    """Return the answer to a batch, or None for notifications alone. Spec: JSON-RPC §6."""
     written = [answer for answer in answers if answer is not None]
     return b"[%b]" % b",".join(written) if written else None
 
@@ -179,17 +164,10 @@ def encode_request(method: str, params: Params | Mapping[str, Any], request_id: 
 
 
 def decode_answer(data: bytes, request_id: RequestId, *, source: str, max_bytes: int) -> Any:
-    """Return the result in a response. Trust: hostile.
+    """Return the result in the response of the endpoint ``source``. Trust: hostile.
 
-    Args:
-        data: the body.
-        request_id: of the call.
-        source: the URL of the endpoint.
-        max_bytes: size limit.
-
-    Raises:
-        SkillwireError: the endpoint's error; see :func:`~skillwire.protocols.skills_rpc.errors.raised_error`.
-        DecodeError: invalid JSON. ValidationError: ``RPC_ANSWER`` for any other invalid response.
+    Raises the endpoint's error (:func:`~skillwire.protocols.skills_rpc.errors.raised_error`), DecodeError, and
+    ValidationError (``RPC_ANSWER``).
     """
     answer = load_json(data, max_bytes=max_bytes, source=source)
     if not isinstance(answer, dict) or answer.get("jsonrpc") != _VERSION:
@@ -251,14 +229,14 @@ def _explain(message: str, kind: type[Params]) -> ValidationError:
     if named := _MISSING.fullmatch(what):
         return _bad_params(f"{named['name']} is missing", f"{pointer}/{named['name']}", kind)
     name = pointer.rpartition("/")[2]
-    choices = get_args(_annotation(kind, pointer))
+    choices = get_args(get_type_hints(kind).get(pointer.removeprefix("/")))
     if what.startswith("Invalid enum value") and choices:
         return _bad_params(f"{name} is one of {', '.join(map(str, choices))}", pointer, kind)
     return _bad_params(f"{pointer.removeprefix('/') or 'params'} {_plain(what)}", pointer, kind)
 
 
 def _plain(what: str) -> str:
-    """Return the decoder's message in plain words: ``Expected `int` >= 1`` is about a whole number."""
+    """Return the decoder's message in plain words, such as "a whole number" for ``int``."""
     match = _EXPECTED.fullmatch(what)
     if match is None:
         return f"does not fit: {what[:1].lower()}{what[1:]}"
@@ -270,128 +248,26 @@ def _plain(what: str) -> str:
     return f"has to be {expected}" + (f", not {_TYPES.get(match['got'], match['got'])}" if match["got"] else "")
 
 
-def _annotation(kind: type[Params], pointer: str) -> object:
-    return get_type_hints(kind).get(pointer.removeprefix("/"), Literal[()])
-
-
-T = TypeVar("T")
-
-_TEXT_LENGTH: Final = 1000
-
-
-class _Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A result in its JSON form."""
-
-
-class _Listed(_Wire, frozen=True, kw_only=True):
-    name: str
-    version: str
-    description: str = ""
-    namespace: str = ""
-    kind: str = ""
-
-
-class _Page(_Wire, frozen=True, kw_only=True):
-    skills: list[_Listed]
-    next_cursor: str | None = None
-
-
-class _Skill(_Wire, frozen=True, kw_only=True):
-    manifest: dict[str, Any]
-    skill_md_frontmatter: dict[str, Any] | None = None
-    skill_md_content: str | None = None
-
-
-class _Described(_Wire, frozen=True, kw_only=True):
-    skill: _Skill
-
-
-class _File(_Wire, frozen=True, kw_only=True):
-    content: str
-    encoding: Encoding = "text"
-
-
-class _Created(_Wire, frozen=True, kw_only=True):
-    blob_id: str
-    size_bytes: int
-
-
-class _Blob(_Wire, frozen=True, kw_only=True):
-    content: str
-    size_bytes: int
-    truncated: bool = False
-    encoding: Encoding = "text"
-    kind: str = ""
-
-
-class _OutputBlob(_Wire, frozen=True, kw_only=True):
-    blob_id: str
-    kind: str = ""
-    size_bytes: int = 0
-    name: str = ""
-
-
-class _Error(_Wire, frozen=True, kw_only=True):
-    type: str
-    message: str
-
-
-class _Run(_Wire, frozen=True, kw_only=True):
-    status: RunStatus
-    run_id: str
-    summary: str = ""
-    output: Any | UnsetType = UNSET
-    output_blobs: list[_OutputBlob | str] = []
-    logs_preview: str = ""
-    error: _Error | None = None
-
-
-def encode_listed(skill: ListedSkill) -> bytes:
-    """Return one skill of a list as JSON."""
-    return msgspec.json.encode(_Listed(**skill._asdict()))
-
-
 def encode_page(skills: bytes, next_cursor: str | None) -> bytes:
-    """Return a page of ``skills``, which are written and joined already."""
+    """Return a page of encoded and joined ``skills``."""
     return b'{"skills":[%b],"next_cursor":%b}' % (skills, msgspec.json.encode(next_cursor))
 
 
 def encode_described(skill: DescribedSkill) -> bytes:
     """Return a described skill as JSON; dates of TOML become texts."""
-    wire = _Skill(manifest=skill.manifest, skill_md_frontmatter=skill.frontmatter, skill_md_content=skill.content)
-    return msgspec.json.encode(_Described(skill=wire))
-
-
-def encode_file(file: FileContent) -> bytes:
-    """Return a file as JSON; ``encoding`` is given if it is not text."""
-    return msgspec.json.encode(_File(content=file.content, encoding=file.encoding))
-
-
-def encode_created(blob: CreatedBlob) -> bytes:
-    """Return a new blob's facts as JSON."""
-    return msgspec.json.encode(blob._asdict())
+    return msgspec.json.encode({"skill": skill})
 
 
 def encode_blob(blob: BlobContent) -> bytes:
     """Return a part of a blob as JSON; ``truncated`` is always given."""
-    fields = {name: value for name, value in blob._asdict().items() if name != "kind" or value}
-    if blob.encoding == "text":
-        del fields["encoding"]
-    return msgspec.json.encode(fields)
+    return msgspec.json.encode({**msgspec.to_builtins(blob), "truncated": blob.truncated})
 
 
 def encode_run(run: RunResult) -> bytes:
     """Return a run as JSON: ``output`` when it completed, ``error`` when it failed. Spec: specs §4."""
-    wire = _Run(
-        status=run.status,
-        run_id=run.run_id,
-        summary=run.summary,
-        output=UNSET if run.status == "failed" else run.output,
-        output_blobs=[_OutputBlob(**blob._asdict()) for blob in run.output_blobs],
-        logs_preview=run.logs_preview,
-        error=run.error and _Error(type=run.error.type, message=run.error.message),
-    )
-    return msgspec.json.encode(wire)
+    is_complete = run.status == "completed"
+    fields = msgspec.structs.asdict(run).items()
+    return msgspec.json.encode({name: value for name, value in fields if (is_complete if name == "output" else value)})
 
 
 def decode_page(result: object, source: str) -> SkillPage:
@@ -399,74 +275,74 @@ def decode_page(result: object, source: str) -> SkillPage:
 
     All decoders raise ValidationError (``RPC_ANSWER``).
     """
-    page = _convert(result, _Page, source)
+    page = _convert(result, SkillPage, source)
     if len(page.skills) > limits.INDEX_ENTRIES:
         raise ValidationError("RPC_ANSWER", f"a page of {len(page.skills):,} skills came", place=SourceLocation(source))
-    return SkillPage(tuple(_listed(one) for one in page.skills), page.next_cursor)
+    return SkillPage(tuple(_cleaned(one) for one in page.skills), page.next_cursor)
 
 
 def decode_described(result: object, source: str) -> DescribedSkill:
-    """Return the skill that ``describe_skill`` gave."""
-    skill = _convert(result, _Described, source).skill
-    return DescribedSkill(skill.manifest, skill.skill_md_frontmatter, skill.skill_md_content)
+    """Return the skill of ``describe_skill``."""
+    return _convert(result, _Described, source).skill
 
 
 def decode_file(result: object, source: str) -> FileContent:
-    """Return the file that ``read_skill_file`` gave."""
-    file = _convert(result, _File, source)
-    return FileContent(file.content, file.encoding)
+    """Return the file of ``read_skill_file``."""
+    return _convert(result, FileContent, source)
 
 
 def decode_created(result: object, source: str) -> CreatedBlob:
-    """Return what ``create_blob`` gave."""
-    blob = _convert(result, _Created, source)
-    return CreatedBlob(_shown(blob.blob_id), blob.size_bytes)
+    """Return the result of ``create_blob``."""
+    return _cleaned(_convert(result, CreatedBlob, source))
 
 
 def decode_blob(result: object, source: str) -> BlobContent:
-    """Return what ``read_blob`` gave."""
-    blob = _convert(result, _Blob, source)
-    return BlobContent(blob.content, blob.size_bytes, blob.truncated, blob.encoding, _shown(blob.kind))
+    """Return the result of ``read_blob``."""
+    blob = _convert(result, BlobContent, source)
+    return replace(blob, kind=_shown(blob.kind))
 
 
 def decode_run(result: object, source: str) -> RunResult:
-    """Return what ``execute_skill`` or ``run_code`` gave."""
+    """Return the result of ``execute_skill`` or ``run_code``."""
     run = _convert(result, _Run, source)
     return RunResult(
-        status=run.status,
-        run_id=_shown(run.run_id),
-        summary=_shown(run.summary),
-        output=None if run.output is UNSET else run.output,
-        output_blobs=tuple(_output_blob(one) for one in run.output_blobs),
-        logs_preview=neutralise(run.logs_preview[: limits.SANDBOX_LOG_SHOWN_BYTES]),
-        error=RunError(_shown(run.error.type), _shown(run.error.message)) if run.error else None,
+        run.status,
+        _shown(run.run_id),
+        _shown(run.summary),
+        run.output,  # some servers give the ids of blobs alone
+        tuple(_cleaned(OutputBlob(blob) if isinstance(blob, str) else blob) for blob in run.output_blobs),
+        neutralise(run.logs_preview[: limits.SANDBOX_LOG_SHOWN_BYTES]),
+        _cleaned(run.error) if run.error else None,
     )
 
 
 def decode_guide(result: object, source: str) -> str:
-    """Return the text that ``load_skills_protocol_guide`` gave."""
-    return _convert(result, _File, source).content
+    """Return the text of ``load_skills_protocol_guide``."""
+    return _convert(result, FileContent, source).content
 
 
-def _listed(one: _Listed) -> ListedSkill:
-    description = neutralise(one.description)[: limits.DESCRIPTION_LENGTH]
-    return ListedSkill(_shown(one.name), _shown(one.version), description, _shown(one.namespace), _shown(one.kind))
+class _Described(msgspec.Struct):
+    skill: DescribedSkill
 
 
-def _output_blob(one: _OutputBlob | str) -> OutputBlob:
-    if isinstance(one, str):  # some servers give the ids alone
-        return OutputBlob(_shown(one), "", 0)
-    return OutputBlob(_shown(one.blob_id), _shown(one.kind), one.size_bytes, _shown(one.name))
+class _Run(RunResult, frozen=True):
+    output_blobs: tuple[OutputBlob | str, ...] = ()  # type: ignore[assignment]  # as other servers write it
 
 
-def _convert(result: object, kind: type[T], source: str) -> T:
+def _cleaned(value: S) -> S:
+    """Return ``value`` with its texts bounded and without hidden characters."""
+    shown = {name: _shown(text) for name, text in msgspec.structs.asdict(value).items() if isinstance(text, str)}
+    if isinstance(value, ListedSkill):
+        shown["description"] = neutralise(value.description)[: limits.DESCRIPTION_LENGTH]
+    return replace(value, **shown)
+
+
+def _convert(result: object, kind: type[S], source: str) -> S:
     try:
         return msgspec.convert(result, kind)
     except msgspec.ValidationError as error:
-        reason = neutralise(str(error))[:_TEXT_LENGTH]
-        raise ValidationError(
-            "RPC_ANSWER", f"not a result of this method: {reason}", place=SourceLocation(source)
-        ) from None
+        message = f"not a result of this method: {neutralise(str(error))[:_TEXT_LENGTH]}"
+        raise ValidationError("RPC_ANSWER", message, place=SourceLocation(source)) from None
 
 
 def _shown(text: str) -> str:

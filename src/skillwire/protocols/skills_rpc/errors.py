@@ -59,33 +59,23 @@ ERRORS: Final[dict[int, str]] = {
 }
 #: Code of ours → number. JSON that we cannot read is what the request was; every other document is a parameter.
 NUMBERS: Final[dict[str, int]] = {
-    "JSON_SYNTAX": PARSE_ERROR,
-    "JSON_UNICODE": PARSE_ERROR,
-    "JSON_DEPTH": PARSE_ERROR,
-    "JSON_DUPLICATE_KEY": PARSE_ERROR,
-    "JSON_NUMBER": PARSE_ERROR,
-    "RPC_REQUEST": INVALID_REQUEST,
-    "RPC_METHOD": METHOD_NOT_FOUND,
-    "SKILL_NOT_FOUND": SKILL_NOT_FOUND,
-    "FILE_NOT_FOUND": FILE_NOT_FOUND,
-    "BLOB_NOT_FOUND": FILE_NOT_FOUND,
-    "PATH_TRAVERSAL": PATH_REFUSED,
-    "PATH_ABSOLUTE": PATH_REFUSED,
-    "PATH_WINDOWS": PATH_REFUSED,
-    "PATH_INVALID": PATH_REFUSED,
-    "PATH_TOO_LONG": PATH_REFUSED,
-    "PATH_TOO_DEEP": PATH_REFUSED,
-    "PATH_FORBIDDEN": PATH_REFUSED,
-    "PATH_COLLISION": PATH_REFUSED,
-    "PERMISSION_DENIED": PERMISSION_DENIED,
-    "AUTH_REQUIRED": PERMISSION_DENIED,
-    "ACCESS_DENIED": PERMISSION_DENIED,
-    "BLOB_ROOM": PERMISSION_DENIED,
-    "RUN_PENDING": RUN_PENDING,
-    "TOO_MANY_EXECUTIONS": TOO_MANY_RUNS,
+    code: number
+    for number, codes in {
+        PARSE_ERROR: "JSON_SYNTAX JSON_UNICODE JSON_DEPTH JSON_DUPLICATE_KEY JSON_NUMBER",
+        INVALID_REQUEST: "RPC_REQUEST",
+        METHOD_NOT_FOUND: "RPC_METHOD",
+        SKILL_NOT_FOUND: "SKILL_NOT_FOUND",
+        FILE_NOT_FOUND: "FILE_NOT_FOUND BLOB_NOT_FOUND",
+        PATH_REFUSED: "PATH_TRAVERSAL PATH_ABSOLUTE PATH_WINDOWS PATH_INVALID PATH_TOO_LONG PATH_TOO_DEEP "
+        "PATH_FORBIDDEN PATH_COLLISION",
+        PERMISSION_DENIED: "PERMISSION_DENIED AUTH_REQUIRED ACCESS_DENIED BLOB_ROOM",
+        RUN_PENDING: "RUN_PENDING",
+        TOO_MANY_RUNS: "TOO_MANY_EXECUTIONS",
+    }.items()
+    for code in codes.split()
 }
 _WELL_FORMED: Final = "Send a JSON document in UTF-8, as RFC 8259 has it."
-#: Code of ours → what a caller of the protocol does about it, where the error itself does not say.
+#: Code of ours → the fix for a client of the protocol, where the error itself has none.
 FIXES: Final[dict[str, str]] = {
     "JSON_SYNTAX": _WELL_FORMED,
     "JSON_UNICODE": _WELL_FORMED,
@@ -95,9 +85,9 @@ FIXES: Final[dict[str, str]] = {
     "SKILL_NOT_FOUND": "List the skills with list_skills.",
     "PERMISSION_DENIED": "Send a credential that this was opened to, or do without it.",
     "AUTH_REQUIRED": "Send a credential with the request, such as an API key in X-API-Key.",
-    "VALIDATION_ERROR": "Change what the message names; describe_skill tells what a skill takes.",
+    "VALIDATION_ERROR": "Change the input that the message names; describe_skill lists a skill's inputs.",
     "TOO_MANY_EXECUTIONS": "Wait until others have ended, and call again.",
-    "RUN_PENDING": "Do not call it again, or it runs twice. GET /executions/ID of the server tells how far it is.",
+    "RUN_PENDING": "Do not call it again, or it runs twice. GET /executions/ID of the server shows its status.",
     "PAGE_REFUSED": "Send a credential, or have the server's operator list the page's origin in origins below [rpc].",
     "BLOB_NOT_FOUND": "Make it with create_blob, and give the blob_id that it returns.",
     "BLOB_KIND": "Write it as type/subtype; application/octet-stream fits everything.",
@@ -156,10 +146,9 @@ def fix_of(error: SkillwireError) -> str | None:
 
 
 def error_object(error: SkillwireError) -> dict[str, Any]:
-    """Return the ``error`` of an answer: ``code``, ``message``, and ``data`` with what helps. Spec: JSON-RPC §5.1."""
-    number, shown = number_of(error), error.diagnostics()
+    """Return the ``error`` of an answer; ``data`` has our code, fix, place and details. Spec: JSON-RPC §5.1."""
+    number, shown, fix = number_of(error), error.diagnostics(), fix_of(error)
     is_retryable = shown.retryable and number != RUN_PENDING  # it would run twice
-    fix = fix_of(error)
     data: dict[str, Any] = {"code": shown.code, **({"fix": fix} if fix else {}), "retryable": is_retryable}
     if shown.place is not None:
         data["place"] = str(shown.place)
@@ -189,7 +178,7 @@ def raised_error(error: Mapping[str, Any], source: str) -> SkillwireError:
         fix=_text(data.get("fix")) or None,
         details={
             "rpc_code": number if isinstance(number, int) else None,
-            "data": (data if len(msgspec.json.encode(data)) <= _DATA_BYTES else {}),
+            "data": data if len(msgspec.json.encode(data)) <= _DATA_BYTES else {},
         },
     )
 

@@ -1,20 +1,20 @@
 """The values of the Skills Protocol: parameters and results of its methods.
 
-Parameters are strict: an unknown name is refused, because a model that misspelt one would get an answer to another
-question. A ``null`` parameter counts as absent. Results are read leniently, since a newer server may add fields.
+Parameters are strict: an unknown name is refused, because the call of a model that misspelt one would mean something
+else. A ``null`` parameter counts as absent. Results are read leniently, since a newer server may add fields.
 :data:`METHODS` maps each method to its parameters. Spec: SKP "Discovery Methods"; specs §4. Additions are marked
-**[ours]**.
+**[extension]**.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from skillwire import limits
 
-#: How JSON holds a file or a blob: as text, or, for what is not UTF-8, in base64. **[ours]**
+#: How JSON holds a file or a blob: as text, or, for what is not UTF-8, in base64. **[extension]**
 Encoding = Literal["text", "base64"]
 ListDetail = Literal["names", "summary"]
 SkillDetail = Literal["manifest", "summary", "full"]
@@ -26,11 +26,11 @@ _Milliseconds = Annotated[int, Meta(ge=1)]
 
 
 class Params(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What all parameters have in common."""
+    """The options of all parameters."""
 
 
 class ListSkills(Params, frozen=True, kw_only=True):
-    """Which skills are listed, with how much about each. Spec: SKP ``list_skills``."""
+    """The listed namespace and the detail of each skill. Spec: SKP ``list_skills``."""
 
     namespace: str | None = None
     detail: ListDetail = "names"
@@ -39,7 +39,7 @@ class ListSkills(Params, frozen=True, kw_only=True):
 
 
 class DescribeSkill(Params, frozen=True, kw_only=True):
-    """Which skill is described, and how far. Spec: SKP ``describe_skill``."""
+    """The described skill and the detail. Spec: SKP ``describe_skill``."""
 
     name: str
     version: str | None = None
@@ -47,7 +47,7 @@ class DescribeSkill(Params, frozen=True, kw_only=True):
 
 
 class ReadSkillFile(Params, frozen=True, kw_only=True):
-    """Which file is read. Spec: SKP ``read_skill_file``; ``encoding`` is ours."""
+    """The file to read. Spec: SKP ``read_skill_file``; ``encoding`` is an extension."""
 
     name: str
     path: str
@@ -56,10 +56,7 @@ class ReadSkillFile(Params, frozen=True, kw_only=True):
 
 
 class ExecuteSkill(Params, frozen=True, kw_only=True):
-    """The skill to execute and its input; ``input_blobs`` are ids of blobs that the code gets as files.
-
-    Spec: specs §4.
-    """
+    """The skill to execute and its input; ``input_blobs`` become files for the code. Spec: specs §4."""
 
     name: str
     args: dict[str, Any] = {}
@@ -69,17 +66,13 @@ class ExecuteSkill(Params, frozen=True, kw_only=True):
 
 
 class RunLimits(Params, frozen=True, kw_only=True):
-    """What a run of code may take. Spec: specs §4."""
+    """The limits of a run of code. Spec: specs §4."""
 
     timeout_ms: _Milliseconds | None = None
 
 
 class RunCode(Params, frozen=True, kw_only=True):
-    """The code to run and its input.
-
-    ``entrypoint`` is the function called with ``args``; ``mount_skills`` are dotted names of skills whose files the
-    code can read. Spec: specs §4.
-    """
+    """The code to run: ``entrypoint`` gets ``args`` and can read the files of ``mount_skills``. Spec: specs §4."""
 
     code: str
     language: Literal["python"] = "python"
@@ -91,7 +84,7 @@ class RunCode(Params, frozen=True, kw_only=True):
 
 
 class CreateBlob(Params, frozen=True, kw_only=True):
-    """What is kept as a blob: its content, and of what media type it is. Spec: specs §4; ``encoding`` is ours."""
+    """The content of a new blob and its media type. Spec: specs §4; ``encoding`` is an extension."""
 
     content: str
     kind: Annotated[str, Meta(min_length=1, max_length=int(limits.RPC_KIND_LENGTH))]
@@ -99,7 +92,7 @@ class CreateBlob(Params, frozen=True, kw_only=True):
 
 
 class ReadBlob(Params, frozen=True, kw_only=True):
-    """Which part of a blob is read, of at most ``max_bytes``. Spec: specs §4; ``encoding`` is ours."""
+    """The part of a blob to read, of at most ``max_bytes``. Spec: specs §4; ``encoding`` is an extension."""
 
     blob_id: str
     mode: BlobMode = "sample_head"
@@ -108,7 +101,7 @@ class ReadBlob(Params, frozen=True, kw_only=True):
 
 
 class LoadGuide(Params, frozen=True, kw_only=True):
-    """Nothing: ``load_skills_protocol_guide`` takes no parameters. Spec: specs §4."""
+    """No parameters, for ``load_skills_protocol_guide``. Spec: specs §4."""
 
 
 #: Method → its parameters. Spec: SKP; specs §4.
@@ -124,45 +117,42 @@ METHODS: Final[dict[str, type[Params]]] = {
 }
 
 
-class OutputBlob(NamedTuple):
+class _Result(Struct, frozen=True, omit_defaults=True):
+    """The options of all results."""
+
+
+class OutputBlob(_Result, frozen=True):
     """A blob that a run left: its id, its media type, its size in bytes, and the name that the run gave it."""
 
     blob_id: str
-    kind: str
-    size_bytes: int
+    kind: str = ""
+    size_bytes: int = 0
     name: str = ""
 
 
-class RunError(NamedTuple):
+class RunError(_Result, frozen=True):
     """Why a run failed: a word for machines, such as ``timeout``, and a sentence."""
 
     type: str
     message: str
 
 
-class RunResult(NamedTuple):
-    """The result of an execution. Spec: specs §4, "run".
+class RunResult(_Result, frozen=True):
+    """The result of an execution; a failure is a result too, not a JSON-RPC error. Spec: specs §4, "run".
 
-    Args:
-        status: ``completed`` or ``failed``; a failure is a result too, not a JSON-RPC error.
-        run_id: id of the execution.
-        summary: one sentence for a model.
-        output: any JSON value; absent after a failure.
-        output_blobs: files that the run left.
-        logs_preview: the end of the printed text.
-        error: why it failed.
+    ``summary`` is one sentence for a model, ``logs_preview`` the end of the printed text.
     """
 
     status: RunStatus
     run_id: str
-    summary: str
+    summary: str = ""
     output: Any = None
     output_blobs: tuple[OutputBlob, ...] = ()
     logs_preview: str = ""
     error: RunError | None = None
 
 
-class ListedSkill(NamedTuple):
+class ListedSkill(_Result, frozen=True):
     """One skill of a list; the last three are empty unless ``detail`` was ``summary``. Spec: SKP ``list_skills``."""
 
     name: str
@@ -172,36 +162,36 @@ class ListedSkill(NamedTuple):
     kind: str = ""
 
 
-class SkillPage(NamedTuple):
-    """A page of skills, and where the next one begins; None when there is none."""
+class SkillPage(_Result, frozen=True):
+    """A page of skills, and the cursor of the next one, if any."""
 
     skills: tuple[ListedSkill, ...]
     next_cursor: str | None = None
 
 
-class DescribedSkill(NamedTuple):
-    """A skill, described: parsed ``skill.toml``, parsed frontmatter, and SKILL.md where it was asked for."""
+class DescribedSkill(_Result, frozen=True):
+    """A described skill: parsed ``skill.toml``, parsed frontmatter, and SKILL.md if it was requested."""
 
     manifest: dict[str, Any]
-    frontmatter: dict[str, Any] | None = None
-    content: str | None = None
+    frontmatter: dict[str, Any] | None = field(default=None, name="skill_md_frontmatter")
+    content: str | None = field(default=None, name="skill_md_content")
 
 
-class FileContent(NamedTuple):
+class FileContent(_Result, frozen=True):
     """A file of a skill in its JSON form."""
 
     content: str
     encoding: Encoding = "text"
 
 
-class CreatedBlob(NamedTuple):
-    """The id of a blob that was made, and its size in bytes."""
+class CreatedBlob(_Result, frozen=True):
+    """The id of a new blob, and its size in bytes."""
 
     blob_id: str
     size_bytes: int
 
 
-class BlobContent(NamedTuple):
+class BlobContent(_Result, frozen=True):
     """A part of a blob, or all of it; ``size_bytes`` is that of all of it."""
 
     content: str

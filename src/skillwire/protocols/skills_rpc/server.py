@@ -24,7 +24,6 @@ from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from functools import cache
 from importlib import resources
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -33,11 +32,10 @@ from skillwire import limits
 from skillwire.errors import NotFoundError, SourceLocation, StorageError, TrustError, UsageError, ValidationError
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import PreparedSkill, prepare_files
+from skillwire.model import skill as model
 from skillwire.model.search import seal, unseal
-from skillwire.model.skill import FileContent
-from skillwire.protocols.skills_rpc.codec import encode_described, encode_file, encode_listed, encode_page
-from skillwire.protocols.skills_rpc.messages import DescribedSkill, ListedSkill
-from skillwire.protocols.skills_rpc.messages import FileContent as FileContent_server
+from skillwire.protocols.skills_rpc.codec import encode_described, encode_page
+from skillwire.protocols.skills_rpc.messages import DescribedSkill, FileContent, ListedSkill
 from skillwire.trust.guarded_toml import load_toml
 from skillwire.trust.paths import check_path, show
 
@@ -49,11 +47,18 @@ if TYPE_CHECKING:
     from skillwire.protocols.skills_rpc.messages import DescribeSkill, ListSkills, LoadGuide, ReadSkillFile
 
 
-_FIX: Final = "Ask again without cursor, and go on with the next_cursor of that answer; keep the namespace."
+_FIX: Final = "Ask again without cursor, and continue with the next_cursor of that answer; keep the namespace."
+#: The dotted name of the guide.
+GUIDE: Final = "skills.protocol.guide"
+_GUIDE_FOLDER: Final = "skills-protocol-guide"
+#: The characters on both sides of the dot: what begins with ``a.`` lies between ``a.`` and ``a/``.
+_DOT, _AFTER_DOT = ".", "/"
+_SKILL_MD: Final = "SKILL.md"
+_SHOWN: Final = 80
 
 
 def encode_cursor(namespace: str | None, last: str) -> str:
-    """Return the cursor behind the skill ``last`` of a list of ``namespace``, or of all when that is None."""
+    """Return the cursor after the skill ``last`` of a list of ``namespace``, or of all skills."""
     return seal(f"{namespace or ''}/{last}".encode())
 
 
@@ -74,43 +79,24 @@ def _refused(why: str) -> UsageError:
     return UsageError("CURSOR", f"the cursor cannot be used: {why}", place=SourceLocation("/params/cursor"), fix=_FIX)
 
 
-#: Its dotted name.
-GUIDE: Final = "skills.protocol.guide"
-_FOLDER: Final = PurePosixPath("guide", "skills-protocol-guide")
-_FILES: Final = ("SKILL.md", "skill.toml")
-_PUBLISHER: Final = "skills"
-
-
 class Guide(NamedTuple):
-    """The skill, and its files by their digests."""
+    """The guide's skill, its files by digest, and its SKILL.md."""
 
     skill: Skill
     contents: Mapping[Digest, bytes]
-
-    def read(self, digest: Digest) -> bytes | None:
-        """Return a file, as a blob store does."""
-        return self.contents.get(digest)
-
-    @property
-    def text(self) -> str:
-        """Its SKILL.md."""
-        return self.contents[self.skill.files[0].digest].decode()
+    text: str
 
 
 @cache
 def load_guide() -> Guide:
     """Return the guide."""
-    folder = resources.files(__package__).joinpath(*_FOLDER.parts)
-    files = tuple(FileContent(name, folder.joinpath(name).read_bytes()) for name in _FILES)
-    prepared = prepare_files(_FOLDER.name, files, _PUBLISHER)
+    folder = resources.files(__package__).joinpath("guide", _GUIDE_FOLDER)
+    files = tuple(model.FileContent(name, folder.joinpath(name).read_bytes()) for name in ("SKILL.md", "skill.toml"))
+    prepared = prepare_files(_GUIDE_FOLDER, files, "skills")
     if not isinstance(prepared, PreparedSkill):
         raise TypeError(f"the guide cannot be published: {prepared.findings}")
-    digests = [file.digest for file in prepared.skill.files]
-    return Guide(prepared.skill, dict(zip(digests, (bytes(file.content) for file in prepared.files), strict=True)))
-
-
-#: The characters on both sides of the dot: what begins with ``a.`` lies between ``a.`` and ``a/``.
-_DOT, _AFTER_DOT = ".", "/"
+    digests, contents = [file.digest for file in prepared.skill.files], [bytes(file.content) for file in prepared.files]
+    return Guide(prepared.skill, dict(zip(digests, contents, strict=True)), contents[0].decode())
 
 
 class _Text:
@@ -131,7 +117,7 @@ class _Text:
 
 
 class IndexTexts(NamedTuple):
-    """What indexes share: dotted names in order, the names in the catalog, and the text of each level of detail."""
+    """The shared part of indexes: sorted dotted names, catalog names, and the text of each level of detail."""
 
     dotted: Sequence[str]
     catalog: Sequence[str]
@@ -142,15 +128,8 @@ class IndexTexts(NamedTuple):
 class SkillIndex:
     """The listed skills of a caller; immutable.
 
-    Indexing a catalog of 10,000 skills takes 0.1 s, a part ``within`` it 3 ms.
-
-    Args:
-        skills: by name in the catalog; a skill is looked up on demand.
-        within: an index that contains all of them and shares its text.
-
-    Attributes:
-        written: the shared text.
-        numbers: its skills among those in the text, in order.
+    Indexing a catalog of 10,000 skills takes 0.1 s; an index ``within`` a larger one shares its text and takes 3 ms.
+    ``numbers`` are the skills' positions in the text.
     """
 
     def __init__(self, skills: Mapping[str, Skill], within: SkillIndex | None = None) -> None:
@@ -176,12 +155,8 @@ class SkillIndex:
         """Return the requested page as JSON. Raises UsageError (``CURSOR``)."""
         start, stop = self._range(asked.namespace)
         if asked.cursor is not None:
-            start = max(
-                start,
-                bisect_right(
-                    self.numbers, decode_cursor(asked.cursor, asked.namespace), key=self.written.dotted.__getitem__
-                ),
-            )
+            last = decode_cursor(asked.cursor, asked.namespace)
+            start = max(start, bisect_right(self.numbers, last, key=self.written.dotted.__getitem__))
         end = min(start + asked.limit, stop)
         text = self.written.summaries if asked.detail == "summary" else self.written.names
         is_last = end >= stop
@@ -224,24 +199,17 @@ def namespace_of(skill: Skill) -> str:
 
 def _write(skills: Mapping[str, Skill]) -> IndexTexts:
     rows = sorted((dotted_name(skill), name, *_fragments(skill)) for name, skill in skills.items())
-    return IndexTexts(
-        [row[0] for row in rows],
-        [row[1] for row in rows],
-        _Text(row[2] for row in rows),
-        _Text(row[3] for row in rows),
-    )
+    dotted, catalog, names, summaries = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return IndexTexts(dotted, catalog, _Text(names), _Text(summaries))
 
 
 def _fragments(skill: Skill) -> tuple[bytes, bytes]:
     entry = list_entry(skill)
-    return encode_listed(ListedSkill(entry.name, entry.version)), encode_listed(entry)
+    return msgspec.json.encode(ListedSkill(entry.name, entry.version)), msgspec.json.encode(entry)
 
 
 def full_manifest(skill: Skill, skill_toml: bytes | None) -> dict[str, Any]:
-    """Return the manifest of a skill; ``skill_toml`` is that file's content or None.
-
-    Raises DecodeError for an unreadable ``skill.toml``, which is never published.
-    """
+    """Return the manifest of a skill. Raises DecodeError for an unreadable ``skill.toml``, which is never published."""
     document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
     return {**_head(skill), **document}
 
@@ -274,12 +242,6 @@ def _head(skill: Skill) -> dict[str, Any]:
     }
 
 
-_SKILL_MD: Final = "SKILL.md"
-_SKILL_TOML: Final = "skill.toml"
-_LATEST: Final = "latest"
-_SHOWN: Final = 80
-
-
 class _Found(NamedTuple):
     """A skill, whether it may be used, and where its files are."""
 
@@ -291,10 +253,8 @@ class _Found(NamedTuple):
 class SkillsRpc:
     """The protocol's methods for the skills of one caller.
 
-    Args:
-        index: what it may see.
-        usable: names in the catalog of what it may read and execute.
-        read_blob: returns the bytes of a file by its digest, or None.
+    ``index`` is of visible skills; ``usable`` are catalog names of those that the caller may read and execute.
+    ``read_blob`` returns the bytes of a file by its digest, or None.
     """
 
     def __init__(self, index: SkillIndex, usable: Container[str], read_blob: Callable[[Digest], bytes | None]) -> None:
@@ -309,9 +269,7 @@ class SkillsRpc:
     def describe_skill(self, params: DescribeSkill) -> bytes:
         """Return the manifest of a skill, and its SKILL.md if requested. Spec: SKP ``describe_skill``.
 
-        Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``.
-            TrustError: ``PERMISSION_DENIED`` for the SKILL.md of a skill that may not be used.
+        Raises NotFoundError, and TrustError (``PERMISSION_DENIED``) for the SKILL.md of a skill that may not be used.
         """
         found = self._find(params.name, params.version)
         if not found.is_usable:
@@ -319,7 +277,7 @@ class SkillsRpc:
                 raise _not_opened(params.name)
             frontmatter = known_frontmatter(found.skill) if params.detail == "summary" else None
             return encode_described(DescribedSkill(known_manifest(found.skill), frontmatter))
-        manifest = full_manifest(found.skill, _content_of(found, _SKILL_TOML))
+        manifest = full_manifest(found.skill, _content_of(found, "skill.toml"))
         if params.detail == "manifest":
             return encode_described(DescribedSkill(manifest))
         skill_md = _content_of(found, _SKILL_MD) or b""
@@ -330,12 +288,14 @@ class SkillsRpc:
     def read_skill_file(self, params: ReadSkillFile) -> bytes:
         """Return one file of a skill. Spec: SKP ``read_skill_file``, "Security".
 
-        Raises:
-            TrustError: a ``PATH_...`` code; ``PERMISSION_DENIED``.
-            NotFoundError: ``SKILL_NOT_FOUND``, ``FILE_NOT_FOUND``.
-            ValidationError: ``ENCODING`` for a file that is not text, ``LIMIT_SIZE``.
+        Raises TrustError (``PATH_...``, ``PERMISSION_DENIED``), NotFoundError, ValidationError (``ENCODING``,
+        ``LIMIT_SIZE``).
         """
-        path = _judged(params.path)
+        try:
+            path = check_path(params.path)
+        except TrustError as error:
+            fix = "Give a plain path relative to the skill's folder, such as SKILL.md or references/api.md."
+            raise TrustError(error.code, error.message, place=SourceLocation("/params/path"), fix=fix) from None
         found = self._find(params.name, params.version)
         if not found.is_usable:
             raise _not_opened(params.name)
@@ -344,8 +304,17 @@ class SkillsRpc:
             fix = "Its SKILL.md names the files that matter; paths are relative to the skill's folder."
             raise NotFoundError("FILE_NOT_FOUND", f"{params.name} has no file {show(path)}", fix=fix)
         if file.size > limits.RPC_FILE_BYTES:
-            raise _too_large(found.skill, file)
-        return encode_file(_as_file_content(_read(found, file), file, params))
+            message = f"{show(path)} has {file.size:,} bytes, at most {limits.RPC_FILE_BYTES:,} are read in an answer"
+            fix = f"Download it: GET /.well-known/agent-skills/{found.skill.name}/{path}."
+            raise ValidationError("LIMIT_SIZE", message, place=SourceLocation("/params/path"), fix=fix)
+        content = _read(found, file)
+        if params.encoding == "base64":
+            return msgspec.json.encode(FileContent(b64encode(content).decode("ascii"), "base64"))
+        try:
+            return msgspec.json.encode(FileContent(content.decode()))
+        except UnicodeDecodeError:
+            message, fix = f"{show(path)} is no text", 'Request it with "encoding": "base64".'
+            raise ValidationError("ENCODING", message, place=SourceLocation("/params/path"), fix=fix) from None
 
     def load_skills_protocol_guide(self, _params: LoadGuide) -> bytes:
         """Return the guide. Spec: specs §4."""
@@ -353,10 +322,7 @@ class SkillsRpc:
         return msgspec.json.encode({"content": content.decode()})
 
     def usable(self, name: str, version: str | None = None) -> Skill:
-        """Return a skill to be executed or mounted.
-
-        Raises NotFoundError (``SKILL_NOT_FOUND``), TrustError (``PERMISSION_DENIED``).
-        """
+        """Return a skill to be executed or mounted. Raises NotFoundError, TrustError (``PERMISSION_DENIED``)."""
         found = self._find(name, version)
         if not found.is_usable:
             raise _not_opened(name)
@@ -373,20 +339,12 @@ class SkillsRpc:
             found = _Found(skill, skill.name in self._usable, self._read_blob)
         elif name == GUIDE:
             guide = load_guide()
-            found = _Found(guide.skill, is_usable=True, read=guide.read)
+            found = _Found(guide.skill, is_usable=True, read=guide.contents.get)
         else:
             raise _not_found(name, called=self._index.skills.get(name))
-        if version not in {None, _LATEST, found.skill.version}:
+        if version not in {None, "latest", found.skill.version}:
             raise _not_found(name, version, found.skill.version)
         return found
-
-
-def _judged(path: str) -> str:
-    try:
-        return check_path(path)
-    except TrustError as error:
-        fix = "Give a plain path relative to the skill's folder, such as SKILL.md or references/api.md."
-        raise TrustError(error.code, error.message, place=SourceLocation("/params/path"), fix=fix) from None
 
 
 def _file_of(skill: Skill, path: str) -> SkillFile | None:
@@ -405,20 +363,6 @@ def _read(found: _Found, file: SkillFile) -> bytes:
     return content
 
 
-def _as_file_content(content: bytes, file: SkillFile, params: ReadSkillFile) -> FileContent_server:
-    if params.encoding == "base64":
-        return FileContent_server(b64encode(content).decode("ascii"), "base64")
-    try:
-        return FileContent_server(content.decode())
-    except UnicodeDecodeError:
-        raise ValidationError(
-            "ENCODING",
-            f"{show(file.path)} is no text",
-            place=SourceLocation("/params/path"),
-            fix='Request it with "encoding": "base64".',
-        ) from None
-
-
 def _not_found(
     name: str, version: str | None = None, published: str | None = None, called: Skill | None = None
 ) -> NotFoundError:
@@ -435,12 +379,5 @@ def _not_found(
 
 def _not_opened(name: str) -> TrustError:
     message = f"the skill {ascii(name)[:_SHOWN]} may be known, and was not opened to you"
-    return TrustError(
-        "PERMISSION_DENIED", message, fix="Send the credential that it was opened to, or ask its publisher for one."
-    )
-
-
-def _too_large(skill: Skill, file: SkillFile) -> ValidationError:
-    message = f"{show(file.path)} has {file.size:,} bytes, at most {limits.RPC_FILE_BYTES:,} are read in an answer"
-    fix = f"Download it: GET /.well-known/agent-skills/{skill.name}/{file.path}."
-    return ValidationError("LIMIT_SIZE", message, place=SourceLocation("/params/path"), fix=fix)
+    fix = "Send the credential that it was opened to, or ask its publisher for one."
+    return TrustError("PERMISSION_DENIED", message, fix=fix)

@@ -17,13 +17,13 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import structlog
 
 from skillwire import limits
 from skillwire.bridges.agent_card import RPC_BINDING
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELDS
-from skillwire.protocols.skills_rpc.codec import encode_created
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.auth.authentication import AuthResult
@@ -118,7 +118,7 @@ class BlobRoutes:
         except SkillwireError as error:
             return _blob_problem(error)
         location = f"{context.scope.get('root_path', '')}{BLOBS_PATH}/{created.blob_id}"
-        return json_response(encode_created(created), 201, Location=location)
+        return json_response(msgspec.json.encode(created), 201, Location=location)
 
     async def read(self, context: RequestContext) -> ASGIApp | None:
         """Answer at ``/blobs/ID``."""

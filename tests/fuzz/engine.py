@@ -1,5 +1,7 @@
 """What the fuzz targets share: seeds, a folder for what is found, and the start of the engine."""
 
+import base64
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +10,13 @@ import atheris  # type: ignore[import-untyped]  # it publishes no types
 
 TESTS = Path(__file__).parent.parent
 KEPT = TESTS.parent / ".fuzz"
+
+
+def documents(name: str, suffix: str = "", *, max_bytes: int) -> dict[str, bytes]:
+    """Return the documents of a file of the corpus that are small enough to mutate, by number."""
+    cases = json.loads((TESTS / "corpus" / "documents" / f"{name}.json").read_text())
+    contents = [base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode() for case in cases]
+    return {f"{number}{suffix}": content for number, content in enumerate(contents) if len(content) <= max_bytes}
 
 
 def fuzz(name: str, test_one_input: Callable[[bytes], None], seeds: Mapping[str, bytes], *, max_bytes: int) -> None:

@@ -4,11 +4,8 @@ Seeds are the frontmatter cases of the corpus that are small enough to mutate. I
 given one, since most mutations would otherwise end at the first line.
 """
 
-import base64
-import json
-
 import atheris  # type: ignore[import-untyped]  # it publishes no types
-from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
+from engine import documents, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import DecodeError, ValidationError
@@ -16,7 +13,6 @@ with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.trust.guarded_yaml import load_yaml_mapping
     from skillwire.trust.hidden_text import find_hidden, neutralise
 
-CASES = TESTS / "corpus" / "documents" / "frontmatter.json"
 SEED_BYTES = 4096
 
 
@@ -39,11 +35,5 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
     assert all(1 <= (place.line or 0) <= lines for place in skill.places.values())
 
 
-def seeds() -> dict[str, bytes]:
-    cases = json.loads(CASES.read_text())
-    contents = [base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode() for case in cases]
-    return {f"{number}.md": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}
-
-
 if __name__ == "__main__":
-    fuzz("frontmatter", TestOneInput, seeds(), max_bytes=2 * SEED_BYTES)
+    fuzz("frontmatter", TestOneInput, documents("frontmatter", ".md", max_bytes=SEED_BYTES), max_bytes=2 * SEED_BYTES)

@@ -3,11 +3,8 @@
 Seeds are the index documents of the corpus that are small enough to mutate.
 """
 
-import base64
-import json
-
 import atheris  # type: ignore[import-untyped]  # it publishes no types
-from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
+from engine import documents, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
 
 with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.errors import DecodeError, TrustError, ValidationError
@@ -18,7 +15,6 @@ with atheris.instrument_imports(include=["skillwire"]):
     from skillwire.trust.hidden_text import find_hidden
     from skillwire.trust.paths import check_path
 
-CASES = TESTS / "corpus" / "documents" / "agent-skills-index.json"
 INDEX_URL = "https://example.com/.well-known/agent-skills/index.json"
 SEED_BYTES = 4096
 
@@ -43,12 +39,7 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
         assert str(finding.place).startswith(INDEX_URL)
 
 
-def seeds() -> dict[str, bytes]:
-    """Return the small documents of the corpus by number."""
-    cases = json.loads(CASES.read_text())
-    contents = [base64.b64decode(case["b64"]) if "b64" in case else case["data"].encode() for case in cases]
-    return {f"{number}.json": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}
-
-
 if __name__ == "__main__":
-    fuzz("index", TestOneInput, seeds(), max_bytes=2 * SEED_BYTES)
+    fuzz(
+        "index", TestOneInput, documents("agent-skills-index", ".json", max_bytes=SEED_BYTES), max_bytes=2 * SEED_BYTES
+    )

@@ -6,14 +6,13 @@ Seeds are the skill.toml cases of the corpus that are small enough to mutate.
 import json
 
 import atheris  # type: ignore[import-untyped]  # it publishes no types
-from engine import TESTS, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
+from engine import documents, fuzz  # type: ignore[import-not-found]  # a script's neighbour, not a package
 
 with atheris.instrument_imports(include=["skillwire", "tomllib"]):
     from skillwire.errors import DecodeError
     from skillwire.folder.fields import check_entrypoint, check_network, check_secret
     from skillwire.folder.manifest import read_manifest
 
-CASES = TESTS / "corpus" / "documents" / "skill-toml.json"
 SEED_BYTES = 4096
 
 
@@ -34,10 +33,5 @@ def TestOneInput(data: bytes) -> None:  # noqa: N802 -- the name that fuzzing en
     json.dumps(list(map(str, manifest.unknown)), ensure_ascii=False)
 
 
-def seeds() -> dict[str, bytes]:
-    contents = [case["data"].encode() for case in json.loads(CASES.read_text())]
-    return {f"{number}.toml": content for number, content in enumerate(contents) if len(content) <= SEED_BYTES}
-
-
 if __name__ == "__main__":
-    fuzz("toml", TestOneInput, seeds(), max_bytes=2 * SEED_BYTES)
+    fuzz("toml", TestOneInput, documents("skill-toml", ".toml", max_bytes=SEED_BYTES), max_bytes=2 * SEED_BYTES)

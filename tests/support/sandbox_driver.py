@@ -104,7 +104,7 @@ async def run(order, blobs, run_blobs, given):
         Permissions(tuple(order.get("network", ())), tuple(order.get("secrets", ()))),
     )
     files = {name: await asyncio.to_thread(Path(path).read_bytes) for name, path in order["files"].items()}
-    attempt = make_attempt(make_skill(blobs, files, action), order.get("inputs", {}), order.get("seconds", 10.0))
+    attempt = make_attempt(make_skill(blobs, files, action), order.get("inputs", {}), order.get("seconds", 40.0))
     attachments = Attachments((str(given),), (("tests.hostile", str(attempt.skill.artifact.digest)),))
     execution = replace(attempt.execution, attachments=attachments)
     attempt = attempt._replace(execution=execution, mounts={"tests.hostile": attempt.skill})

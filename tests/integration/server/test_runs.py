@@ -132,14 +132,15 @@ async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_
 async def test_one_caller_does_not_send_all_at_once(site, monkeypatch):
     monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS_OWNER", 2)
     site = await site()
-    go_on = asyncio.Event()
+    go_on, waiting = asyncio.Event(), []
 
     async def slow():
         yield b"x" * 20_000
+        waiting.append(1)
         await go_on.wait()
 
     slow_ones = [asyncio.create_task(site.runs.blobs.receive(ANNA, "text/plain", slow())) for _ in range(2)]
-    await asyncio.sleep(0.05)
+    await eventually_async(lambda: len(waiting) == 2)
     with pytest.raises(ConflictError, match="BLOB_ROOM"):
         await site.blob()
     assert await site.blob(owner=BERT)
@@ -151,17 +152,18 @@ async def test_one_caller_does_not_send_all_at_once(site, monkeypatch):
 async def test_who_sends_next_to_nothing_takes_no_place(site, monkeypatch):
     monkeypatch.setattr("skillwire.limits.BLOB_UPLOADS", 1)
     site = await site()
-    go_on = asyncio.Event()
+    go_on, waiting = asyncio.Event(), []
 
     async def stalled():
         yield b"x"
+        waiting.append(1)
         await go_on.wait()
 
     stalled_ones = [
         asyncio.create_task(site.runs.blobs.receive(f"address 192.0.{number}.1", "text/plain", stalled()))
         for number in range(4)
     ]
-    await asyncio.sleep(0.05)
+    await eventually_async(lambda: len(waiting) == 4)
     assert await site.blob()
     for one in stalled_ones:
         one.cancel()

@@ -59,10 +59,10 @@ async def begin(caller, executor, *names):
 
 async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, serving, executor):
     write_action(tmp_path / "skills", "once")
-    caller = await serving(ExecutionSettings(grant_all=True, lease=0.4))
+    caller = await serving(ExecutionSettings(grant_all=True, lease=1.0))
 
     async def slow(_):
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(2.0)
         return Outcome("done")
 
     executor.script = slow

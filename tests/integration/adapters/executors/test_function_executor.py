@@ -6,7 +6,7 @@ import time
 
 import pytest
 from tests.support.attempts import attempt_of
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually_async
 
 from skillwire import limits
 from skillwire.adapters.executors.function import FunctionExecutor
@@ -83,7 +83,8 @@ async def test_threads_are_bounded_and_given_back(monkeypatch):
 
     executor = executor_of(function)
     tasks = [asyncio.create_task(executor.execute(attempt_of("function"))) for _ in range(5)]
-    await asyncio.sleep(0.1)
+    await eventually_async(lambda: running == 2)
+    await asyncio.sleep(0.05)
     gate.set()
     assert [outcome.failure for outcome in await asyncio.gather(*tasks)] == [None] * 5
     assert most == 2

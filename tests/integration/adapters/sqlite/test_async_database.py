@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from tests.support.eventually import PATIENCE
+from tests.support.eventually import PATIENCE, eventually_async
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database, Migration
@@ -28,7 +28,18 @@ class Writer:
     def __init__(self, folder):
         self.database = Database(folder / "a.db", migrations=[SCHEMA])
         self.commit = AsyncDatabase(self.database)
-        self.gate = threading.Event()
+        self.gate, self.holds = threading.Event(), threading.Event()
+
+    def hold(self):
+        """Keep the thread until the gate opens."""
+        self.holds.set()
+        self.gate.wait(PATIENCE)
+
+    async def begin(self):
+        """Return what waits at the gate, when the thread is there."""
+        first = asyncio.ensure_future(self.write(self.hold))
+        await eventually_async(self.holds.is_set)
+        return first
 
     def write(self, call):
         return self.commit.write(lambda _: call())
@@ -42,8 +53,7 @@ class Writer:
         """Hand in calls that are written together: what comes before them waits until they are there."""
 
         async def together():
-            first = asyncio.ensure_future(self.write(self.gate.wait))
-            await asyncio.sleep(0.05)
+            first = await self.begin()
             rest = [asyncio.ensure_future(self.write(call)) for call in calls]
             await asyncio.sleep(0)
             self.gate.set()
@@ -144,8 +154,7 @@ async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):
 
 
 async def test_caller_that_is_cancelled_hinders_nobody_and_what_it_handed_in_stands(writer):
-    first = asyncio.ensure_future(writer.write(writer.gate.wait))
-    await asyncio.sleep(0.05)
+    first = await writer.begin()
     gone, stays = (asyncio.ensure_future(writer.write(lambda n=n: writer.insert(n))) for n in (1, 2))
     await asyncio.sleep(0)
     gone.cancel()
@@ -174,8 +183,7 @@ async def test_after_closing_it_begins_anew(writer):
 
 
 async def test_what_is_handed_in_while_it_closes_is_written_and_hinders_nobody(writer):
-    first = asyncio.ensure_future(writer.write(writer.gate.wait))
-    await asyncio.sleep(0.05)
+    first = await writer.begin()
     closing = asyncio.create_task(writer.commit.close())
     await asyncio.sleep(0.05)
     late = asyncio.ensure_future(writer.write(lambda: writer.insert(1)))
@@ -205,8 +213,7 @@ def test_callers_of_several_event_loops_are_told(writer):
 
 def test_caller_whose_loop_is_gone_hinders_nobody(writer):
     async def leave():
-        asyncio.ensure_future(writer.write(writer.gate.wait))  # noqa: RUF006  # it is left behind
-        await asyncio.sleep(0.05)
+        await writer.begin()  # it is left behind
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave())

@@ -69,7 +69,9 @@ bench *arguments:
     python tools/bench.py "$@"
 
 # the changelog of the next release, from changelog.d
+[no-exit-message]
 changelog version:
+    python tools/check_version.py "$1"
     towncrier build --yes --version "$1"
 
 # resolve the dependencies anew into the lock files (hashes, no address)

@@ -9,6 +9,7 @@ import click
 from skillwire.cli.options import (
     confirm,
     dry_run_option,
+    first_of,
     locked_object,
     network_options,
     open_client,
@@ -22,8 +23,10 @@ from skillwire.resolver.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from skillwire.cli.documents import AddDocument, PlanDocument
+    from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.sync import Client
@@ -63,9 +66,7 @@ def command(
     dry_run: bool,
     yes: bool,
     for_user: bool,
-    token: str | None,
-    offline: bool | None,
-    refresh: bool,
+    **network: Unpack[NetworkOptions],
 ) -> None:
     """Install the skills that each REF names.
 
@@ -75,21 +76,11 @@ def command(
     if not references and not frozen:
         raise UsageError("USAGE", "nothing to add", fix="Name a skill, such as example.com/name, or give --frozen.")
     if frozen and (agents or copy is not None or take_all):
-        raise UsageError(
-            "USAGE",
-            "--frozen excludes --agent, --copy, --link and --all",
-            fix="Leave them out: the lock contains them.",
-        )
+        fix = "Leave them out: the lock contains them."
+        raise UsageError("USAGE", "--frozen excludes --agent, --copy, --link and --all", fix=fix)
     progress = open_progress(output)
-    with open_client(
-        output,
-        references=() if frozen else references,
-        token=token,
-        for_user=for_user,
-        offline=offline,
-        refresh=refresh,
-        progress=progress,
-    ) as client:
+    origins = () if frozen else references
+    with open_client(output, references=origins, for_user=for_user, progress=progress, **network) as client:
         with progress.during("reading"):
             plan = client.plan_locked(*references) if frozen else client.plan(*references, agents=agents, copy=copy)
         if dry_run:
@@ -126,10 +117,8 @@ def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bo
     """Confirm that an origin's name alone means all of its skills."""
     if agreed or len(plan.skills) <= len(references):
         return
-    names = [row.skill.name for row in plan.skills]
-    more = f" and {len(names) - _ASKED_ABOUT} more" if len(names) > _ASKED_ABOUT else ""
     question = f"The reference matches {len(plan.skills)} skills. Add them all?"
-    if not confirm(question, about=", ".join(names[:_ASKED_ABOUT]) + more):
+    if not confirm(question, about=first_of([row.skill.name for row in plan.skills], _ASKED_ABOUT)):
         first = reference_to(plan.skills[0].skill)
         fix = f"Name one, such as {first}, or give --all."
         raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(plan.skills)} skills", fix=fix)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import difflib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from skillwire.adapters.files.settings_file import load_settings, user_file
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.model.url import parse_url
+from skillwire.resolver.references import parse_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from skillwire.errors import Diagnostics
 
@@ -46,37 +50,23 @@ _ALIKE: Final = 0.1
 _CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 
 
-def advised(error: SkillwireError, arguments: Sequence[str]) -> Diagnostics:
-    """Return the diagnostics of ``error``, raised for ``arguments``, with a fix for the current environment."""
+def advised(error: SkillwireError) -> Diagnostics:
+    """Return the diagnostics of ``error``, with a fix for the current environment."""
     diagnostics = error.diagnostics()
-    try:
-        fix = _fix(error, arguments)
-    except SkillwireError:
-        fix = None  # another file is broken too; the user needs the first error
+    proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
+    fix = None
+    with suppress(SkillwireError):  # another file is broken too; the user needs the first error
+        if error.code in _NETWORK and proxy is not None:
+            ignored = f"{proxy} is set and not used: skillwire connects directly"
+            fix = f"{diagnostics.fix} {ignored} (docs/topics/address-policy.md, Proxies)."
+        elif error.code in _ADDRESS:
+            fix = _of_project(str(error.details.get("host", "")))
+        elif error.code == "NO_SOURCES" and "name" in error.details:
+            fix = _installed(str(error.details["name"]))
     return diagnostics if fix is None else diagnostics._replace(fix=fix)
 
 
-def _fix(error: SkillwireError, arguments: Sequence[str]) -> str | None:
-    if error.code in _NETWORK:
-        return _without_proxy(error)
-    if error.code in _ADDRESS:
-        return _of_project(str(error.details.get("host", "")))
-    return _installed(arguments) if error.code == "NO_SOURCES" else None
-
-
-def _without_proxy(error: SkillwireError) -> str | None:
-    proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
-    if proxy is None:
-        return None
-    fix = error.diagnostics().fix
-    return f"{fix} {proxy} is set and not used: skillwire connects directly (docs/topics/address-policy.md, Proxies)."
-
-
 def _of_project(host: str) -> str | None:
-    from skillwire.adapters.files.settings_file import load_settings, user_file  # noqa: PLC0415  # others do without
-    from skillwire.model.url import parse_url  # noqa: PLC0415  # same
-    from skillwire.resolver.references import parse_source  # noqa: PLC0415  # same
-
     settings = load_settings(Path.cwd(), os.environ)
     foreign = [source for source in settings.sources if source not in settings.own_sources]
     if host not in {parse_url(parse_source(source).url).host for source in foreign}:
@@ -87,11 +77,11 @@ def _of_project(host: str) -> str | None:
     )
 
 
-def _installed(arguments: Sequence[str]) -> str | None:
-    from skillwire.client.sync import Client  # noqa: PLC0415  # others do without
+def _installed(name: str) -> str | None:
+    from skillwire.client.sync import Client  # noqa: PLC0415  # only a bare name needs it
 
     for locked in Client().installed():
-        if locked.name in arguments and locked.index:
+        if locked.name == name and locked.index:
             return f"{locked.name} is installed here from {locked.origin}; write {locked.origin}/{locked.name}."
     return None
 
@@ -113,10 +103,7 @@ def did_you_mean(candidates: Iterable[str]) -> str:
 def unknown_command(
     name: str, known: Iterable[str], program: str = "skillwire", aliases: Mapping[str, str] | None = None
 ) -> UsageError:
-    """Return the error for an unknown command, with a suggestion.
-
-    ``aliases`` are those of the program; a group of subcommands has none, and no words of other tools either.
-    """
+    """Return the error for an unknown command, with a suggestion; only the program itself has ``aliases``."""
     aliases = SUGGESTIONS | dict(aliases) if aliases else {}
     close = closest(name, [*known, *aliases])
     commands = [aliases[name.lower()]] if name.lower() in aliases else [aliases.get(word, word) for word in close]
@@ -128,21 +115,21 @@ def unknown_command(
 
 def usage_error(error: click.ClickException) -> UsageError:
     """Return click's exception as a ``UsageError`` with the usage of the command."""
-    message = error.format_message().rstrip(".")
-    fix = None
+    message, fix = error.format_message().rstrip("."), None
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {ascii(error.option_name)[1:-1][:60]}"
         options = [option for parameter in error.ctx.command.params for option in parameter.opts] if error.ctx else []
         fix = did_you_mean(closest(error.option_name, options))
-    elif isinstance(error, click.BadParameter) and _is_missing_path(error):
+    elif (
+        isinstance(error, click.BadParameter)
+        and error.param is not None
+        and isinstance(error.param.type, click.Path)
+        and "does not exist" in error.message
+    ):
         message = message.partition(": ")[2]
         fix = f"Check the spelling; a relative path begins at {Path.cwd()}."
     if not fix and context is not None:
         pieces = " ".join(context.command.collect_usage_pieces(context))
         fix = f"Call it as: {context.command_path} {pieces}; --help explains it."
     return UsageError("USAGE", message[:1].lower() + message[1:], fix=fix or None)
-
-
-def _is_missing_path(error: click.BadParameter) -> bool:
-    return error.param is not None and isinstance(error.param.type, click.Path) and "does not exist" in error.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import click
 
@@ -21,21 +21,20 @@ from skillwire.resolver.references import parse_source
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
-    from skillwire.cli.documents_run import LoginObject, LogoutObject
+    from skillwire.cli.auth_login import LoginPlan
+    from skillwire.cli.documents_run import AuthLoginPlanDocument, LoginObject, LogoutObject
     from skillwire.cli.output import Output
     from skillwire.model.credential import Credential
 
 
-KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "signing key"}
+_KIND_NAMES: Final = {"api_key": "API key", "oauth2": "OAuth 2.0", "custom": "signing key"}
 
 
-def origin_of(text: str) -> str:
-    """Return the origin of a host name or URL."""
+def _origin_of(text: str) -> str:
     return str(parse_url(parse_source(text).url).origin)
 
 
-def login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
-    """Return a login for ``--json``, without secrets."""
+def _login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
     grant = credential.grant
     return {
         "origin": credential.origin,
@@ -49,8 +48,7 @@ def login_object(credential: Credential, *, in_keyring: bool) -> LoginObject:
     }
 
 
-def until(credential: Credential) -> str:
-    """Return the expiry of a login as text."""
+def _until(credential: Credential) -> str:
     if credential.renewable:
         return ", renewed automatically"
     return "" if credential.expires_at is None else f", until {utc_time(credential.expires_at)}"
@@ -66,13 +64,13 @@ def command() -> None:
 def status(*, output: Output) -> None:
     """Show every login: origin, kind and expiry, never a secret."""
     logins = open_store().logins()
-    objects = [login_object(login.credential, in_keyring=login.in_keyring) for login in logins]
+    objects = [_login_object(login.credential, in_keyring=login.in_keyring) for login in logins]
     output.document({"schema": "skillwire/auth-status/1", "logins": objects})
     output.table(
         [
             bold(login.credential.origin),
-            KIND_NAMES[login.credential.kind],
-            dim(until(login.credential).removeprefix(", ") + (", in the keyring" if login.in_keyring else "")),
+            _KIND_NAMES[login.credential.kind],
+            dim(_until(login.credential).removeprefix(", ") + (", in the keyring" if login.in_keyring else "")),
         ]
         for login in logins
     )
@@ -109,9 +107,29 @@ def login(*, output: Output, origin: str, **options: object) -> None:
     The origin names its authentication: an API key, which is prompted for, or OAuth 2.0, in the browser or on another
     device. The credential is sent only to this origin. Tokens are renewed automatically as long as the server allows.
     """
-    from skillwire.cli.auth_login import LoginOptions, log_in  # noqa: PLC0415  # brings cryptography
+    from skillwire.cli.auth_login import LoginOptions, LoginPlan, log_in  # noqa: PLC0415  # brings cryptography
 
-    log_in(origin, LoginOptions(**options), output)  # type: ignore[arg-type]  # as click has read them
+    settings = load_settings(Path.cwd(), os.environ)
+    in_keyring = settings.credential_store == "keyring"
+    wanted = LoginOptions(**options)  # type: ignore[arg-type]  # as click has read them
+    result = log_in(_origin_of(origin), wanted, settings.allow, output)
+    if isinstance(result, LoginPlan):
+        _print_plan(result, "keyring" if in_keyring else "file", output)
+        return
+    open_store().keep(result, in_keyring=in_keyring)
+    output.document({"schema": "skillwire/auth-login/1", **_login_object(result, in_keyring=in_keyring)})
+    output.line(success("logged in to "), bold(result.origin), dim(f"  {_KIND_NAMES[result.kind]}{_until(result)}"))
+
+
+def _print_plan(plan: LoginPlan, store: Literal["file", "keyring"], output: Output) -> None:
+    fields = {"hosts": list(plan.hosts), "scopes": list(plan.scopes), "stored_in": store}
+    document = {"schema": "skillwire/auth-login-plan/1", **plan._asdict(), **fields}
+    output.document(cast("AuthLoginPlanDocument", document))
+    carried = f"  sent as {plan.header}" if plan.header else ""
+    output.line("would log in to ", bold(plan.origin), dim(f"  {_KIND_NAMES[plan.kind]}{carried}"))
+    for host in plan.hosts:
+        output.line("would contact ", bold(host), dim(f"  for {', '.join(plan.scopes) or 'no scope'}"))
+    output.line(f"would store it in the {store}")
 
 
 @command.command()
@@ -130,7 +148,7 @@ def logout(*, output: Output, origin: str | None, everywhere: bool, dry_run: boo
     store = open_store()
     marks = {login.credential.origin: login.credential.mark for login in store.logins()}
     known = list(marks)
-    meant = known if origin is None else [origin_of(origin)]
+    meant = known if origin is None else [_origin_of(origin)]
     if origin is not None and meant[0] not in known:
         raise NotFoundError("LOGIN_MISSING", f"there is no login for {meant[0]}")
     done: list[LogoutObject] = []
@@ -154,7 +172,7 @@ def _revoke(credential: Credential, output: Output) -> bool:
 
     if credential.grant is None or credential.grant.revocation_url is None:
         return False
-    # Whoever logged in there has agreed to this server.
+    # The user agreed to this server by logging in there.
     addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow)
     addresses = addresses.naming(parse_url(credential.grant.revocation_url))
     try:

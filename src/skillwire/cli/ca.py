@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
-    from skillwire.cli.documents_run import CaIssueDocument, IssuedCertificate
+    from skillwire.cli.documents_run import CaDocument, CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
     from skillwire.trust.certificates import CertificateRequest
 
@@ -68,17 +68,9 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
         check_new(folder)
     else:
         AuthorityFolder.create(folder, name, time.time())
-    output.document(
-        {
-            "schema": "skillwire/ca/1",
-            "dry_run": dry_run,
-            "folder": str(folder),
-            "root": str(folder / "root.pem"),
-            "center": str(folder / "center.pem"),
-            "revocations": str(folder / "revocations.pem"),
-            "encrypted": is_encrypted,
-        }
-    )
+    files = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
+    facts = {"dry_run": dry_run, "folder": str(folder), **files, "encrypted": is_encrypted}
+    output.document(cast("CaDocument", {"schema": "skillwire/ca/1", **facts}))
     output.line(success("would make " if dry_run else "made "), bold(f"{name} Root CA"), dim(f"  {folder}"))
     if not dry_run:
         if not is_encrypted:
@@ -128,18 +120,11 @@ def issue(
     The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
     automatically if their settings name renewFrom.
     """
-    from skillwire.trust.certificates import (  # noqa: PLC0415  # loads cryptography
-        RequestedNames,
-        certificate_pem,
-        life_of,
-        private_pem,
-        serial_of,
-    )
-    from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
+    from skillwire.trust import certificates, ecdsa  # noqa: PLC0415  # loads cryptography
 
     authority = _open(folder)
     asked = _read_request(request) if request else None
-    names = RequestedNames(agents, skills, hosts)
+    names = certificates.RequestedNames(agents, skills, hosts)
     if asked is not None and not any(names):
         names = asked.names
     elif not agents and not skills:
@@ -149,18 +134,17 @@ def issue(
     days = _life(days, authority)
     if asked is None and (target / "agent.key").exists():
         fix = "Name another folder, or issue a certificate for that key: skillwire key new, then --request."
-        raise ConflictError(
-            "KEY_EXISTS", "the folder already contains a key", place=SourceLocation(str(target / "agent.key")), fix=fix
-        )
+        place = SourceLocation(str(target / "agent.key"))
+        raise ConflictError("KEY_EXISTS", "the folder already contains a key", place=place, fix=fix)
     serial, ends = None, time.time() + days
     if not dry_run:
-        key = None if asked else new_key()
+        key = None if asked else ecdsa.new_key()
         public = key.public_key() if key else asked.key  # type: ignore[union-attr]  # one of the two is there
         leaf = authority.issue(names, public, time.time(), days=days / _DAY)
-        serial, ends = serial_of(leaf), life_of(leaf)[1]
+        serial, ends = certificates.serial_of(leaf), certificates.life_of(leaf)[1]
         if key:
-            write_atomically(target / "agent.key", private_pem(key), mode=0o600, durable=True)
-        write_atomically(target / "agent.pem", certificate_pem(leaf), durable=True)
+            write_atomically(target / "agent.key", certificates.private_pem(key), mode=0o600, durable=True)
+        write_atomically(target / "agent.pem", certificates.certificate_pem(leaf), durable=True)
     content: CaIssueDocument = {
         "schema": "skillwire/ca-issue/1",
         "dry_run": dry_run,
@@ -194,9 +178,7 @@ def renew(*, output: Output, folder: Path, root_key: Path | None, dry_run: bool)
     now = time.time()
     authority.check_root_key(root_key)
     rows = [] if dry_run else [authority.renew(now, root_key=root_key)]
-    output.document(
-        {"schema": "skillwire/ca-list/1", "dry_run": dry_run, "certificates": _objects(rows, authority.book())}
-    )
+    _print_document(output, rows, authority.book(), dry_run=dry_run)
     if dry_run:
         output.line(success("would make "), "another SkillCenter CA", dim(f"  {folder}"))
         return
@@ -228,9 +210,7 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
         authority.check_root_key(root_key)
     if not dry_run:
         rows = authority.revoke(which, now, root_key=root_key)
-    output.document(
-        {"schema": "skillwire/ca-list/1", "dry_run": dry_run, "certificates": _objects(rows, authority.book())}
-    )
+    _print_document(output, rows, authority.book(), dry_run=dry_run)
     for row in rows:
         verb = success("would revoke " if dry_run else "revoked ")
         output.line(verb, bold(_named(row)), dim(f"  {row.serial}"))
@@ -247,7 +227,7 @@ def revoke(*, output: Output, folder: Path, which: str, root_key: Path | None, d
 def list_(*, output: Output, folder: Path) -> None:
     """List the issued certificates, with subjects, validity and serial numbers. The list includes SkillCenter CAs."""
     book = _open(folder).book()
-    output.document({"schema": "skillwire/ca-list/1", "dry_run": False, "certificates": _objects(book.rows, book)})
+    _print_document(output, book.rows, book, dry_run=False)
     output.table([bold(_named(row)), _state(row, book), dim(row.serial)] for row in book.rows)
     if all(row.authority for row in book.rows):
         output.note(f"nothing was issued yet: skillwire ca issue {folder} --agent ID -o FOLDER")
@@ -270,13 +250,9 @@ def _read_request(file: Path) -> CertificateRequest:
 
 
 def _life(wanted: float | None, authority: AuthorityFolder) -> float:
-    """Return how many seconds a certificate is good.
-
-    Raises:
-        UsageError: ``USAGE`` for fewer than one is good for anything, or more than its SkillCenter CA is good itself.
-    """
+    """Return the validity in seconds: at least an hour, and at most that of the SkillCenter CA."""
     from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # loads cryptography
-    from skillwire.trust.certificates import life_of  # noqa: PLC0415  # loads cryptography
+    from skillwire.trust.certificates import life_of  # noqa: PLC0415  # same
 
     ends = life_of(authority.centers[0])[1]
     left = ends - time.time()
@@ -308,8 +284,9 @@ def _state(row: IssuedRow, book: IssuedBook) -> Styled:
     return failure("ended") if left <= 0 else success(f"ends in {in_words(left)}")
 
 
-def _objects(rows: Iterable[IssuedRow], book: IssuedBook) -> list[IssuedCertificate]:
-    return [_object(row, book.revoked_at(row)) for row in rows]
+def _print_document(output: Output, rows: Iterable[IssuedRow], book: IssuedBook, *, dry_run: bool) -> None:
+    certificates = [_object(row, book.revoked_at(row)) for row in rows]
+    output.document({"schema": "skillwire/ca-list/1", "dry_run": dry_run, "certificates": certificates})
 
 
 def _object(row: IssuedRow, revoked: float | None) -> IssuedCertificate:

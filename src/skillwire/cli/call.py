@@ -30,7 +30,7 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skillwire.cli.documents_run import CallDocument, Method, RequestObject
+    from skillwire.cli.documents_run import CallDocument, CallPlanDocument, Method, RequestObject
     from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.calls import CallArguments, PreparedCall
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _STANDARD_INPUT: Final = "-"
 _BLOB: Final = "blob"
 _JSON_TYPES: Final = {
+    "JSON": "JSON",
     "number": "a number such as 12.5",
     "integer": "a whole number",
     "boolean": "true or false",
@@ -51,14 +52,6 @@ _JSON_TYPES: Final = {
     "array": 'a list such as ["a", "b"]',
     "null": "null",
 }
-
-
-class _Pair(NamedTuple):
-    """One ``NAME=VALUE``, ``NAME:=JSON``, ``NAME=@FILE`` or ``NAME:=@FILE``."""
-
-    name: str
-    value: str
-    is_json: bool
 
 
 def read_inputs(
@@ -70,65 +63,51 @@ def read_inputs(
     """Return the typed inputs.
 
     Args:
-        pairs: each a ``NAME=VALUE``.
+        pairs: each a ``NAME=VALUE``, ``NAME:=JSON``, ``NAME=@FILE`` or ``NAME:=@FILE``.
         document: the file of a JSON object, ``-`` for standard input, or the object itself.
         parameters: the declared inputs.
         look: the command that shows the inputs of the skill.
-
-    Raises:
-        UsageError: ``USAGE`` for an unreadable pair, or a name that is given twice.
-        DecodeError: the document is not a JSON object.
     """
     types = {parameter.name: parameter.type for parameter in parameters}
-    inputs = dict(document) if isinstance(document, dict) else {} if document is None else read_object(document)
+    inputs = dict(document) if isinstance(document, dict) else {} if document is None else _read_object(document)
     typed: set[str] = set()
-    for text in pairs:
-        pair = _split(text)
-        if pair.name in typed:
-            raise UsageError("USAGE", f"the input {pair.name} is given twice")
-        typed.add(pair.name)
-        inputs[pair.name] = _value(pair, types.get(pair.name, "string"), look)
+    for pair in pairs:
+        left, separator, value = pair.partition("=")
+        name = left.removesuffix(":")
+        if not separator or not name:
+            fix = "Write NAME=VALUE, NAME:=JSON, or NAME=@FILE."
+            raise UsageError("USAGE", f"{ascii(pair)[1:-1][:80]} is not a valid input", fix=fix)
+        if name in typed:
+            raise UsageError("USAGE", f"the input {name} is given twice")
+        typed.add(name)
+        kind = "JSON" if left.endswith(":") else types.get(name, "string")
+        inputs[name] = _read_value(name, value, kind, look)
     return inputs
 
 
-def _split(text: str) -> _Pair:
-    name, separator, value = text.partition("=")
-    if not separator or not name.removesuffix(":"):
-        fix = "Write NAME=VALUE, NAME:=JSON, or NAME=@FILE."
-        raise UsageError("USAGE", f"{ascii(text)[1:-1][:80]} is not a valid input", fix=fix)
-    return _Pair(name.removesuffix(":"), value, name.endswith(":"))
-
-
-def _value(pair: _Pair, kind: str, look: str) -> Any:
-    is_file = pair.value.startswith("@")
-    if is_file and kind == _BLOB and not pair.is_json:
-        return Path(pair.value[1:])
-    if is_file:
-        data = _read_file(pair.value[1:], f"the input {pair.name}")
-    else:
-        data = pair.value.encode("utf-8", "surrogateescape")
-    source = pair.value[1:] if is_file else pair.name
-    if not pair.is_json and kind not in _JSON_TYPES:
+def _read_value(name: str, value: str, kind: str, look: str) -> Any:
+    is_file = value.startswith("@")
+    if is_file and kind == _BLOB:
+        return Path(value[1:])
+    data = _read_file(value[1:], f"the input {name}") if is_file else value.encode("utf-8", "surrogateescape")
+    source = value[1:] if is_file else name
+    if kind not in _JSON_TYPES:
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise UsageError("USAGE", f"the input {pair.name} is not UTF-8", place=SourceLocation(source)) from error
+            raise UsageError("USAGE", f"the input {name} is not UTF-8", place=SourceLocation(source)) from error
     try:
         return load_json(data, max_bytes=limits.CALL_INPUT_BYTES, source=source)
     except DecodeError as error:
-        wanted = "JSON" if pair.is_json else _JSON_TYPES[kind]
         if is_file:
-            raise UsageError("USAGE", f"the input {pair.name} must be {wanted}", place=error.place) from error
-        message = f"the input {pair.name} must be {wanted}, not {ascii(pair.value)[:80]}"
+            message = f"the input {name} must be {_JSON_TYPES[kind]}"
+            raise UsageError("USAGE", message, place=error.place) from error
+        message = f"the input {name} must be {_JSON_TYPES[kind]}, not {ascii(value)[:80]}"
         raise UsageError("USAGE", message, fix=f"{look} shows the skill's inputs.") from error
 
 
-def read_object(document: str) -> dict[str, Any]:
-    """Return the JSON object in the file ``document``, or on standard input for ``-``, which can be read once.
-
-    Raises:
-        DecodeError: it holds something else. UsageError: ``USAGE``, there is no such file.
-    """
+def _read_object(document: str) -> dict[str, Any]:
+    """Return the JSON object in the file ``document``, or on standard input for ``-``, which can be read once."""
     is_stream = document == _STANDARD_INPUT
     source = "standard input" if is_stream else document
     data = sys.stdin.buffer.read(limits.CALL_INPUT_BYTES + 1) if is_stream else _read_file(document, "the inputs")
@@ -215,22 +194,21 @@ def command(
         "idempotency_key": idempotency_key,
         "consent": yes,
     }
-    wanted = CallRequest(pairs, inputs, arguments, target, dry_run=dry_run)
+    call = CallRequest(pairs, inputs, arguments, target, dry_run=dry_run)
     progress = open_progress(output)
     more: dict[str, Any] = {}
     if (capability := lan_capability(reference)) is not None:
         if token is not None:
-            raise UsageError(
-                "USAGE", "--token is for one origin, and lan: may resolve to any origin", fix="Leave it out."
-            )
+            message = "--token is for one origin, and lan: may resolve to any origin"
+            raise UsageError("USAGE", message, fix="Leave it out.")
         with open_client(output, progress=progress) as client:
-            execution, more = call_lan(output, progress, client, capability, wanted, use_unverified=use_unverified)
+            execution, more = _call_lan(output, progress, client, capability, call, use_unverified=use_unverified)
     else:
         with open_client(output, references=[reference], token=token, progress=progress) as client:
             with progress.during("reading"):
                 skill = client.show(reference)
-                parameters, media_type = accepted_inputs(skill)
-            execution = Call(output, progress, skill, wanted).make(parameters, media_type)
+                parameters, media_type = _accepted_inputs(skill)
+            execution = Call(output, progress, skill, call).make(parameters, media_type)
     if execution is None:
         return
     if execution.is_final or wait:
@@ -252,30 +230,33 @@ class CallRequest(NamedTuple):
 
 
 class Call:
-    """A call of one skill.
+    """A call of one skill, ``checking`` its inputs and then ``calling``; ``is_safe`` if it may be repeated."""
 
-    ``stage`` is ``checking`` while the inputs are validated, then ``calling``. ``is_safe`` is true for a call that may
-    be repeated.
-    """
-
-    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, wanted: CallRequest) -> None:
+    def __init__(self, output: Output, progress: Progress, skill: RemoteSkill, request: CallRequest) -> None:
         self._output, self._progress = output, progress
-        self._skill, self._wanted = skill, wanted
+        self._skill, self._request = skill, request
         self.stage: Stage = "checking"
         self.is_safe = False
 
     def make(self, parameters: Sequence[ParameterDefinition], media_type: str) -> RemoteExecution | None:
         """Read the inputs, check the call and make it; with ``--dry-run`` show it, and return None."""
-        skill, wanted = self._skill, self._wanted
+        skill, request = self._skill, self._request
         look = f"skillwire show {reference_to(skill.ref)}" + ("" if skill.rpc is not None else " --descriptor")
-        given = read_inputs(wanted.pairs, wanted.inputs, parameters, look)
-        arguments = wanted.arguments.copy()
-        prepared = _prepare(skill, given, arguments)
-        if wanted.dry_run:
+        given = read_inputs(request.pairs, request.inputs, parameters, look)
+        arguments = request.arguments.copy()
+        try:
+            prepared = skill.prepare(given, **arguments)
+        except TrustError as error:
+            question = "Call it there, with your credential?"
+            if error.code != "ENDPOINT_FOREIGN" or not confirm(question, about=error.message):
+                raise
+            arguments["consent"] = True
+            prepared = skill.prepare(given, **arguments)
+        if request.dry_run:
             _print_plan(self._output, prepared)
             return None
-        if wanted.arguments["wait"]:
-            check_target(media_type, wanted.target, as_json=self._output.as_json)
+        if request.arguments["wait"]:
+            check_target(media_type, request.target, as_json=self._output.as_json)
         watch = Watch(self._output, self._progress, is_at_endpoint=skill.rpc is not None)
         arguments["on_change"] = watch.on_change
         self.stage, self.is_safe = "calling", prepared.method == "GET"
@@ -283,7 +264,7 @@ class Call:
             return skill.call(given, **arguments)
 
 
-def accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
+def _accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], str]:
     """Return the inputs of a skill, and the media type of its output."""
     if skill.rpc is None:
         descriptor = skill.descriptor()
@@ -291,17 +272,6 @@ def accepted_inputs(skill: RemoteSkill) -> tuple[Sequence[ParameterDefinition], 
     from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
 
     return parameters_of(skill.described().manifest, skill.url) or (), "application/json"
-
-
-def _prepare(skill: RemoteSkill, given: dict[str, Any], arguments: CallArguments) -> PreparedCall:
-    """Check the call; ask for consent if the credential would go to another origin."""
-    try:
-        return skill.prepare(given, **arguments)
-    except TrustError as error:
-        if error.code != "ENDPOINT_FOREIGN" or not confirm("Call it there, with your credential?", about=error.message):
-            raise
-        arguments["consent"] = True
-        return skill.prepare(given, **arguments)
 
 
 def _print_plan(output: Output, prepared: PreparedCall) -> None:
@@ -312,14 +282,8 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
         "headers": dict(prepared.headers),
         "body": body,
     }
-    output.document(
-        {
-            "schema": "skillwire/call-plan/1",
-            "skill_id": prepared.skill_id,
-            "request": request,
-            "inputs": dict(prepared.inputs),
-        }
-    )
+    facts = {"skill_id": prepared.skill_id, "request": request, "inputs": dict(prepared.inputs)}
+    output.document(cast("CallPlanDocument", {"schema": "skillwire/call-plan/1", **facts}))
     output.line(bold(f"{prepared.method} "), prepared.url)
     output.table([dim(name), value] for name, value in prepared.headers.items())
     if body is not None:
@@ -327,35 +291,32 @@ def _print_plan(output: Output, prepared: PreparedCall) -> None:
         output.text(json.dumps(body, indent=2, ensure_ascii=False))
 
 
-def call_lan(
+def _call_lan(
     output: Output,
     progress: Progress,
     client: Client,
     capability: str,
-    wanted: CallRequest,
+    request: CallRequest,
     *,
     use_unverified: bool | None,
 ) -> tuple[RemoteExecution | None, dict[str, Any]]:
-    """Call a provider of a capability; return the execution and the fields for ``--json``.
-
-    Skipped providers are printed at once, with the reason.
-    """
-    if isinstance(wanted.inputs, str):  # standard input can be read once, and several may be tried
-        wanted = wanted._replace(inputs=read_object(wanted.inputs))
+    """Call a provider of a capability; return the execution and the fields for ``--json``."""
+    if isinstance(request.inputs, str):  # standard input can be read once, and several may be tried
+        request = request._replace(inputs=_read_object(request.inputs))
     with progress.waiting("asking the local network"):
         providers = client.lan.providers(capability, use_unverified=use_unverified)
-    told = 0
+    printed = 0
     while True:
         one = providers.next()
-        for passed in providers.passed[told:]:
+        for passed in providers.passed[printed:]:
             output.note(dim("skipped "), passed.reason.replace(" was passed over", "", 1))
-        told = len(providers.passed)
+        printed = len(providers.passed)
         call: Call | None = None
         try:
             with progress.during("reading"):
                 skill = client.lan.skill(one, use_unverified=use_unverified)
-                parameters, media_type = accepted_inputs(skill)
-            call = Call(output, progress, skill, wanted)
+                parameters, media_type = _accepted_inputs(skill)
+            call = Call(output, progress, skill, request)
             execution = call.make(parameters, media_type)
         except SkillwireError as error:
             stage: Stage = "reading" if call is None else call.stage

@@ -1,4 +1,4 @@
-"""JSON documents that commands print with ``--json`` about skills, installing, settings and errors.
+"""JSON documents that commands print with ``--json`` about skills, installing, settings, errors and the local network.
 
 A command builds a dictionary of one of these types, so the type checker and the published schema
 (:mod:`skillwire.cli.schemas`) read the same declaration. The texts in ``Annotated`` describe the fields. Commands
@@ -10,6 +10,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Never, NotRequired, TypedDict
 
 
+class DryRun(TypedDict):
+    dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
+
+
 class PlaceObject(TypedDict):
     source: Annotated[str, "File or URL"]
     line: Annotated[int | None, "Line, from 1; null if unknown"]
@@ -18,33 +22,31 @@ class PlaceObject(TypedDict):
     excerpt: Annotated[str | None, "Text of the line; null if unknown"]
 
 
-class FindingObject(TypedDict):
+class CodeFields(TypedDict):
     code: Annotated[str, "Code; skillwire explain CODE explains it"]
-    level: Annotated[Literal["error", "warning", "note"], "Severity"]
-    message: Annotated[str, "The problem"]
     place: Annotated[PlaceObject | None, "Location; null without one"]
     fix: Annotated[str, "What to do"]
+
+
+class FindingObject(CodeFields):
+    level: Annotated[Literal["error", "warning", "note"], "Severity"]
+    message: Annotated[str, "The problem"]
 
 
 class WithFindings(TypedDict):
     findings: Annotated[list[FindingObject], "Skipped or questionable items"]
 
 
-class ErrorObject(TypedDict):
-    code: Annotated[str, "Code; skillwire explain CODE explains it"]
+class ErrorObject(CodeFields):
     message: Annotated[str, "What happened in this case"]
     cause: Annotated[str, "Usual cause"]
-    place: Annotated[PlaceObject | None, "Location; null without one"]
-    fix: Annotated[str, "What to do"]
     retryable: Annotated[bool, "Whether the same call may succeed later"]
     documentation: Annotated[str, "Page and anchor of the documentation"]
     details: Annotated[dict[str, Any], "Facts for programs, specific to the code; not stable"]
 
 
 class ErrorDocument(TypedDict):
-    """Any command that fails"""
-
-    schema: Literal["skillwire/error/1"]
+    schema: Annotated[Literal["skillwire/error/1"], "Any command that fails"]
     error: Annotated[ErrorObject, "The error"]
 
 
@@ -63,15 +65,18 @@ class RpcObject(TypedDict):
     kind: Annotated[Literal["action", "instruction", ""], "Kind; empty if the endpoint does not name one"]
 
 
-class RefObject(TypedDict):
+class VersionObject(TypedDict):
+    version: Annotated[str | None, "Version; null without one"]
+    digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
+
+
+class RefObject(VersionObject):
     name: Annotated[str, "Name"]
     reference: Annotated[str, "Reference for commands"]
     origin: Annotated[
         str, "Publisher's location: a URL without the well-known part, an endpoint, or path: and a folder"
     ]
     description: Annotated[str, "What it does and when to use it"]
-    version: Annotated[str | None, "Version; null without one"]
-    digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
     found_via: Annotated[str, "Sources that listed it"]
     shared: Annotated[SharedObject | None, "Skill Sharing fields; null if not asked or not listed there"]
     rpc: Annotated[RpcObject | None, "Skills Protocol fields; null if not found at an endpoint"]
@@ -102,9 +107,7 @@ class FindHit(RefObject):
 
 
 class FindDocument(TypedDict):
-    """Search results, best first"""
-
-    schema: Literal["skillwire/find/1"]
+    schema: Annotated[Literal["skillwire/find/1"], "Search results, best first"]
     query: Annotated[str, "Search words"]
     total: Annotated[int, "Number of matching skills"]
     hits: Annotated[list[FindHit], "The best matches"]
@@ -120,9 +123,7 @@ ArtifactType = Literal["skill-md", "archive", "files", "folder", "none"]
 
 
 class ShowDocument(TypedDict):
-    """A skill"""
-
-    schema: Literal["skillwire/show/1"]
+    schema: Annotated[Literal["skillwire/show/1"], "A skill"]
     skill: Annotated[RefObject, "The skill"]
     type: Annotated[ArtifactType, "Artifact type; none if only a descriptor exists"]
     descriptor: NotRequired[Annotated[Any, "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
@@ -133,9 +134,7 @@ class ShowDocument(TypedDict):
 
 
 class CatDocument(TypedDict):
-    """A file of a skill"""
-
-    schema: Literal["skillwire/cat/1"]
+    schema: Annotated[Literal["skillwire/cat/1"], "A file of a skill"]
     reference: Annotated[str, "Reference as typed"]
     path: Annotated[str, "Path of the file"]
     size: Annotated[int, "Bytes"]
@@ -148,19 +147,12 @@ class FolderFields(TypedDict):
     links: Annotated[list[str], "Skills folders that link to the first of them"]
 
 
-class LockedObject(FolderFields):
+class LockedObject(FolderFields, VersionObject):
     name: Annotated[str, "Name"]
     origin: Annotated[str, "Publisher's location"]
-    version: Annotated[str | None, "Version; null without one"]
-    digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
     first_seen: Annotated[str, "First installation of this digest, RFC 3339 in UTC"]
     agents: Annotated[list[str], "Agents it is installed for"]
     files: Annotated[int, "Number of files"]
-
-
-class VersionObject(TypedDict):
-    version: Annotated[str | None, "Version; null without one"]
-    digest: Annotated[str | None, "sha256: and 64 hexadecimal digits; null if the origin publishes none"]
 
 
 class ComparisonObject(TypedDict):
@@ -180,15 +172,11 @@ class ReportFields(TypedDict):
 
 
 class AddDocument(ReportFields):
-    """Result of add"""
-
-    schema: Literal["skillwire/add/1"]
+    schema: Annotated[Literal["skillwire/add/1"], "Result of add"]
 
 
 class UpdateDocument(ReportFields):
-    """Result of update"""
-
-    schema: Literal["skillwire/update/1"]
+    schema: Annotated[Literal["skillwire/update/1"], "Result of update"]
     compared: Annotated[list[ComparisonObject], "Each skill compared with its origin"]
 
 
@@ -200,9 +188,7 @@ class PlanSkill(FolderFields):
 
 
 class PlanDocument(TypedDict):
-    """Plan of add or update, with --dry-run"""
-
-    schema: Literal["skillwire/plan/1"]
+    schema: Annotated[Literal["skillwire/plan/1"], "Plan of add or update, with --dry-run"]
     compared: NotRequired[Annotated[list[ComparisonObject], "With update: each skill compared with its origin"]]
     skills: Annotated[list[PlanSkill], "Planned skills"]
     unknown_origins: Annotated[list[str], "Origins without your consent"]
@@ -211,33 +197,26 @@ class PlanDocument(TypedDict):
 
 
 class ListDocument(TypedDict):
-    """Installed skills"""
-
-    schema: Literal["skillwire/list/1"]
+    schema: Annotated[Literal["skillwire/list/1"], "Installed skills"]
     root: Annotated[str, "Folder that paths are relative to"]
     skills: Annotated[list[LockedObject], "Skills by name"]
 
 
-class RemoveDocument(TypedDict):
-    """Result of remove"""
-
-    schema: Literal["skillwire/remove/1"]
-    dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
+class RemoveDocument(DryRun):
+    schema: Annotated[Literal["skillwire/remove/1"], "Result of remove"]
     skills: Annotated[list[LockedObject], "Removed skills"]
     changed: Annotated[list[str], "Those with locally changed files"]
 
 
 class OutdatedDocument(TypedDict):
-    """Installed skills compared with their origins"""
-
-    schema: Literal["skillwire/outdated/1"]
+    schema: Annotated[Literal["skillwire/outdated/1"], "Installed skills compared with their origins"]
     skills: Annotated[list[ComparisonObject], "Comparisons by name"]
 
 
 class VerifyDocument(TypedDict):
-    """Installed skills that match the lock; a deviation gives an error document"""
-
-    schema: Literal["skillwire/verify/1"]
+    schema: Annotated[
+        Literal["skillwire/verify/1"], "Installed skills that match the lock; a deviation gives an error document"
+    ]
     skills: Annotated[list[str], "Names"]
     deviations: Annotated[list[Never], "Always empty"]
 
@@ -248,11 +227,8 @@ class TrustedOrigin(TypedDict):
     revoked: Annotated[bool, "Whether the consent was, or would be, withdrawn"]
 
 
-class TrustDocument(TypedDict):
-    """Trusted origins, or those revoked"""
-
-    schema: Literal["skillwire/trust/1"]
-    dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
+class TrustDocument(DryRun):
+    schema: Annotated[Literal["skillwire/trust/1"], "Trusted origins, or those revoked"]
     origins: Annotated[list[TrustedOrigin], "The origins"]
 
 
@@ -291,9 +267,7 @@ class WhichInstalled(TypedDict):
 
 
 class WhichDocument(TypedDict):
-    """Resolution of a reference"""
-
-    schema: Literal["skillwire/which/1"]
+    schema: Annotated[Literal["skillwire/which/1"], "Resolution of a reference"]
     reference: Annotated[str, "Reference as typed"]
     error: Annotated[ErrorObject | None, "The error; null if the reference was resolved"]
     skills: Annotated[list[WhichSkill], "Resolved skills"]
@@ -314,9 +288,7 @@ class DoctorCheck(TypedDict):
 
 
 class DoctorDocument(TypedDict):
-    """Result of doctor"""
-
-    schema: Literal["skillwire/doctor/1"]
+    schema: Annotated[Literal["skillwire/doctor/1"], "Result of doctor"]
     checks: Annotated[list[DoctorCheck], "The checks"]
     counts: Annotated[dict[str, int], "Number of checks by verdict"]
 
@@ -337,9 +309,7 @@ class CodeObject(TypedDict):
 
 
 class ExplainDocument(TypedDict):
-    """Meaning of codes"""
-
-    schema: Literal["skillwire/explain/1"]
+    schema: Annotated[Literal["skillwire/explain/1"], "Meaning of codes"]
     codes: Annotated[list[CodeObject], "The codes"]
 
 
@@ -362,39 +332,144 @@ class ConfigSetting(ConfigValue):
 
 
 class ConfigShowDocument(TypedDict):
-    """Settings in force"""
-
-    schema: Literal["skillwire/config-show/1"]
+    schema: Annotated[Literal["skillwire/config-show/1"], "Settings in force"]
     settings: Annotated[list[ConfigSetting], "The settings"]
     credentials: Annotated[list[ConfigCredential], "Origins with a credential, without the secrets"]
 
 
 class ConfigPathDocument(TypedDict):
-    """Settings files"""
-
-    schema: Literal["skillwire/config-path/1"]
+    schema: Annotated[Literal["skillwire/config-path/1"], "Settings files"]
     project: Annotated[str | None, "The project's file; null without one"]
     user: Annotated[str, "The user's file"]
     user_exists: Annotated[bool, "Whether the user's file exists"]
 
 
+LeaveReason = Literal["shutdown", "error", "maintenance", "upgrade"]
+EvictReason = Literal["silent", "revoked", "crowded"]
+
+
+class MemberObject(TypedDict):
+    agent_id: Annotated[str, "Agent"]
+    skill_id: Annotated[str, "Skill"]
+    role: Annotated[Literal["PRIMARY", "BACKUP"], "Role in the group"]
+
+
+class SceneObject(TypedDict):
+    scene: Annotated[str, "Name"]
+    group_id: Annotated[str, "Group of its providers"]
+    members: Annotated[list[MemberObject], "Providers, the PRIMARY first"]
+
+
+class JoinedScene(SceneObject):
+    skill_id: Annotated[str, "Skill of the connection"]
+    version: Annotated[str, "Version of that skill"]
+    capabilities: Annotated[list[str], "Capabilities of that skill"]
+    connection_info: Annotated[
+        dict[str, str | int],
+        "Connection: the keys of SDP 4.3 and endpoint; apiKey and expiresAt if a key was issued, which goes into the "
+        "header field authHeader. Paths are below basePath",
+    ]
+    no_key: Annotated[FindingObject | None, "Why the provider issued no key; null if there is one, or none is issued"]
+
+
+class SceneDocument(JoinedScene):
+    schema: Annotated[Literal["skillwire/scene/1"], "A joined scene"]
+
+
+class SceneListDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/scene-list/1"], "Scenes of the local network"]
+    scenes: Annotated[list[SceneObject], "Scenes by name"]
+
+
+class SceneRequestDocument(ReportFields):
+    schema: Annotated[
+        Literal["skillwire/scene-request/1"], "Installation of scene request for a scene without a provider"
+    ]
+    scene: Annotated[str, "Name"]
+    skill: Annotated[str, "Chosen skill"]
+    found_by: Annotated[Literal["scene", "words"], "Whether the skill declares the scene, or only matches its words"]
+    provided: Annotated[bool, "Whether it is served now, with --provide"]
+
+
+class ListedLanSkill(LanSkillObject):
+    version: Annotated[str, "Version"]
+
+
+class LanEvent(TypedDict):
+    schema: Annotated[Literal["skillwire/lan/1"], "A line of lan"]
+    at: Annotated[float, "Time in seconds since the epoch"]
+
+
+class LanSnapshotEvent(LanEvent):
+    event: Annotated[Literal["snapshot"], "The current state: the first line, and again after missed"]
+    agent_id: Annotated[str, "This machine's agent"]
+    network_suspected: Annotated[bool, "Whether so many agents fell silent that a network problem is suspected"]
+    skills: Annotated[list[ListedLanSkill], "Skills by agent and name"]
+    scenes: Annotated[list[SceneObject], "Scenes by name"]
+
+
+class LanSkillEvent(LanEvent):
+    event: Annotated[
+        Literal["registered", "updated", "status", "suspected", "stale"],
+        "A skill appeared, was updated, changed health, fell silent, or fell silent with many others (stale)",
+    ]
+    skill: Annotated[ListedLanSkill, "The skill, in its current or last state"]
+
+
+class LanLeftEvent(LanEvent):
+    event: Annotated[Literal["left"], "A skill said goodbye"]
+    skill: Annotated[ListedLanSkill, "The skill, in its last state"]
+    reason: NotRequired[Annotated[LeaveReason, "Its reason; absent if only mDNS reported it"]]
+
+
+class LanEvictedEvent(LanEvent):
+    event: Annotated[Literal["evicted"], "A skill was removed"]
+    skill: Annotated[ListedLanSkill, "The skill, in its last state"]
+    reason: NotRequired[Annotated[EvictReason, "It was silent, its certificate was revoked, or others replaced it"]]
+
+
+class LanSceneEvent(LanEvent):
+    event: Annotated[Literal["scene"], "A scene has another PRIMARY or other members"]
+    scene: Annotated[SceneObject, "The scene, in its current state"]
+
+
+class LanMissedEvent(LanEvent):
+    event: Annotated[Literal["missed"], "Some changes were missed; a snapshot follows"]
+
+
+class NoticeObject(TypedDict):
+    scene: Annotated[str, "Scene"]
+    group_id: Annotated[str, "Group"]
+    event: Annotated[Literal["MEMBER_JOINED", "MEMBER_LEFT", "STATUS_CHANGED", "PRIMARY_CHANGED"], "What happened"]
+    agent_id: Annotated[str, "Agent of the skill"]
+    skill_id: Annotated[str, "Skill"]
+    status: Annotated[str, "Health of the skill"]
+
+
+class SceneJoinedEvent(JoinedScene):
+    schema: Literal["skillwire/scene-event/1"]
+    event: Annotated[Literal["joined"], "The scene was joined"]
+
+
+class SceneChangeEvent(TypedDict):
+    schema: Literal["skillwire/scene-event/1"]
+    event: Annotated[
+        Literal[
+            "registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "notice", "missed"
+        ],
+        "A change of the scene or of a skill in it",
+    ]
+    at: Annotated[float, "Time in seconds since the epoch"]
+    skill: Annotated[LanSkillObject | None, "The skill, in its current or last state; null for a scene"]
+    scene: Annotated[SceneObject | None, "The scene, in its current state; null for a skill"]
+    reason: Annotated[Literal["", LeaveReason, EvictReason], "Reason of left and evicted; otherwise empty"]
+    notice: Annotated[NoticeObject | None, "Unconfirmed notice; null for other events"]
+
+
 #: What ``Output.document`` takes.
 Document = (
-    ErrorDocument
-    | FindDocument
-    | ShowDocument
-    | CatDocument
-    | AddDocument
-    | UpdateDocument
-    | PlanDocument
-    | ListDocument
-    | RemoveDocument
-    | OutdatedDocument
-    | VerifyDocument
-    | TrustDocument
-    | WhichDocument
-    | DoctorDocument
-    | ExplainDocument
-    | ConfigShowDocument
-    | ConfigPathDocument
-)
+    ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
+    | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
+    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
+    | SceneRequestDocument
+)  # fmt: skip

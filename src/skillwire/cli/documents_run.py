@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from skillwire.cli.documents import ErrorObject, FindingObject, LanSkillObject, PlaceObject
+from skillwire.cli.documents import DryRun, ErrorObject, FindingObject, LanSkillObject, PlaceObject
 from skillwire.executions.task_form import FieldKind  # noqa: TC001  # the schema reads it
 
 
-class DryRun(TypedDict):
-    dry_run: Annotated[bool, "Whether nothing was changed because of --dry-run"]
-
-
 class InitDocument(DryRun):
-    """A new skill"""
-
-    schema: Literal["skillwire/init/1"]
+    schema: Annotated[Literal["skillwire/init/1"], "A new skill"]
     name: Annotated[str, "Name"]
     path: Annotated[str, "Folder"]
     files: Annotated[list[str], "Files in it"]
@@ -29,9 +23,7 @@ class CheckFinding(FindingObject):
 
 
 class CheckDocument(TypedDict):
-    """Result of check"""
-
-    schema: Literal["skillwire/check/1"]
+    schema: Annotated[Literal["skillwire/check/1"], "Result of check"]
     checked: Annotated[list[str], "Checked folders and files"]
     errors: Annotated[int, "Number of errors"]
     warnings: Annotated[int, "Number of warnings"]
@@ -56,9 +48,7 @@ class ValidatedDocument(TypedDict):
 
 
 class ValidateDocument(TypedDict):
-    """Result of validate"""
-
-    schema: Literal["skillwire/validate/1"]
+    schema: Annotated[Literal["skillwire/validate/1"], "Result of validate"]
     documents: Annotated[list[ValidatedDocument], "The documents"]
 
 
@@ -68,9 +58,7 @@ class BuildChanges(TypedDict):
 
 
 class BuildDocument(TypedDict):
-    """A built site"""
-
-    schema: Literal["skillwire/build/1"]
+    schema: Annotated[Literal["skillwire/build/1"], "A built site"]
     site: Annotated[str, "Folder of the site"]
     skills: Annotated[int, "Number of published skills"]
     not_public: Annotated[int, "Number of skills left out because they are not public"]
@@ -91,9 +79,7 @@ ImportedSkill = TypedDict(
 
 
 class MarketplaceImportDocument(DryRun):
-    """Result of marketplace import"""
-
-    schema: Literal["skillwire/marketplace-import/1"]
+    schema: Annotated[Literal["skillwire/marketplace-import/1"], "Result of marketplace import"]
     marketplace: Annotated[str, "Name of the marketplace; empty without one"]
     plugins: Annotated[int, "Number of readable plugins"]
     skills: Annotated[list[ImportedSkill], "Imported skills by name"]
@@ -101,9 +87,7 @@ class MarketplaceImportDocument(DryRun):
 
 
 class MarketplaceExportDocument(DryRun):
-    """Result of marketplace export"""
-
-    schema: Literal["skillwire/marketplace-export/1"]
+    schema: Annotated[Literal["skillwire/marketplace-export/1"], "Result of marketplace export"]
     marketplace: Annotated[str, "Name of the marketplace"]
     path: Annotated[str, "The file"]
     skills: Annotated[list[str], "Names of the listed skills"]
@@ -126,7 +110,12 @@ class GrantChangesObject(TypedDict):
     gone: Annotated[list[str], "Removed files"]
 
 
-class GrantRequestObject(TypedDict):
+class PermissionFields(TypedDict):
+    network: Annotated[list[str], "Reachable origins"]
+    secrets: Annotated[list[str], "Variables it receives"]
+
+
+class GrantRequestObject(PermissionFields):
     name: Annotated[str, "Name"]
     version: Annotated[str, "Version"]
     path: Annotated[str, "Folder"]
@@ -135,8 +124,6 @@ class GrantRequestObject(TypedDict):
     entrypoint: Annotated[str | None, "Code file; null if an API is called"]
     url: Annotated[str | None, "Called API; null if code runs"]
     health: Annotated[HealthCheckObject | None, "Health check; null without one"]
-    network: Annotated[list[str], "Reachable origins"]
-    secrets: Annotated[list[str], "Variables it receives"]
     files: Annotated[int, "Number of files"]
     size: Annotated[int, "Bytes of all files"]
     granted: Annotated[bool, "Whether it may run now"]
@@ -145,34 +132,26 @@ class GrantRequestObject(TypedDict):
 
 
 class GrantAddDocument(DryRun):
-    """Requested permissions, and whether they were granted"""
-
-    schema: Literal["skillwire/grant-add/1"]
+    schema: Annotated[Literal["skillwire/grant-add/1"], "Requested permissions, and whether they were granted"]
     skills: Annotated[list[GrantRequestObject], "The skills"]
 
 
-class GrantObject(TypedDict):
+class GrantObject(PermissionFields):
     name: Annotated[str, "Skill"]
     version: Annotated[str, "Version"]
     digest: Annotated[str, "Artifact that may run"]
-    network: Annotated[list[str], "Reachable origins"]
-    secrets: Annotated[list[str], "Variables it receives"]
     by: Annotated[str, "Person who granted it"]
     at: Annotated[str, "Time of the grant, RFC 3339 in UTC"]
     revoked: Annotated[bool, "Whether it was, or would be, revoked"]
 
 
 class GrantListDocument(DryRun):
-    """Grants, oldest first"""
-
-    schema: Literal["skillwire/grant-list/1"]
+    schema: Annotated[Literal["skillwire/grant-list/1"], "Grants, oldest first"]
     grants: Annotated[list[GrantObject], "The grants; with revoke, the revoked ones"]
 
 
 class WorkerDocument(TypedDict):
-    """A started worker"""
-
-    schema: Literal["skillwire/worker/1"]
+    schema: Annotated[Literal["skillwire/worker/1"], "A started worker"]
     workers: Annotated[int, "Maximum number of concurrent executions"]
     grant_all: Annotated[bool, "Whether skills run without a grant"]
 
@@ -223,9 +202,7 @@ class CalledProvider(TypedDict):
 
 
 class CallDocument(ExecutionObject):
-    """A completed call, or an accepted one with --no-wait"""
-
-    schema: Literal["skillwire/call/1"]
+    schema: Annotated[Literal["skillwire/call/1"], "A completed call, or an accepted one with --no-wait"]
     lan: NotRequired[Annotated[CalledProvider, "For lan: calls: the provider"]]
 
 
@@ -240,9 +217,7 @@ class RequestObject(TypedDict):
 
 
 class CallPlanDocument(TypedDict):
-    """Request of a call, with --dry-run"""
-
-    schema: Literal["skillwire/call-plan/1"]
+    schema: Annotated[Literal["skillwire/call-plan/1"], "Request of a call, with --dry-run"]
     skill_id: Annotated[str, "ID of the skill"]
     request: Annotated[RequestObject, "The request"]
     inputs: Annotated[dict[str, Any], "Inputs, with defaults"]
@@ -257,28 +232,20 @@ class RecentExecution(TypedDict):
 
 
 class ExecutionsListDocument(TypedDict):
-    """Recent calls from this machine, newest first"""
-
-    schema: Literal["skillwire/executions-list/1"]
+    schema: Annotated[Literal["skillwire/executions-list/1"], "Recent calls from this machine, newest first"]
     executions: Annotated[list[RecentExecution], "The executions"]
 
 
 class ExecutionsShowDocument(ExecutionObject):
-    """Status of an execution"""
-
-    schema: Literal["skillwire/executions-show/1"]
+    schema: Annotated[Literal["skillwire/executions-show/1"], "Status of an execution"]
 
 
 class ExecutionsResultDocument(ExecutionObject):
-    """A completed execution"""
-
-    schema: Literal["skillwire/executions-result/1"]
+    schema: Annotated[Literal["skillwire/executions-result/1"], "A completed execution"]
 
 
 class ExecutionsCancelDocument(ExecutionObject):
-    """An execution after the request to cancel it"""
-
-    schema: Literal["skillwire/executions-cancel/1"]
+    schema: Annotated[Literal["skillwire/executions-cancel/1"], "An execution after the request to cancel it"]
 
 
 class TaskObject(TypedDict):
@@ -297,9 +264,7 @@ class TaskObject(TypedDict):
 
 
 class InboxDocument(TypedDict):
-    """Open tasks"""
-
-    schema: Literal["skillwire/inbox/1"]
+    schema: Annotated[Literal["skillwire/inbox/1"], "Open tasks"]
     tasks: Annotated[list[TaskObject], "Tasks, the most urgent first"]
 
 
@@ -317,9 +282,7 @@ Did = Literal["shown", "claimed", "completed", "rejected", "released"]
 
 
 class TaskDocument(DryRun):
-    """A task after the command"""
-
-    schema: Literal["skillwire/task/1"]
+    schema: Annotated[Literal["skillwire/task/1"], "A task after the command"]
     did: Annotated[Did, "What the command did"]
     task: Annotated[TaskObject, "The task"]
     inputs: Annotated[Any, "Inputs by name"]
@@ -339,15 +302,11 @@ class LoginObject(TypedDict):
 
 
 class AuthLoginDocument(LoginObject):
-    """A new login"""
-
-    schema: Literal["skillwire/auth-login/1"]
+    schema: Annotated[Literal["skillwire/auth-login/1"], "A new login"]
 
 
 class AuthLoginPlanDocument(TypedDict):
-    """Plan of a login, with --dry-run"""
-
-    schema: Literal["skillwire/auth-login-plan/1"]
+    schema: Annotated[Literal["skillwire/auth-login-plan/1"], "Plan of a login, with --dry-run"]
     origin: Annotated[str, "The only origin the credential would be sent to"]
     kind: Annotated[Literal["api_key", "oauth2", "custom"], "Kind"]
     header: Annotated[str | None, "Header field of an API key; null for other kinds"]
@@ -357,9 +316,7 @@ class AuthLoginPlanDocument(TypedDict):
 
 
 class AuthStatusDocument(TypedDict):
-    """Logins"""
-
-    schema: Literal["skillwire/auth-status/1"]
+    schema: Annotated[Literal["skillwire/auth-status/1"], "Logins"]
     logins: Annotated[list[LoginObject], "Logins by origin"]
 
 
@@ -369,9 +326,7 @@ class LogoutObject(TypedDict):
 
 
 class AuthLogoutDocument(DryRun):
-    """Ended logins"""
-
-    schema: Literal["skillwire/auth-logout/1"]
+    schema: Annotated[Literal["skillwire/auth-logout/1"], "Ended logins"]
     logouts: Annotated[list[LogoutObject], "The origins"]
 
 
@@ -388,18 +343,14 @@ class TokenObject(TypedDict):
 
 
 class TokenDocument(DryRun):
-    """A created or revoked token"""
-
-    schema: Literal["skillwire/token/1"]
+    schema: Annotated[Literal["skillwire/token/1"], "A created or revoked token"]
     token: Annotated[TokenObject, "The token"]
     secret: Annotated[str | None, "Secret, printed only once; null if none was created"]
     replaces: Annotated[TokenObject | None, "Replaced token; null without one"]
 
 
 class TokensDocument(TypedDict):
-    """Tokens, oldest first, without secrets"""
-
-    schema: Literal["skillwire/tokens/1"]
+    schema: Annotated[Literal["skillwire/tokens/1"], "Tokens, oldest first, without secrets"]
     tokens: Annotated[list[TokenObject], "The tokens"]
 
 
@@ -410,9 +361,7 @@ class CertificateNames(TypedDict):
 
 
 class CaDocument(DryRun):
-    """A new certificate authority, without its keys"""
-
-    schema: Literal["skillwire/ca/1"]
+    schema: Annotated[Literal["skillwire/ca/1"], "A new certificate authority, without its keys"]
     folder: Annotated[str, "Folder"]
     root: Annotated[str, "File of the root certificate, which agents trust"]
     center: Annotated[str, "File of the certificate of the issuing SkillCenter CA"]
@@ -421,9 +370,7 @@ class CaDocument(DryRun):
 
 
 class CaIssueDocument(DryRun, CertificateNames):
-    """An issued certificate"""
-
-    schema: Literal["skillwire/ca-issue/1"]
+    schema: Annotated[Literal["skillwire/ca-issue/1"], "An issued certificate"]
     serial: Annotated[str | None, "Serial number in hexadecimal; null with --dry-run"]
     expires_at: Annotated[str, "RFC 3339 in UTC"]
     certificate: Annotated[str, "File of the certificate"]
@@ -442,9 +389,7 @@ class IssuedCertificate(CertificateNames):
 
 
 class CaListDocument(DryRun):
-    """Issued or revoked certificates, including SkillCenter CAs"""
-
-    schema: Literal["skillwire/ca-list/1"]
+    schema: Annotated[Literal["skillwire/ca-list/1"], "Issued or revoked certificates, including SkillCenter CAs"]
     certificates: Annotated[list[IssuedCertificate], "Certificates, oldest first"]
 
 
@@ -457,9 +402,7 @@ class AgentCertificate(CertificateNames):
 
 
 class KeyDocument(TypedDict):
-    """The key and certificate of this agent, without secrets"""
-
-    schema: Literal["skillwire/key/1"]
+    schema: Annotated[Literal["skillwire/key/1"], "The key and certificate of this agent, without secrets"]
     agent: Annotated[str | None, "Agent name; null before the first one"]
     key: Annotated[str | None, "File of the key; null without one"]
     fingerprint: Annotated[
@@ -469,31 +412,23 @@ class KeyDocument(TypedDict):
 
 
 class KeyRequestDocument(DryRun, CertificateNames):
-    """A certificate request of this agent, without secrets"""
-
-    schema: Literal["skillwire/key-request/1"]
+    schema: Annotated[Literal["skillwire/key-request/1"], "A certificate request of this agent, without secrets"]
     new: Annotated[bool, "Whether the key is new"]
     request: Annotated[str | None, "The request, PEM, for ca issue --request; null with --dry-run"]
 
 
 class KeyInstallDocument(DryRun):
-    """An installed certificate"""
-
-    schema: Literal["skillwire/key-install/1"]
+    schema: Annotated[Literal["skillwire/key-install/1"], "An installed certificate"]
     key: Annotated[bool, "Whether a key was installed with it"]
     certificate: Annotated[AgentCertificate, "The certificate"]
 
 
 class ServeEvent(TypedDict):
-    """A line of serve"""
-
-    schema: Literal["skillwire/serve/1"]
+    schema: Annotated[Literal["skillwire/serve/1"], "A line of serve"]
 
 
 class ServeListeningEvent(ServeEvent):
-    """The first line: the server accepts requests"""
-
-    event: Literal["listening"]
+    event: Annotated[Literal["listening"], "The first line: the server accepts requests"]
     address: Annotated[str, "URL on this machine"]
     announced: Annotated[list[str], "URLs announced on the local network; none without --lan"]
     base_url: Annotated[str, "--base-url, or the address"]
@@ -503,9 +438,7 @@ class ServeListeningEvent(ServeEvent):
 
 
 class ServePublishedEvent(ServeEvent):
-    """A new revision is served"""
-
-    event: Literal["published"]
+    event: Annotated[Literal["published"], "A new revision is served"]
     revision: Annotated[int, "Revision, from 1"]
     skills: Annotated[int, "Number of public skills"]
     added: Annotated[int, "Number of new skills"]
@@ -514,9 +447,7 @@ class ServePublishedEvent(ServeEvent):
 
 
 class ServeBrokenEvent(ServeEvent):
-    """A skill cannot be published; one line for each error"""
-
-    event: Literal["broken"]
+    event: Annotated[Literal["broken"], "A skill cannot be published; one line for each error"]
     skill: Annotated[str, "Name of its folder"]
     serving: Annotated[bool, "Whether its last valid version is still served"]
     code: Annotated[str, "Code; skillwire explain CODE explains it"]
@@ -526,48 +457,21 @@ class ServeBrokenEvent(ServeEvent):
 
 
 class ServeLanEvent(ServeEvent):
-    """The server joined the local network, or cannot join it and retries"""
-
-    event: Literal["lan"]
+    event: Annotated[Literal["lan"], "The server joined the local network, or cannot join it and retries"]
     agent: Annotated[str | None, "Announced agent name; null if it cannot join"]
     reason: Annotated[str | None, "Reason why it cannot join; null if it joined"]
 
 
 class ServeStoppedEvent(ServeEvent):
-    """The last line: all responses were finished, or their time was over"""
-
-    event: Literal["stopped"]
+    event: Annotated[Literal["stopped"], "The last line: all responses were finished, or their time was over"]
 
 
 #: What ``Output.document`` takes.
 Document = (
-    InitDocument
-    | CheckDocument
-    | ValidateDocument
-    | BuildDocument
-    | MarketplaceImportDocument
-    | MarketplaceExportDocument
-    | GrantAddDocument
-    | GrantListDocument
-    | WorkerDocument
-    | CallDocument
-    | CallPlanDocument
-    | ExecutionsListDocument
-    | ExecutionsShowDocument
-    | ExecutionsResultDocument
-    | ExecutionsCancelDocument
-    | InboxDocument
-    | TaskDocument
-    | AuthLoginDocument
-    | AuthLoginPlanDocument
-    | AuthStatusDocument
-    | AuthLogoutDocument
-    | TokenDocument
-    | TokensDocument
-    | CaDocument
-    | CaIssueDocument
-    | CaListDocument
-    | KeyDocument
-    | KeyRequestDocument
-    | KeyInstallDocument
-)
+    InitDocument | CheckDocument | ValidateDocument | BuildDocument | MarketplaceImportDocument
+    | MarketplaceExportDocument | GrantAddDocument | GrantListDocument | WorkerDocument | CallDocument
+    | CallPlanDocument | ExecutionsListDocument | ExecutionsShowDocument | ExecutionsResultDocument
+    | ExecutionsCancelDocument | InboxDocument | TaskDocument | AuthLoginDocument | AuthLoginPlanDocument
+    | AuthStatusDocument | AuthLogoutDocument | TokenDocument | TokensDocument | CaDocument | CaIssueDocument
+    | CaListDocument | KeyDocument | KeyRequestDocument | KeyInstallDocument
+)  # fmt: skip

@@ -10,16 +10,15 @@ import base64
 import re
 import shlex
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from skillwire.adapters.files.atomic import state_directory, write_atomically
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.cli.options import Duration, GroupWithDefaultList, open_client, open_progress
+from skillwire.cli.options import Duration, GroupWithDefaultList, open_client, open_progress, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, print_end, readable_json, success, warning
 from skillwire.errors import PendingError, SkillwireError, SourceLocation, UsageError
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         ExecutionObject,
         RecentExecution,
     )
-    from skillwire.cli.output import Output, Part, Styled
+    from skillwire.cli.output import Output, Part
     from skillwire.cli.progress import Progress
     from skillwire.model.execution import RemoteExecution
 
@@ -49,9 +48,8 @@ class Watch:
     """Shows the status of an execution on a terminal, and prints how to resume after an interruption."""
 
     def __init__(self, output: Output, progress: Progress, *, is_at_endpoint: bool = False) -> None:
-        self._output = output
+        self._output, self._progress = output, progress
         self._is_at_endpoint = is_at_endpoint
-        self._progress = progress
         self._last: RemoteExecution | None = None
 
     def on_change(self, execution: RemoteExecution) -> None:
@@ -66,24 +64,25 @@ class Watch:
             with self._progress.waiting(label):
                 yield
         except KeyboardInterrupt:
-            self._say_how_to_go_on(name)
+            name = _name_of(self._last) if self._last is not None else name
+            if self._is_at_endpoint:
+                print_end("interrupted; a started run continues at the endpoint, and has no status to query")
+            elif name is None:
+                print_end("interrupted; the call may or may not have arrived")
+                repeat = "Repeat the same call within 15 minutes to resume it: it is executed at most once."
+                self._output.note(dim(repeat))
+            else:
+                print_end("interrupted; the execution continues at the provider")
+                _hint_running(self._output, name)
             raise click.exceptions.Exit(_EXIT_INTERRUPTED) from None
 
-    def _say_how_to_go_on(self, name: str | None) -> None:
-        name = name_of(self._last) if self._last is not None else name
-        if self._is_at_endpoint:
-            print_end("interrupted; a started run continues at the endpoint, and has no status to query")
-            return
-        if name is None:
-            print_end("interrupted; the call may or may not have arrived")
-            self._output.note(dim("Repeat the same call within 15 minutes to resume it: it is executed at most once."))
-            return
-        print_end("interrupted; the execution continues at the provider")
-        self._output.hint("wait:", f"skillwire executions result {name}")
-        self._output.hint("cancel:", f"skillwire executions cancel {name}")
+
+def _hint_running(output: Output, name: str) -> None:
+    output.hint("wait:", f"skillwire executions result {name}")
+    output.hint("cancel:", f"skillwire executions cancel {name}")
 
 
-def name_of(execution: RemoteExecution) -> str | None:
+def _name_of(execution: RemoteExecution) -> str | None:
     """Return the name of an execution for commands: its ID, or its URL if the ID is ambiguous."""
     if execution.execution_id is not None and _PLAIN_ID.fullmatch(execution.execution_id):
         return execution.execution_id
@@ -92,19 +91,15 @@ def name_of(execution: RemoteExecution) -> str | None:
 
 def execution_object(execution: RemoteExecution) -> ExecutionObject:
     """Return an execution for ``--json``."""
-    error = execution.error
-    encoding: Literal["json", "base64"] = "json"
-    output = execution.output
-    if isinstance(output, bytes):
-        encoding, output = "base64", base64.b64encode(output).decode()
+    error, output = execution.error, execution.output
     return {
         "execution_id": execution.execution_id,
         "skill_id": execution.skill_id,
         "reference": execution.reference,
         "status": execution.status.value,
         "cancelled": execution.is_cancelled,
-        "output": output,
-        "encoding": encoding,
+        "output": base64.b64encode(output).decode() if isinstance(output, bytes) else output,
+        "encoding": "base64" if isinstance(output, bytes) else "json",
         "content_type": execution.content_type,
         "error": None if error is None else cast("ExecutionErrorObject", error._asdict()),
         "created_at": execution.created_at or None,
@@ -125,26 +120,25 @@ def conclude(
     target: str | None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print the output of an execution, or write it to the file ``target``.
-
-    Raises:
-        ExecutionError, PendingError: it has not completed.
-        StorageError: the file cannot be written.
-    """
+    """Print the output of an execution, or write it to the file ``target``; raise its error if it has not completed."""
     if execution.log and not execution.is_completed:
-        _print_log(output, execution.log)
+        output.note(dim("end of its log:"))
+        for line in execution.log.splitlines()[-_LOG_LINES:]:
+            output.note(dim(f"  {line}"))
+    name, value = _name_of(execution), execution.output
     try:
         execution.check()
     except PendingError as error:
-        name = name_of(execution)
-        error.fix = (
-            f"Wait with skillwire executions result {name}, or cancel with skillwire executions cancel {name}."
-            if name
-            else None
-        )
+        fix = f"Wait with skillwire executions result {name}, or cancel with skillwire executions cancel {name}."
+        error.fix = fix if name else None
         raise
     if target is not None:
-        _write(target, execution)
+        try:
+            write_atomically(Path(target), value.encode() if isinstance(value, str) else _bytes_of(value))
+        except SkillwireError as error:
+            error.place = SourceLocation(target)
+            error.fix = f"skillwire executions result {name} -o FILE writes it elsewhere." if name else None
+            raise
         output.note(success("written "), target)
     output.document(cast("CallDocument", {"schema": schema, **execution_object(execution), **(more or {})}))
     if target is None and not output.as_json:
@@ -155,7 +149,7 @@ def conclude(
 
 def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
     """Print how to read the output files of a run."""
-    sys.stdout.flush()  # where both streams go to one place, what the skill gave stands first
+    sys.stdout.flush()  # if both streams go to one place, the output of the skill comes first
     for blob in execution.blobs[:_BLOBS]:
         name = blob.name.rpartition("/")[2]
         target = name if _PLAIN_ID.fullmatch(name) else "FILE"  # never a hidden file
@@ -164,29 +158,18 @@ def _hint_blobs(output: Output, execution: RemoteExecution) -> None:
         output.note(dim(f"and {len(execution.blobs) - _BLOBS} more files; --json has them all"))
 
 
-def _print_log(output: Output, log: str) -> None:
-    """Print the end of the log of a failed run."""
-    output.note(dim("end of its log:"))
-    for line in log.splitlines()[-_LOG_LINES:]:
-        output.note(dim(f"  {line}"))
-
-
 def check_target(content_type: str, target: str | None, *, as_json: bool) -> None:
-    """Reject a call whose output could not be displayed.
-
-    Raises:
-        UsageError: ``USAGE``, the output is not text, and would go to a terminal.
-    """
+    """Reject a call whose output is not text and would go to a terminal."""
     media_type = content_type.partition(";")[0].strip().lower()
     if target is None and not as_json and sys.stdout.isatty() and not _TEXT.fullmatch(media_type):
         message = f"the output is {ascii(media_type)[1:-1][:80]}, which a terminal cannot display"
         raise UsageError("USAGE", message, fix="Write it to a file with -o FILE.")
 
 
-def print_status(output: Output, execution: RemoteExecution) -> None:
-    """Print how far an execution is."""
+def _print_status(output: Output, execution: RemoteExecution) -> None:
+    style = success if execution.is_completed else failure if execution.is_final else bold
     rows: list[tuple[str, Part]] = [
-        ("status", _styled(execution)),
+        ("status", warning("cancelled") if execution.is_cancelled else style(execution.status)),
         ("id", execution.execution_id or "none"),
         ("skill", execution.skill_id),
         ("created", execution.created_at),
@@ -201,35 +184,22 @@ def print_status(output: Output, execution: RemoteExecution) -> None:
 
 def hint_next(output: Output, execution: RemoteExecution) -> None:
     """Print the commands that apply to an execution."""
-    name = name_of(execution)
-    if name is None:
-        return
-    if not execution.is_final:
-        output.hint("wait:", f"skillwire executions result {name}")
-        output.hint("cancel:", f"skillwire executions cancel {name}")
-    elif execution.is_completed:
+    name = _name_of(execution)
+    if name is not None and not execution.is_final:
+        _hint_running(output, name)
+    elif name is not None and execution.is_completed:
         output.hint("output:", f"skillwire executions result {name}")
-
-
-def _styled(execution: RemoteExecution) -> Styled:
-    if execution.is_cancelled:
-        return warning("cancelled")
-    style = success if execution.is_completed else failure if execution.is_final else bold
-    return style(execution.status)
 
 
 def _print_output(output: Output, execution: RemoteExecution) -> None:
     value = execution.output
     if value is None:
         output.note(dim("completed without an output"))
-    elif isinstance(value, bytes):
-        if sys.stdout.isatty():
-            what = f"{len(value):,} bytes of {execution.content_type or 'an unnamed type'}"
-            output.note(warning("not shown: "), f"{what}; -o FILE writes them to a file")
-        else:
-            sys.stdout.buffer.write(value)
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(_bytes_of(value))
+    elif isinstance(value, bytes):
+        what = f"{len(value):,} bytes of {execution.content_type or 'an unnamed type'}"
+        output.note(warning("not shown: "), f"{what}; -o FILE writes them to a file")
     else:
         output.text(value if isinstance(value, str) else readable_json(value))
 
@@ -239,18 +209,6 @@ def _bytes_of(value: Any) -> bytes:
         return value
     text = value if isinstance(value, str) else readable_json(value)
     return (text if text.endswith("\n") else f"{text}\n").encode("utf-8", "backslashreplace")
-
-
-def _write(target: str, execution: RemoteExecution) -> None:
-
-    value = execution.output
-    try:
-        write_atomically(Path(target), value.encode() if isinstance(value, str) else _bytes_of(value))
-    except SkillwireError as error:
-        name = name_of(execution)
-        error.place = SourceLocation(target)
-        error.fix = f"skillwire executions result {name} -o FILE writes it elsewhere." if name else None
-        raise
 
 
 @click.group(cls=GroupWithDefaultList)
@@ -271,7 +229,7 @@ def list_(*, output: Output) -> None:
             "execution_id": call.execution_id or "",
             "skill_id": call.skill_id,
             "reference": call.reference,
-            "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.created)),
+            "created_at": utc_time(call.created),
             "status_url": call.status_url,
         }
         for call in FileCalls(state_directory() / "calls.json").recent()
@@ -296,7 +254,7 @@ def show(*, output: Output, execution: str) -> None:
     with open_client(output, progress=progress) as client, progress.during("asking"):
         found = client.execution(execution)
     output.document({"schema": "skillwire/executions-show/1", **execution_object(found)})
-    print_status(output, found)
+    _print_status(output, found)
     hint_next(output, found)
 
 
@@ -316,11 +274,10 @@ def result(*, output: Output, execution: str, wait: bool, timeout: float | None,
     with open_client(output, progress=progress) as client:
         watch = Watch(output, progress)
         with watch.waiting("asking", execution):
-            found = (
-                client.result(execution, timeout=timeout, on_change=watch.on_change)
-                if wait
-                else client.execution(execution)
-            )
+            if wait:
+                found = client.result(execution, timeout=timeout, on_change=watch.on_change)
+            else:
+                found = client.execution(execution)
     conclude(output, "skillwire/executions-result/1", found, target)
 
 
@@ -337,5 +294,5 @@ def cancel(*, output: Output, execution: str) -> None:
         output.line(success("cancelled "), bold(found.execution_id))
         return
     output.note(f"not cancelled: the execution {'is still running' if not found.is_final else 'had already ended'}")
-    print_status(output, found)
+    _print_status(output, found)
     hint_next(output, found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.cli.lan_view import lan_object, source_text, status_text, trust_text
+from skillwire.cli.lan_view import lan_object, status_text, trust_text
 from skillwire.cli.options import (
     network_options,
     open_client,
@@ -23,15 +23,16 @@ from skillwire.resolver.sources.lan import describe_lan_skill, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from skillwire.cli.documents import FindHit
-    from skillwire.cli.output import Output
+    from skillwire.cli.options import NetworkOptions
+    from skillwire.cli.output import Output, Part
     from skillwire.model.lan import LanSkill
     from skillwire.model.ref import SkillRef
 
 
-_DESCRIPTION_ROOM: Final = 24  # columns that a description needs to say anything
-_CAPABILITIES_ROOM = 24  # columns that a list of capabilities needs to say anything
+_ROOM: Final = 24  # columns that a description or a list of capabilities needs
 
 
 @click.command()
@@ -58,9 +59,7 @@ def command(
     limit: int,
     capability_type: str | None,
     lan: bool,
-    token: str | None,
-    offline: bool | None,
-    refresh: bool,
+    **network: Unpack[NetworkOptions],
 ) -> None:
     """Search for skills by QUERY; without one, list all skills.
 
@@ -71,46 +70,40 @@ def command(
     """
     words = " ".join(query)
     if lan:
-        if origins or capability_type is not None or token is not None:
+        if origins or capability_type is not None or network["token"] is not None:
             fix = "Leave them out: a local network search has no single origin."
             raise UsageError("USAGE", "--lan excludes --from, --type and --token", fix=fix)
-
-        find_lan(output, words, limit, offline=offline, refresh=refresh)
+        _find_lan(output, words, limit, **network)
         return
     progress = open_progress(output)
     with (
-        open_client(
-            output, references=origins, token=token, offline=offline, refresh=refresh, progress=progress
-        ) as client,
+        open_client(output, references=origins, progress=progress, **network) as client,
         progress.during("reading"),
     ):
         hits = client.find(words, origins, capability_type=capability_type)
     shown = hits[:limit]
-    output.document(
-        {
-            "schema": "skillwire/find/1",
-            "query": words,
-            "total": len(hits),
-            "hits": [_hit(skill.ref, score) for skill, score in shown],
-        }
-    )
+    found = [_hit(skill.ref, score) for skill, score in shown]
+    output.document({"schema": "skillwire/find/1", "query": words, "total": len(hits), "hits": found})
     _print_hits(output, [skill.ref for skill, _ in shown])
-    if len(hits) > limit:
-        output.note(dim(f"{len(hits) - limit} more; see them with --limit {len(hits)}"))
+    _count_others(output, len(hits), limit)
     if shown:
         output.hint("show details:", f"skillwire show {reference_to(shown[0][0].ref)}")
     else:
         output.note(f"no skill matches {words!r}" if words else "the origin publishes no skills")
 
 
+def _count_others(output: Output, number: int, limit: int) -> None:
+    if number > limit:
+        output.note(dim(f"{number - limit} more; see them with --limit {number}"))
+
+
 def _print_hits(output: Output, refs: Sequence[SkillRef]) -> None:
     """Print a table; where it would leave no room for a description, a line for that below each name."""
-    facts = [[ref.version or "-"] for ref in refs]
-    if any(ref.shared or ref.rpc for ref in refs):
-        facts = [[version, _type_and_access(ref)] for (version,), ref in zip(facts, refs, strict=True)]
+    has_types = any(ref.shared or ref.rpc for ref in refs)
+    facts = [[ref.version or "-", *([_type_and_access(ref)] if has_types else [])] for ref in refs]
     rows = [[ref.name, *cells] for ref, cells in zip(refs, facts, strict=True)]
     room = terminal_width() - sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    if room >= _DESCRIPTION_ROOM:
+    if room >= _ROOM:
         output.table(
             [bold(name), *map(dim, cells), shortened(ref.description, room)]
             for ref, (name, *cells) in zip(refs, rows, strict=True)
@@ -131,14 +124,13 @@ def _type_and_access(ref: SkillRef) -> str:
     return ref.shared.capability_type + access
 
 
-def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, refresh: bool) -> None:
-    """Search the local network and print the skills."""
+def _find_lan(output: Output, words: str, limit: int, **network: Unpack[NetworkOptions]) -> None:
     progress = open_progress(output)
     with (
-        open_client(output, offline=offline, refresh=refresh, progress=progress) as client,
+        open_client(output, progress=progress, **network) as client,
         progress.waiting("asking the local network"),
     ):
-        found = client.lan.discover(words, refresh=refresh)
+        found = client.lan.discover(words, refresh=network["refresh"])
         may_use = client.lan.settings.use_unverified
     referred = {skill: reference for skill in found if (reference := _reference(output, skill))}
     found = list(referred)
@@ -146,14 +138,10 @@ def find_lan(output: Output, words: str, limit: int, *, offline: bool | None, re
     hits: list[FindHit] = [{**_hit(ref_of(skill), 0.0), "lan": lan_object(skill)} for skill in shown]
     output.document({"schema": "skillwire/find/1", "query": words, "total": len(found), "hits": hits})
     _print_lan_hits(output, shown)
-    if len(found) > limit:
-        output.note(dim(f"{len(found) - limit} more; see them with --limit {len(found)}"))
+    _count_others(output, len(found), limit)
     if not found:
-        output.note(
-            f"no skill on the local network matches {words!r}"
-            if words
-            else "no agent on the local network offers skills"
-        )
+        no_match = f"no skill on the local network matches {words!r}"
+        output.note(no_match if words else "no agent on the local network offers skills")
         output.hint("list all agents:", "skillwire lan")
         return
     output.hint("show details:", f"skillwire show {referred[shown[0]]}")
@@ -173,20 +161,12 @@ def _reference(output: Output, skill: LanSkill) -> str:
 
 
 def _print_lan_hits(output: Output, skills: Sequence[LanSkill]) -> None:
-    """Print a row for each skill: name, version, health, trust, address, capabilities."""
-    rows = [
-        [
-            bold(skill.skill_id),
-            dim(skill.version),
-            status_text(skill),
-            trust_text(skill),
-            source_text(skill),
-            dim(skill.endpoint),
-        ]
-        for skill in skills
-    ]
+    rows: list[list[Part]] = []
+    for skill in skills:
+        health = (status_text(skill), trust_text(skill), dim(str(skill.found_via)))
+        rows.append([bold(skill.skill_id), dim(skill.version), *health, dim(skill.endpoint)])
     widths = [max(len(cell.text) for cell in column) + 2 for column in zip(*rows, strict=True)]
-    room = max(terminal_width() - sum(widths), _CAPABILITIES_ROOM)
+    room = max(terminal_width() - sum(widths), _ROOM)
     output.table([*row, shortened(describe_lan_skill(skill), room)] for row, skill in zip(rows, skills, strict=True))
 
 

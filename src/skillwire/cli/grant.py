@@ -17,6 +17,7 @@ from skillwire.cli.options import (
     can_ask,
     confirm,
     dry_run_option,
+    first_of,
     login_name,
     plural,
     run_async,
@@ -33,19 +34,17 @@ if TYPE_CHECKING:
 
     from skillwire.cli.documents_run import GrantChangesObject, GrantObject, GrantRequestObject, HealthCheckObject
     from skillwire.cli.output import Output, Part
-    from skillwire.executions.grants import GrantChanges
+    from skillwire.executions.grants import GrantChanges, Grants
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.execution import Grant
     from skillwire.model.skill import Action, HealthCheck
 
 
-#: What the rules say of what scripts do, and of what is hidden in them: all of it matters to who lets them run.
-_TOLD: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACTERS", "HIDDEN_IN_FILE"})
-#: As much of a digest as people compare.
-SHORT: Final = len("sha256:") + 12
-#: More changed files than this are counted, not named.
+#: Findings about scripts that matter to the person who lets them run.
+_PRINTED: Final = frozenset({"PIPE_TO_SHELL", "NETWORK_UNDECLARED", "HIDDEN_CHARACTERS", "HIDDEN_IN_FILE"})
+_SHORT: Final = len("sha256:") + 12  # as much of a digest as people compare
 _QUESTION: Final = "Allow {} to run here with these permissions?"
-_NAMED: Final = 8
+_NAMED: Final = 8  # more changed files than this are counted, not named
 
 
 class _Request(NamedTuple):
@@ -59,6 +58,13 @@ class _Request(NamedTuple):
     @property
     def name(self) -> str:
         return self.prepared.skill.name
+
+
+def _open_grants() -> Grants | None:
+    """Return the stored grants, without creating a database; None if there is none."""
+    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # brings msgspec
+
+    return open_grants() if has_database() else None
 
 
 @click.group(cls=GroupWithDefaultList)
@@ -84,20 +90,20 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
     requests = list(_requests(list(_skill_folders(folders, take_all=take_all)), take_all=take_all))
     for request in requests:
         if dry_run or not request.is_granted:
-            _print_grants(output, request, output.line if dry_run else output.note)
+            _print_request(output, request, output.line if dry_run else output.note)
     if not requests:
         output.note("these skills run nothing, so none needs a grant")
     pending = [request for request in requests if not request.is_granted]
     if dry_run:
-        _print_add_document(output, requests, (), dry_run=True)
+        _print_document(output, requests, (), dry_run=True)
         return
     if pending and not yes and not can_ask(output):
         raise _refusal(pending, "there is no terminal to ask on")
     agreed = [request for request in pending if yes or confirm(_QUESTION.format(request.name))]
-    _keep(agreed)
+    _store(agreed)
     declined = [request for request in pending if request not in agreed]
     if not declined:
-        _print_add_document(output, requests, agreed, dry_run=False)
+        _print_document(output, requests, agreed, dry_run=False)
     for request in requests:
         if request not in declined:
             verb = success("granted ") if request in agreed else "granted before "
@@ -106,14 +112,20 @@ def add(*, output: Output, folders: tuple[Path, ...], take_all: bool, yes: bool,
         raise _refusal(declined, "you declined")
 
 
+def _store(agreed: Sequence[_Request]) -> None:
+    from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # brings msgspec
+
+    for request in agreed:
+        run_async(open_grants().agree(request.prepared.skill, login_name()))
+
+
 def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]:
     """Yield the folder of each named skill."""
     for folder in dict.fromkeys(path.parent if path.name == "SKILL.md" else path for path in folders):
         found = find_folders(folder)
         if not found:
-            raise NotFoundError(
-                "SKILL_NOT_FOUND", "there is no SKILL.md in this folder or below", place=SourceLocation(str(folder))
-            )
+            message = "there is no SKILL.md in this folder or below"
+            raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(folder)))
         if found != [folder] and not take_all:
             fix = f"Name one, such as {found[0]}, or give --all."
             raise UsageError("USAGE", f"{folder} holds {len(found)} skills, but is not a skill itself", fix=fix)
@@ -121,15 +133,10 @@ def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]
 
 
 def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
-    """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped.
-
-    Raises:
-        ValidationError: ``SKILLS_BROKEN``. UsageError: ``GRANT_NEEDLESS``.
-    """
+    """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped."""
     from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
-    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # same
 
-    grants = open_grants() if has_database() else None
+    grants = _open_grants()
     for folder in folders:
         prepared = prepare(folder.absolute(), "local", judges=JUDGES)
         if isinstance(prepared, RefusedFolder):
@@ -149,72 +156,59 @@ def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
         yield _Request(prepared, action, changes, grants is not None and run_async(grants.allows(skill)))
 
 
-def _keep(agreed: Sequence[_Request]) -> None:
-    if agreed:
-        from skillwire.adapters.sqlite.open import open_grants  # noqa: PLC0415  # as above
-
-        by = login_name()
-        for request in agreed:
-            run_async(open_grants().agree(request.prepared.skill, by))
-
-
 def _refusal(requests: Sequence[_Request], why: str) -> TrustError:
     names = ", ".join(request.name for request in requests)
     return TrustError("GRANT_NOT_AGREED", f"{names}: {why}", details={"skills": [row.name for row in requests]})
 
 
-def _print_grants(output: Output, request: _Request, say: Callable[..., None]) -> None:
+def _print_request(output: Output, request: _Request, say: Callable[..., None]) -> None:
     """Print the permissions a skill requests, its changes, and findings about its scripts."""
-    skill, action, changes = request.prepared.skill, request.action, request.changes
-    say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:SHORT]}"))
+    skill = request.prepared.skill
+    say(bold(skill.name), f" {skill.version}", dim(f"  {skill.artifact.digest[:_SHORT]}"))
     for label, parts in _rows(request):
         say(dim(f"  {label:<9}"), *parts)
-    # A server may have secrets that this environment lacks.
-    if unset := Secrets(os.environ).find(action.permissions.secrets)[1]:
-        say(dim(f"  {'needs':<9}"), warning(f"secrets {', '.join(unset)}: not set in this environment"))
-    if not action.permissions.network and not action.permissions.secrets:
-        say(dim(f"  {'asks for':<9}"), "no network and no secrets")
-    if changes is not None and not request.is_granted:
-        since = changes.since
-        who = nowrap(f"{since.by}, {utc_time(since.at)[:10]}")
-        say(dim(f"  {'since':<9}"), f"{since.version}, granted by ", who, ": ", *_changes_text(changes))
     for finding in skill.findings:
-        if finding.code in _TOLD:
+        if finding.code in _PRINTED:
             output.finding(finding)
 
 
 def _rows(request: _Request) -> Iterator[tuple[str, list[Part]]]:
     skill, action, changes = request.prepared.skill, request.action, request.changes
-    yield ("runs", [f"{action.entrypoint}, {action.export}(args)"]) if action.executor == "python" else _call(action)
-    if action.health is not None:
-        yield "checks", [_check(action.health)]
+    permissions, health = action.permissions, action.health
+    if action.executor == "python":
+        yield "runs", [f"{action.entrypoint}, {action.export}(args)"]
+    else:
+        headers = ", ".join(action.settings.get("headers", {}))
+        call = f"{action.settings.get('method', 'POST')} {action.settings.get('url', '')}"
+        yield "calls", [call, *([f", with {headers}"] if headers else [])]
+    if health is not None:
+        what = f"GET {health.url}" if health.url else f"{health.entrypoint}, {health.export}(args)"
+        yield "checks", [f"{what}, every {health.interval} s while it is announced"]
     for label, names, new in (
-        ("network", action.permissions.network, changes.network if changes else ()),
-        ("secrets", action.permissions.secrets, changes.secrets if changes else ()),
+        ("network", permissions.network, changes.network if changes else ()),
+        ("secrets", permissions.secrets, changes.secrets if changes else ()),
     ):
+        marked: list[Part] = []
+        for name in names:
+            marked += [name, *([warning(" (new)")] if name in new else []), ", "]
         if names:
-            marked = [_mark_new(name, is_new=name in new, is_last=name == names[-1]) for name in names]
-            yield label, [part for parts in marked for part in parts]
-    size = sum(file.size for file in skill.files)
-    yield "files", [f"{plural(len(skill.files), 'file')}, {size:,} bytes"]
+            yield label, marked[:-1]
+    yield "files", [f"{plural(len(skill.files), 'file')}, {sum(file.size for file in skill.files):,} bytes"]
+    # A server may have secrets that this environment lacks.
+    if unset := Secrets(os.environ).find(permissions.secrets)[1]:
+        yield "needs", [warning(f"secrets {', '.join(unset)}: not set in this environment")]
+    if not permissions.network and not permissions.secrets:
+        yield "asks for", ["no network and no secrets"]
+    if changes is not None and not request.is_granted:
+        since = changes.since
+        kinds = [("new", changes.new), ("changed", changes.changed), ("gone", changes.gone)]
+        texts = [f"{word} {first_of(paths, _NAMED)}" for word, paths in kinds if paths]
+        texts += ["asks for more"] if changes.network or changes.secrets else []
+        who = nowrap(f"{since.by}, {utc_time(since.at)[:10]}")
+        yield "since", [f"{since.version}, granted by ", who, ": ", warning("; ".join(texts) or "no file changed")]
 
 
-def _call(action: Action) -> tuple[str, list[Part]]:
-    settings = action.settings
-    names = ", ".join(settings.get("headers", {}))
-    fields: list[Part] = [f", with {names}"] if names else []
-    return "calls", [f"{settings.get('method', 'POST')} {settings.get('url', '')}", *fields]
-
-
-def _check(health: HealthCheck) -> str:
-    """Return the health check as text."""
-    what = f"GET {health.url}" if health.url else f"{health.entrypoint}, {health.export}(args)"
-    return f"{what}, every {health.interval} s while it is announced"
-
-
-def _health_object(health: HealthCheck | None) -> HealthCheckObject | None:
-    if health is None:
-        return None
+def _health_object(health: HealthCheck) -> HealthCheckObject:
     return {
         "entrypoint": health.entrypoint or None,
         "export": health.export or None,
@@ -223,26 +217,7 @@ def _health_object(health: HealthCheck | None) -> HealthCheckObject | None:
     }
 
 
-def _mark_new(name: str, *, is_new: bool, is_last: bool) -> list[Part]:
-    return [name, *([warning(" (new)")] if is_new else []), *([] if is_last else [", "])]
-
-
-def _changes_text(changes: GrantChanges) -> Iterator[Part]:
-    """Yield the changes as text."""
-    rows = [("new", changes.new), ("changed", changes.changed), ("gone", changes.gone)]
-    parts = [f"{word} {_named(paths)}" for word, paths in rows if paths]
-    more = [*(["asks for more"] if changes.network or changes.secrets else [])]
-    yield warning("; ".join([*parts, *more]) or "no file changed")
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return ", ".join(paths[:_NAMED]) + more
-
-
-def _print_add_document(
-    output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool
-) -> None:
+def _print_document(output: Output, requests: Sequence[_Request], agreed: Sequence[_Request], *, dry_run: bool) -> None:
     rows = [_request_object(request, is_granted=request.is_granted or request in agreed) for request in requests]
     output.document({"schema": "skillwire/grant-add/1", "dry_run": dry_run, "skills": rows})
 
@@ -257,7 +232,7 @@ def _request_object(request: _Request, *, is_granted: bool) -> GrantRequestObjec
         "executor": "http" if action.executor == "http" else "python",
         "entrypoint": action.entrypoint or None,
         "url": action.settings.get("url") if action.executor == "http" else None,
-        "health": _health_object(action.health),
+        "health": None if action.health is None else _health_object(action.health),
         "network": list(action.permissions.network),
         "secrets": list(action.permissions.secrets),
         "files": len(skill.files),
@@ -283,20 +258,16 @@ def _changes_object(changes: GrantChanges) -> GrantChangesObject:
 @output_options
 def list_(*, output: Output) -> None:
     """List every grant: skill, digest, permissions, grantor and date."""
-    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # --help does without
-
-    grants = run_async(open_grants().all()) if has_database() else ()
-    _print_list_document(output, grants)
-    output.table(
-        [
-            bold(grant.skill),
-            grant.version,
-            grant.digest[:SHORT],
-            dim(f"{grant.by}, {utc_time(grant.at)[:10]}")._replace(is_nowrap=True),
-            _permissions_text(grant),
-        ]
-        for grant in grants
-    )
+    stored = _open_grants()
+    grants = run_async(stored.all()) if stored else ()
+    rows = [_grant_object(grant, is_revoked=False) for grant in grants]
+    output.document({"schema": "skillwire/grant-list/1", "dry_run": False, "grants": rows})
+    table: list[list[Part]] = []
+    for grant in grants:
+        by = dim(f"{grant.by}, {utc_time(grant.at)[:10]}")._replace(is_nowrap=True)
+        permissions = ", ".join([*grant.permissions.network, *grant.permissions.secrets]) or "no network, no secrets"
+        table.append([bold(grant.skill), grant.version, grant.digest[:_SHORT], by, permissions])
+    output.table(table)
     if not grants:
         output.note("there are no grants yet; to allow a skill, run skillwire grant add FOLDER")
 
@@ -307,27 +278,19 @@ def list_(*, output: Output) -> None:
 @output_options
 def revoke(*, output: Output, which: tuple[str, ...], dry_run: bool) -> None:
     """Revoke every grant of a skill, or of one digest; no further execution starts."""
-    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # as above
-
-    if not has_database():
+    grants = _open_grants()
+    if grants is None:
         raise NotFoundError("GRANT_NOT_FOUND", f"there is no grant for {ascii(which[0])[:80]}")
-    grants = open_grants()
     found = list(dict.fromkeys(grant.digest for name in which for grant in run_async(grants.find(name))))
     taken = [grant for grant in run_async(grants.all()) if grant.digest in found]
     if not dry_run:
         for digest in found:
             run_async(grants.take_back(digest))
-    _print_list_document(output, taken, is_revoked=True, dry_run=dry_run)
+    rows = [_grant_object(grant, is_revoked=True) for grant in taken]
+    output.document({"schema": "skillwire/grant-list/1", "dry_run": dry_run, "grants": rows})
     verb = success("would revoke " if dry_run else "revoked ")
     for grant in taken:
-        output.line(verb, bold(grant.skill), f" {grant.version}", dim(f"  {grant.digest[:SHORT]}"))
-
-
-def _print_list_document(
-    output: Output, grants: Sequence[Grant], *, is_revoked: bool = False, dry_run: bool = False
-) -> None:
-    rows = [_grant_object(grant, is_revoked=is_revoked) for grant in grants]
-    output.document({"schema": "skillwire/grant-list/1", "dry_run": dry_run, "grants": rows})
+        output.line(verb, bold(grant.skill), f" {grant.version}", dim(f"  {grant.digest[:_SHORT]}"))
 
 
 def _grant_object(grant: Grant, *, is_revoked: bool) -> GrantObject:
@@ -341,9 +304,3 @@ def _grant_object(grant: Grant, *, is_revoked: bool) -> GrantObject:
         "at": utc_time(grant.at),
         "revoked": is_revoked,
     }
-
-
-def _permissions_text(grant: Grant) -> str:
-    """Return the permissions of a grant as text."""
-    network, secrets = grant.permissions
-    return ", ".join([*network, *secrets]) or "no network, no secrets"

@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Execution
 
 
-def _name_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--as", "person", metavar="NAME", help="Your name in the inbox; your login name by default.")(
-        command
-    )
-
-
-def _dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")(command)
+_name_option = click.option(
+    "--as", "person", metavar="NAME", help="Your name in the inbox; your login name by default."
+)
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
+_task = click.argument("task_id", metavar="ID")
 
 
 @click.group(cls=GroupWithDefaultList)
@@ -51,26 +48,26 @@ def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     """List the open tasks, the most urgent first."""
     from skillwire.cli.inbox_tasks import print_tasks  # noqa: PLC0415  # brings msgspec
 
-    inbox = _open(person)
-    tasks = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if _is_there() else []
+    inbox, has_tasks = _open(person)
+    tasks = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if has_tasks else []
     print_tasks(output, inbox, tasks)
 
 
 @command.command()
-@click.argument("task_id", metavar="ID")
+@_task
 @_name_option
 @output_options
 def show(*, output: Output, task_id: str, person: str | None) -> None:
     """Show a task: its request, caller, deadline, inputs and output fields."""
-    from skillwire.cli.inbox_tasks import print_task  # noqa: PLC0415  # brings msgspec
+    from skillwire.cli.inbox_tasks import print_task, task_document  # noqa: PLC0415  # brings msgspec
 
     inbox, task = _find(task_id, person)
-    _document(output, inbox, "shown", task)
+    output.document(task_document(inbox, task, "shown", dry_run=False))
     print_task(output.line, inbox, task)
 
 
 @command.command()
-@click.argument("task_id", metavar="ID")
+@_task
 @_name_option
 @output_options
 def claim(*, output: Output, task_id: str, person: str | None) -> None:
@@ -80,7 +77,7 @@ def claim(*, output: Output, task_id: str, person: str | None) -> None:
 
 
 @command.command()
-@click.argument("task_id", metavar="ID")
+@_task
 @_name_option
 @output_options
 def release(*, output: Output, task_id: str, person: str | None) -> None:
@@ -90,7 +87,7 @@ def release(*, output: Output, task_id: str, person: str | None) -> None:
 
 
 @command.command()
-@click.argument("task_id", metavar="ID")
+@_task
 @click.argument("answers", metavar="FIELD=VALUE...", nargs=-1)
 @click.option(
     "--output", "source", metavar="FILE", type=click.File("rb"), help="The whole output as JSON; - is standard input."
@@ -106,7 +103,7 @@ def complete(
     Without FIELD=VALUE, the terminal asks for each field. For a list, repeat its field.
     """
     from skillwire.cli.inbox_tasks import ask, read_arguments, read_json  # noqa: PLC0415  # brings msgspec
-    from skillwire.executions.tasks import check_task_output  # noqa: PLC0415  # brings msgspec
+    from skillwire.executions.tasks import check_task_output  # noqa: PLC0415  # same
 
     if answers and source is not None:
         raise UsageError("USAGE", "FIELD=VALUE and --output conflict", fix="Give one of the two.")
@@ -119,22 +116,22 @@ def complete(
     elif not can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
-        value = _ask_while_claimed(inbox, task, lambda held: ask(output, inbox, held), keep=not dry_run)
+        value = _ask_while_claimed(inbox, task, lambda claimed: ask(output, inbox, claimed), keep=not dry_run)
         task = run_async(inbox.look_up(task.execution_id))
-    _print_done(
-        output, inbox, "completed", task if dry_run else run_async(inbox.complete(task, value)), dry_run=dry_run
-    )
+    if not dry_run:
+        task = run_async(inbox.complete(task, value))
+    _print_done(output, inbox, "completed", task, dry_run=dry_run)
 
 
 @command.command()
-@click.argument("task_id", metavar="ID")
+@_task
 @click.option("--reason", metavar="TEXT", required=True, help="Reason for the caller.")
 @_name_option
 @_dry_run_option
 @output_options
 def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry_run: bool) -> None:
     """Reject a task, which then fails. An unclaimed task is claimed first."""
-    from skillwire.executions.tasks import rejection  # noqa: PLC0415  # same
+    from skillwire.executions.tasks import rejection  # noqa: PLC0415  # brings msgspec
 
     rejection(reason)
     inbox, task = _find(task_id, person)
@@ -144,50 +141,37 @@ def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry
 
 def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution], Any], *, keep: bool) -> Any:
     """Claim a task while the user types; release it again if nothing is submitted."""
-    was_held = inbox.has(task)
-    held = run_async(inbox.take(task))
+    was_claimed = inbox.has(task)
+    claimed = run_async(inbox.take(task))
     is_done = False
     try:
-        value = ask(held)
+        value = ask(claimed)
         is_done = keep
     finally:
-        if not (is_done or was_held):
-            run_async(inbox.release(held))
+        if not (is_done or was_claimed):
+            run_async(inbox.release(claimed))
     return value
 
 
-def _open(person: str | None) -> Inbox:
-    from skillwire.adapters.sqlite.open import open_ledger  # noqa: PLC0415  # --help does without
+def _open(person: str | None) -> tuple[Inbox, bool]:
+    """Return the inbox of a person, and whether there is a database, which is not created."""
+    from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # brings msgspec
     from skillwire.executions.tasks import Inbox  # noqa: PLC0415  # same
 
-    return Inbox(open_ledger(), login_name() if person is None else person, moment)
-
-
-def _is_there() -> bool:
-    from skillwire.adapters.sqlite.open import has_database  # noqa: PLC0415  # as above
-
-    return has_database()
+    return Inbox(open_ledger(), login_name() if person is None else person, moment), has_database()
 
 
 def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
-    """Return the inbox and a task in it, without creating a database."""
-    inbox = _open(person)
-    if not _is_there():
+    inbox, has_tasks = _open(person)
+    if not has_tasks:
         raise NotFoundError("TASK_NOT_FOUND", f"there is no task {ascii(task_id)[:80]}")
     return inbox, run_async(inbox.look_up(task_id))
 
 
-def _document(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
-    if output.as_json:
-        from skillwire.cli.inbox_tasks import task_document  # noqa: PLC0415  # brings msgspec
-
-        output.document(task_document(inbox, task, did, dry_run=dry_run))
-
-
 def _print_done(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
-    from skillwire.cli.inbox_tasks import short_id  # noqa: PLC0415  # brings msgspec
-    from skillwire.executions.tasks import read_task  # noqa: PLC0415  # brings msgspec
+    from skillwire.cli.inbox_tasks import short_id, task_document  # noqa: PLC0415  # brings msgspec
+    from skillwire.executions.tasks import read_task  # noqa: PLC0415  # same
 
-    _document(output, inbox, did, task, dry_run=dry_run)
+    output.document(task_document(inbox, task, did, dry_run=dry_run))
     verb = f"would be {did} " if dry_run else f"{did} "
     output.line(success(verb), bold(short_id(task)), f"  {read_task(task).title}")

@@ -20,7 +20,7 @@ from skillwire.executions.tasks import check_task_output, holder_of, read_task
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
     from skillwire.cli.output import Output, Part
@@ -28,12 +28,22 @@ if TYPE_CHECKING:
     from skillwire.executions.tasks import Inbox
     from skillwire.model.execution import Execution
 
-#: As much of an ID as tells a few thousand tasks apart.
-_SHORT: Final = len("exec-") + 8
+_SHORT: Final = len("exec-") + 8  # distinguishes a few thousand tasks
 _TITLE: Final = 60  # columns
-#: With less than this part of its time left a task is urgent.
-_URGENT: Final = 0.1
+_URGENT: Final = 0.1  # part of its time; with less left a task is urgent
 _EXIT_DECLINED: Final = 1
+_KINDS: Final = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "date": "date such as 2025-07-01",
+    "datetime": "time such as 2025-07-01T12:00:00Z",
+    "time": "time such as 12:00:00Z",
+    "email": "email address",
+    "url": "URL",
+    "lines": "texts",
+    "json": "JSON",
+    "choice": "",
+}
 
 
 def short_id(task: Execution) -> str:
@@ -43,7 +53,7 @@ def short_id(task: Execution) -> str:
 
 def print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> None:
     """Print a line for each task, or the JSON document."""
-    output.document({"schema": "skillwire/inbox/1", "tasks": [task_object(inbox, task) for task in tasks]})
+    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in tasks]})
     now = time.time()
     output.table(
         [bold(short_id(task)), _state(inbox, task), _due(task, now), shortened(read_task(task).title, _TITLE)]
@@ -55,9 +65,9 @@ def print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> Non
 
 def print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
     """Print a task in full."""
-    told, now = read_task(task), time.time()
-    say(bold(told.title))
-    for line in told.description.splitlines():
+    details, now = read_task(task), time.time()
+    say(bold(details.title))
+    for line in details.description.splitlines():
         say(line)
     rows: list[tuple[str, list[Part]]] = [
         ("id", [task.execution_id]),
@@ -74,31 +84,20 @@ def print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
     if inputs:
         say("given:")
     for name, value in inputs.items():
-        about = told.about_inputs.get(name)
-        say(f"  {name}: ", bold(_as_text(value)), dim(f"  {about}") if about else "")
+        about = details.about_inputs.get(name)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        say(f"  {name}: ", bold(text), dim(f"  {about}") if about else "")
     if not task.status.is_final:
-        say("output to submit:", dim(f" {told.about_output}") if told.about_output else "")
-        for field in form_of(told.output):
-            say(*_field_line(field))
+        say("output to submit:", dim(f" {details.about_output}") if details.about_output else "")
+        for field in form_of(details.output):
+            about = field.description or (field.label if field.label != field.name else "")
+            required = ", required" if field.is_required else ""
+            say(f"  {field.name}", dim(f" ({_describe(field)}{required})"), f"  {about}" if about else "")
 
 
-def describe(field: Field) -> str:
+def _describe(field: Field) -> str:
     """Return a description of a field's valid values."""
-    words = {
-        "text": "text",
-        "boolean": "true or false",
-        "integer": "whole number",
-        "date": "date such as 2025-07-01",
-        "datetime": "time such as 2025-07-01T12:00:00Z",
-        "time": "time such as 12:00:00Z",
-        "email": "email address",
-        "url": "URL",
-        "lines": "texts",
-        "json": "JSON",
-        "choice": "",
-    }
-    kind = words.get(field.kind, field.kind)
-    return ", ".join(filter(None, [kind, " | ".join(field.choices), _range(field)]))
+    return ", ".join(filter(None, [_KINDS.get(field.kind, field.kind), " | ".join(field.choices), _range(field)]))
 
 
 def task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> TaskDocument:
@@ -108,15 +107,14 @@ def task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> 
         "schema": "skillwire/task/1",
         "dry_run": dry_run,
         "did": did,
-        "task": task_object(inbox, task),
+        "task": _task_object(inbox, task),
         "inputs": json.loads(task.inputs),
         "output_schema": details.output,
         "fields": [_field_object(field) for field in form_of(details.output)],
     }
 
 
-def task_object(inbox: Inbox, task: Execution) -> TaskObject:
-    """Return a task for ``--json``."""
+def _task_object(inbox: Inbox, task: Execution) -> TaskObject:
     details = read_task(task)
     return {
         "id": task.execution_id,
@@ -144,13 +142,6 @@ def _field_object(field: Field) -> TaskField:
         "choices": list(field.choices),
         "default": field.default,
     }
-
-
-def _field_line(field: Field) -> Iterator[Part]:
-    yield f"  {field.name}"
-    yield dim(f" ({describe(field)}{', required' if field.is_required else ''})")
-    about = field.description or (field.label if field.label != field.name else "")
-    yield f"  {about}" if about else ""
 
 
 def _range(field: Field) -> str:
@@ -182,16 +173,8 @@ def _due(task: Execution, now: float) -> Part:
     return warning(words) if left < task.timeout * _URGENT else words
 
 
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
-    """Return the output given as ``FIELD=VALUE``; a repeated field has several lines.
-
-    Raises:
-        UsageError: ``USAGE``. ValidationError: ``VALIDATION_ERROR``.
-    """
+    """Return the output given as ``FIELD=VALUE``; a repeated field has several lines."""
     answers: dict[str, str] = {}
     for argument in arguments:
         name, equals, value = argument.partition("=")
@@ -202,38 +185,30 @@ def read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
 
 
 def read_json(source: BinaryIO) -> Any:
-    """Return the output in a JSON file.
-
-    Raises:
-        DecodeError: ``LIMIT_SIZE``, or one of the ``JSON_...`` codes.
-    """
+    """Return the output in a JSON file."""
     data = source.read(limits.EXECUTION_OUTPUT_BYTES + 1)
     return load_json(data, max_bytes=limits.EXECUTION_OUTPUT_BYTES, source=str(getattr(source, "name", "JSON")))
 
 
 def ask(output: Output, inbox: Inbox, task: Execution) -> Any:
-    """Print a task, ask for each field until all are valid, and for confirmation; return the output.
-
-    Raises:
-        click.exceptions.Exit: the user declined.
-    """
+    """Print a task, ask for each field until all are valid, and for confirmation; return the output."""
     print_task(output.note, inbox, task)
     output.note(dim("Press Enter to accept the value in brackets or to skip a field; Ctrl-C stops."))
     fields = form_of(read_task(task).output)
     answers: dict[str, str] = {}
-    wanted: Sequence[Field] = fields
+    open_fields: Sequence[Field] = fields
     while True:
-        for field in wanted:
+        for field in open_fields:
             answers[field.name] = _ask_field(output, field)
         try:
             value = read_form(fields, answers)
             check_task_output(task, value)
         except ValidationError as error:
-            wanted = _to_ask_again(output, fields, error)
+            open_fields = _invalid_fields(output, fields, error)
             continue
         break
-    for name, answer in _lines(value):
-        output.note(f"  {name}: ", bold(answer))
+    for name, answer in (value if isinstance(value, dict) else {"output": value}).items():
+        output.note(f"  {name}: ", bold(text_of(answer)))
     if not confirm("Submit this?"):
         output.note("nothing was submitted")
         raise click.exceptions.Exit(_EXIT_DECLINED)
@@ -242,9 +217,8 @@ def ask(output: Output, inbox: Inbox, task: Execution) -> Any:
 
 def _ask_field(output: Output, field: Field) -> str:
     """Ask until the value is valid, or blank for an optional field."""
-    about = field.description
-    if about:
-        output.note(dim(about))
+    if field.description:
+        output.note(dim(field.description))
     while True:
         answer = _ask_lines(field) if field.kind == "lines" else _prompt(field, field.default or "")
         if not answer.strip():
@@ -269,26 +243,16 @@ def _ask_lines(field: Field) -> str:
 
 
 def _prompt(field: Field, default: str, *, again: bool = False) -> str:
-    words = "one more" if again else describe(field)
+    words = "one more" if again else _describe(field)
     shown = f" [{default}]" if default else ""
     text = folded(f"{field.label} ({words}){shown}")
     return str(click.prompt(text, default=default, show_default=False, err=True))
 
 
-def _to_ask_again(output: Output, fields: Sequence[Field], error: ValidationError) -> Sequence[Field]:
+def _invalid_fields(output: Output, fields: Sequence[Field], error: ValidationError) -> Sequence[Field]:
     """Print the violations, and return the fields to ask for again."""
-    found: Any = error.details["errors"]
-    for flaw in found:
-        output.note(failure(f"{flaw['path'].removeprefix('/output') or '/'} {flaw['message']}"))
-    paths = {flaw["path"] for flaw in found}
-    return [field for field in fields if any(_is_about(path, field) for path in paths)] or fields
-
-
-def _is_about(path: str, field: Field) -> bool:
-    return path == field.pointer or path.startswith(f"{field.pointer}/")
-
-
-def _lines(value: Any) -> Sequence[tuple[str, str]]:
-    """Return the properties of an output as rows."""
-    rows: Mapping[str, Any] = value if isinstance(value, dict) else {"output": value}
-    return [(name, text_of(inner)) for name, inner in rows.items()]
+    violations: Any = error.details["errors"]
+    for violation in violations:
+        output.note(failure(f"{violation['path'].removeprefix('/output') or '/'} {violation['message']}"))
+    paths = [f"{violation['path']}/" for violation in violations]
+    return [field for field in fields if any(path.startswith(f"{field.pointer}/") for path in paths)] or fields

@@ -10,23 +10,23 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import click
 
 from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
-from skillwire.cli.options import CommandGroup, dry_run_option, in_words
+from skillwire.cli.options import CommandGroup, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
 
 if TYPE_CHECKING:
-    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument
+    from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.trust.certificates import RequestedNames
 
-_TAKEN_BACK: Final = {
+_REVOKED: Final = {
     "certificate": "revoked: other agents reject it and its key",
     "authority": "its SkillCenter CA was revoked: other agents reject it until it is issued again",
 }
@@ -35,11 +35,11 @@ _TAKEN_BACK: Final = {
 class _Shown(NamedTuple):
     """The description of a certificate."""
 
-    names: Any
+    names: RequestedNames
     is_own: bool
     ends: float
     serial: str
-    taken_back: Literal["certificate", "authority"] | None = None
+    revoked: Literal["certificate", "authority"] | None = None
 
 
 @click.group(cls=CommandGroup)
@@ -95,7 +95,7 @@ def show(*, output: Output) -> None:
     keys, settings = LanKeys(), _settings()
     agent_id = settings.agent_id or keys.known_id()
     certificate = keys.certificate()
-    shown = None if certificate is None else _with_revocation(_shown(certificate), certificate, settings, output)
+    shown = None if certificate is None else _describe(certificate, settings, output)
     content: KeyDocument = {
         "schema": "skillwire/key/1",
         "agent": agent_id,
@@ -111,8 +111,8 @@ def show(*, output: Output) -> None:
     if shown is not None and any(shown.names):
         rows.append(("for", ", ".join(name for names in shown.names for name in names)))
     output.table([dim(label), what] for label, what in rows)
-    if shown is not None and shown.taken_back is not None:
-        is_key = shown.taken_back == "certificate"
+    if shown is not None and shown.revoked is not None:
+        is_key = shown.revoked == "certificate"
         why = "generate another key, and certify it:" if is_key else "issue a certificate again for the same key:"
         output.hint(why, "skillwire key new --replace" if is_key else "skillwire key new")
 
@@ -144,9 +144,8 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     key = brought or (keys.key() if keys.key_file.exists() else None)
     if key is None or not belongs(certificate, key):
         fix = "Issue it for this key: skillwire key new, then skillwire ca issue --request."
-        raise ValidationError(
-            "LAN_TRUST", "the certificate is for another key", place=SourceLocation(str(file)), fix=fix
-        )
+        place = SourceLocation(str(file))
+        raise ValidationError("LAN_TRUST", "the certificate is for another key", place=place, fix=fix)
     if brought is not None and keys.key_file.exists() and not replace and not belongs(certificate, keys.key()):
         raise ConflictError("KEY_EXISTS", "this agent has another key", place=SourceLocation(str(keys.key_file)))
     if not dry_run:
@@ -155,22 +154,16 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
         keys.keep_certificate(certificate)
         if (agents := agents_of(certificate)) and keys.known_id() not in agents:
             keys.keep_id(agents[0])
-    shown = _with_revocation(_shown(certificate), certificate, _settings(), output)
-    output.document(
-        {
-            "schema": "skillwire/key-install/1",
-            "dry_run": dry_run,
-            "key": brought is not None,
-            "certificate": _object(shown),
-        }
-    )
+    shown = _describe(certificate, _settings(), output)
+    facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
+    output.document(cast("KeyInstallDocument", {"schema": "skillwire/key-install/1", **facts}))
     verb = success("would install " if dry_run else "installed ")
     output.line(verb, bold(", ".join(name for names in shown.names for name in names)), dim(f"  {keys.folder}"))
-    if shown.taken_back is not None:
-        output.note(failure(_TAKEN_BACK[shown.taken_back]))
+    if shown.revoked is not None:
+        output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
-        taken = f"a server with this key, or with a revoked one, loads it within {INSTALLED:.0f} seconds"
-        output.note(f"{taken}; restart servers with another key")
+        loaded = f"a server with this key, or with a revoked one, loads it within {INSTALLED:.0f} seconds"
+        output.note(f"{loaded}; restart servers with another key")
 
 
 def _settings() -> LanSettings:
@@ -179,22 +172,18 @@ def _settings() -> LanSettings:
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
 
 
-def _with_revocation(shown: _Shown, certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
-    """Return a certificate's description with its revocation status."""
+def _describe(certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
     from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # loads cryptography
+    from skillwire.trust import certificates  # noqa: PLC0415  # same
 
+    revoked = None
     try:
-        return shown._replace(taken_back=revoked_part(settings, certificate))
+        revoked = revoked_part(settings, certificate)
     except SkillwireError as error:
         output.note(warning(f"its revocation status is unknown: {one_line(error)}"))
-        return shown
-
-
-def _shown(certificate: bytes) -> _Shown:
-    from skillwire.trust.certificates import RequestedNames, is_own, life_of, names_of, serial_of  # noqa: PLC0415  # not needed at start-up
-
-    names = RequestedNames(*(tuple(sorted(one)) for one in names_of(certificate)))
-    return _Shown(names, is_own(certificate), life_of(certificate)[1], serial_of(certificate))
+    names = certificates.RequestedNames(*(tuple(sorted(one)) for one in certificates.names_of(certificate)))
+    ends, serial = certificates.life_of(certificate)[1], certificates.serial_of(certificate)
+    return _Shown(names, certificates.is_own(certificate), ends, serial, revoked)
 
 
 def _fingerprint(keys: LanKeys) -> str | None:
@@ -211,8 +200,8 @@ def _state(shown: _Shown | None) -> Styled:
     if shown is None:
         return warning("none yet; created when the agent starts")
     left = shown.ends - time.time()
-    if shown.taken_back is not None:
-        return failure(_TAKEN_BACK[shown.taken_back])
+    if shown.revoked is not None:
+        return failure(_REVOKED[shown.revoked])
     if left <= 0:
         return failure("ended")
     by = "self-signed: other agents list this one as unverified" if shown.is_own else "by an authority"
@@ -229,7 +218,7 @@ def _object(shown: _Shown) -> AgentCertificate:
         "serial": shown.serial,
         **_names(shown.names),
         "by": "ourselves" if shown.is_own else "authority",
-        "expires_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(shown.ends)),
-        "state": "revoked" if shown.taken_back else "good" if is_good else "ended",
-        "good": is_good and shown.taken_back is None,
+        "expires_at": utc_time(shown.ends),
+        "state": "revoked" if shown.revoked else "good" if is_good else "ended",
+        "good": is_good and shown.revoked is None,
     }

@@ -7,23 +7,22 @@ import signal
 import sys
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.lan_options import read_lan
+from skillwire.cli.lan_options import discovery_option, read_lan
 from skillwire.cli.lan_view import Screen, counted, lan_object, live_picture, picture, scene_lines, scene_object, table
 from skillwire.cli.output import dim, encode_document, output_options, print_end, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import Awaitable
 
+    from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.output import Output
-    from skillwire.model.lan import LanChange, LanSkill, LanSnapshot
+    from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
@@ -33,15 +32,14 @@ _TICK: Final = 1.0
 _PAUSE: Final = 0.2
 _SHOWN_CHANGES: Final = 4
 _SIGNAL: Final = 128
-#: Skills that are heard of while answers are collected; of more, more may come.
+#: With more skills than this after the collection, later ones are awaited.
 _FEW: Final = 50
-#: Seconds that very many may take, and in which some of them come.
+#: Seconds that these take in total, and within which the next ones arrive.
 _MANY_TAKE: Final = 8.0
 _MANY_PAUSE: Final = 0.7
 
 
-def snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
-    """Return the snapshot document."""
+def _snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
     return {
         "schema": _SCHEMA,
         "event": "snapshot",
@@ -70,27 +68,6 @@ def print_event(document: dict[str, Any]) -> None:
     click.echo(encode_document(document, indent=None))
 
 
-class Agent(Protocol):
-    """The part of :class:`skillwire.adapters.lan.agent.LanAgent` that the command uses."""
-
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    async def discover(self, *, patience: float | None = None) -> tuple[LanSkill, ...]:
-        """Query all agents."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes for the user."""
-
-    def snapshot(self) -> LanSnapshot:
-        """Return the current state."""
-
-    def listen(self) -> AsyncIterator[LanChange]:
-        """Yield changes from now on."""
-
-
 @click.command()
 @click.option("--once", is_flag=True, help="Print the current state and exit; the default without a terminal.")
 @click.option(
@@ -103,12 +80,7 @@ class Agent(Protocol):
     metavar="NAME",
     help="Network interface or address to listen on; repeatable.",
 )
-@click.option(
-    "--discovery",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
-)
+@discovery_option
 @output_options
 def command(
     *, output: Output, once: bool, seconds: float | None, interfaces: tuple[str, ...], discovery: str | None
@@ -139,7 +111,7 @@ def command(
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
 
 
-def make_agent(settings: LanSettings) -> Agent:
+def make_agent(settings: LanSettings) -> LanAgent:
     """Return an agent that only queries and listens; it offers nothing."""
     from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
     from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
@@ -150,35 +122,28 @@ def make_agent(settings: LanSettings) -> Agent:
 async def _run_until_stopped(run: Awaitable[None], stopped: asyncio.Event) -> signal.Signals | None:
     """Run to the end, or until a signal, which is returned after an orderly stop."""
     loop = asyncio.get_running_loop()
-    came: list[signal.Signals] = []
+    received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
-        came.append(number)
+        received.append(number)
         stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)
     await run
-    return came[0] if came else None
+    return received[0] if received else None
 
 
 class _View:
-    """One view of the network.
+    """One view of the network by an agent that is not started yet; it ends after ``seconds``, if not None."""
 
-    Args:
-        output: of the command.
-        agent: not started yet.
-        settings: of the local network; their notes are printed already.
-        seconds: after which the view ends; None for no limit.
-    """
-
-    def __init__(self, output: Output, agent: Agent, settings: LanSettings, seconds: float | None) -> None:
+    def __init__(self, output: Output, agent: LanAgent, settings: LanSettings, seconds: float | None) -> None:
         self.stopped = asyncio.Event()
         self._output = output
         self._agent = agent
         self._patience = settings.figures.patience
-        self._printed_notes = settings.notes
+        self._printed_notes = settings.notes  # the command has printed these
         self._seconds = seconds
 
     async def show_once(self) -> None:
@@ -240,7 +205,7 @@ class _View:
             await self._collect(agent)
             self._print_notes(agent)
             changes = agent.listen()
-            print_event(snapshot_document(agent.snapshot()))
+            print_event(_snapshot_document(agent.snapshot()))
             while not (is_once or ending.done()):
                 next_one = asyncio.ensure_future(anext(changes))
                 await asyncio.wait({next_one, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -250,33 +215,32 @@ class _View:
                 change = next_one.result()
                 print_event(change_document(change))
                 if change.kind == "missed":
-                    print_event(snapshot_document(agent.snapshot()))
+                    print_event(_snapshot_document(agent.snapshot()))
             ending.cancel()
 
-    def _print_notes(self, agent: Agent) -> None:
+    def _print_notes(self, agent: LanAgent) -> None:
         """Print new notes of the agent, such as a conflicting name."""
         for note in (one for one in agent.notes if one not in self._printed_notes):
             self._output.note(dim("note: "), note)
 
-    async def _hear(self, agent: Agent, happened: deque[LanChange], woken: asyncio.Event) -> None:
+    async def _hear(self, agent: LanAgent, happened: deque[LanChange], woken: asyncio.Event) -> None:
         async for change in agent.listen():
             happened.append(change)
             woken.set()
 
-    async def _collect(self, agent: Agent) -> None:
-        """Query all agents, and collect responses until the time is up or a signal comes."""
+    async def _collect(self, agent: LanAgent) -> None:
+        """Query all agents, and collect responses until the time is up or a signal comes.
+
+        More responses are awaited while skills keep arriving: a large agent registers about 200 a second.
+        """
         asking = asyncio.create_task(agent.discover(patience=min(self._patience, self._seconds or self._patience)))
         stopped = asyncio.create_task(self.stopped.wait())
         await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if not asking.done():
             asking.cancel()
-        else:
-            asking.result()
-            await self._hear_many(agent)
-
-    async def _hear_many(self, agent: Agent) -> None:
-        """Wait while skills keep arriving: a large agent registers about 200 a second."""
+            return
+        asking.result()
         known = _FEW
         with suppress(TimeoutError):
             async with asyncio.timeout(min(_MANY_TAKE, self._seconds or _MANY_TAKE)):

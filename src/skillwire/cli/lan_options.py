@@ -5,57 +5,51 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.adapters.lan import sockets
 from skillwire.cli.lan_view import check_names
+from skillwire.cli.options import combine
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.resolver.settings import DiscoverySource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from socket import socket
 
     from skillwire.protocols.skill_discovery.messages import Reason
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
-
-def lan_options(function: F) -> F:
-    """Add the local network options to a command."""
-    options = (
-        click.option("--lan", is_flag=True, help="Announce the public skills on the local network."),
-        click.option(
-            "--interface",
-            "interfaces",
-            multiple=True,
-            metavar="NAME",
-            help="Network interface or address to announce on; all active ones by default; repeatable.",
-        ),
-        click.option(
-            "--scene",
-            "scenes",
-            multiple=True,
-            metavar="NAME",
-            callback=check_names,
-            help="Additional scene of the skills; repeatable.",
-        ),
-        click.option(
-            "--discovery",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
-            help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+discovery_option = click.option(
+    "--discovery",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Discovery configuration, YAML or TOML; replaces [discovery] in other files.",
+)
+lan_options = combine(
+    click.option("--lan", is_flag=True, help="Announce the public skills on the local network."),
+    click.option(
+        "--interface",
+        "interfaces",
+        multiple=True,
+        metavar="NAME",
+        help="Network interface or address to announce on; all active ones by default; repeatable.",
+    ),
+    click.option(
+        "--scene",
+        "scenes",
+        multiple=True,
+        metavar="NAME",
+        callback=check_names,
+        help="Additional scene of the skills; repeatable.",
+    ),
+    discovery_option,
+)
 
 
 def read_lan(
@@ -70,10 +64,6 @@ def read_lan(
 
     The file of ``--discovery`` replaces the server's configuration, which replaces the user's settings; ``--interface``
     overrides all of them.
-
-    Raises:
-        UsageError: ``USAGE`` for options that require ``--lan``.
-        ValidationError: ``DISCOVERY_CONFIGURATION``. StorageError, DecodeError: a file cannot be read.
     """
     if not lan:
         if interfaces or scenes or discovery is not None:
@@ -85,26 +75,14 @@ def read_lan(
 
 
 def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
-    """Return the goodbye reason in the current configuration files, which the operator may have edited.
-
-    Args:
-        config: the server's configuration, if there is one.
-        discovery: the file of ``--discovery``, if there is one.
-
-    Raises:
-        SkillwireError: a file can no longer be read.
-    """
+    """Return the goodbye reason in the files of ``--config`` and ``--discovery`` as the operator has edited them."""
     from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
 def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket]:
-    """Return the sockets of a server: on ``host``, or by default on all addresses with the LAN, else on loopback.
-
-    Raises:
-        UsageError, ConflictError: as :func:`skillwire.server.run.listen`.
-    """
+    """Return the sockets of a server: on ``host``, or by default on all addresses with the LAN, else on loopback."""
     from skillwire.server.run import listen, listen_everywhere  # noqa: PLC0415  # takes a while to import
 
     if host is None and lan is not None:
@@ -113,12 +91,7 @@ def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[soc
 
 
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:
-    """Return the URLs announced on the local network, one for each current interface.
-
-    Args:
-        lan: the settings; None without the local network.
-        listeners: from :func:`listen_for`.
-    """
+    """Return the URLs announced on the local network, one for each current interface."""
     if lan is None:
         return []
     from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # same

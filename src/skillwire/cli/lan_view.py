@@ -7,24 +7,24 @@ import sys
 import time
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import click
 
+from skillwire.cli.options import plural
 from skillwire.cli.output import bold, dim, drawn, failure, nowrap, success, warning
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
+    from collections.abc import Sequence
 
-    from skillwire.cli.documents import LanSkillObject
-    from skillwire.cli.documents_lan import MemberObject, SceneObject
-    from skillwire.cli.documents_run import CalledProvider, SkippedProviderObject
+    from skillwire.cli.documents import LanSkillObject, MemberObject, SceneObject
+    from skillwire.cli.documents_run import CalledProvider
     from skillwire.cli.output import Part, Styled
     from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot
     from skillwire.resolver.sources.lan import SkippedProvider
+
 Line = list["Part"]
 _WIDE: Final = 72
 _NAME: Final = 30
@@ -50,8 +50,15 @@ _LEAVE: Final = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
 _REST_OF_LINE: Final = "\x1b[K"
 _REST: Final = "\x1b[J"
-_COLUMNS: Final = 80
-_LINES: Final = 24
+_SIZE: Final = (80, 24)  # columns and lines of a terminal that does not report them
+
+unverified_option = click.option(
+    "--unverified",
+    "use_unverified",
+    is_flag=True,
+    default=None,  # the settings decide
+    help="Use skills on the local network even if their key is not certified.",
+)
 
 
 def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -71,17 +78,6 @@ def check_names(_: click.Context, parameter: click.Parameter, value: Any) -> Any
             message = f"SCENE {name[:20]}... is {len(name)} characters long"
             raise UsageError("USAGE", message, fix=f"Shorten it to {LONGEST} characters.")
     return value
-
-
-def unverified_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--unverified``, by default None: the settings decide."""
-    return click.option(
-        "--unverified",
-        "use_unverified",
-        is_flag=True,
-        default=None,
-        help="Use skills on the local network even if their key is not certified.",
-    )(command)
 
 
 def lan_object(skill: LanSkill) -> LanSkillObject:
@@ -104,10 +100,12 @@ def lan_object(skill: LanSkill) -> LanSkillObject:
 
 def provider_object(skill: LanSkill, passed: list[SkippedProvider]) -> CalledProvider:
     """Return the provider of a call by capability, and the skipped ones, for ``--json``."""
-    over: list[SkippedProviderObject] = [
-        {"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed
-    ]
-    return {"skill": lan_object(skill), "passed_over": over}
+    return {
+        "skill": lan_object(skill),
+        "passed_over": [
+            {"skill": lan_object(one.skill), "code": one.error.code, "reason": one.error.message} for one in passed
+        ],
+    }
 
 
 def scene_object(scene: LanScene) -> SceneObject:
@@ -121,7 +119,7 @@ def members_object(members: tuple[LanMember, ...]) -> list[MemberObject]:
 
 
 def status_text(skill: LanSkill) -> Styled:
-    """Return how a skill is, in a word; that of one which is only remembered is stale."""
+    """Return the health of a skill as a word, with a question mark if it is stale."""
     word = f"{skill.status}?" if skill.is_stale else skill.status
     if skill.status == "HEALTHY":
         return success(word)
@@ -130,16 +128,10 @@ def status_text(skill: LanSkill) -> Styled:
 
 def trust_text(skill: LanSkill) -> Styled:
     """Return the trust of a skill as text."""
-    looks = {"verified": success, "unverified": warning, "not known": dim}
-    return looks[skill.trust](skill.trust)
+    return {"verified": success, "unverified": warning, "not known": dim}[skill.trust](skill.trust)
 
 
-def source_text(skill: LanSkill) -> Styled:
-    """Return where a skill was heard of, in a word."""
-    return dim(str(skill.found_via))
-
-
-def flowing(words: Sequence[str], columns: int) -> list[str]:
+def _flow(words: Sequence[str], columns: int) -> list[str]:
     """Return words in lines, with commas between them."""
     lines: list[str] = []
     for number, word in enumerate(words):
@@ -151,7 +143,11 @@ def flowing(words: Sequence[str], columns: int) -> list[str]:
     return lines
 
 
-def fit(line: Line, columns: int) -> Line:
+def _text(part: Part) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def _fit(line: Line, columns: int) -> Line:
     """Return a line that is cut where the terminal ends."""
     parts: Line = []
     room = columns
@@ -166,94 +162,39 @@ def fit(line: Line, columns: int) -> Line:
     return parts
 
 
-def _text(part: Part) -> str:
-    return part if isinstance(part, str) else part.text
-
-
-def width_of(line: Line) -> int:
-    """Return how many columns a line takes."""
-    return sum(len(_text(part)) for part in line)
-
-
-def cell(text: str, width: int) -> str:
-    """Return a text that takes so many columns, cut or with spaces behind it."""
+def _cell(text: str, width: int) -> str:
     return f"{text[: width - 1]}…" if len(text) > width else f"{text:<{width}}"
 
 
-def padded(part: Styled, width: int) -> Styled:
-    """Return a word with spaces behind it, that has its look."""
+def _pad(part: Styled, width: int) -> Styled:
     return part._replace(text=f"{part.text:<{width}}")
 
 
-class Block(NamedTuple):
-    """An agent and its skills; lines are made of those alone that are shown."""
-
-    skills: list[LanSkill]
-    is_own: bool
-    now: float
-    name: int
-    columns: int
-
-    @property
-    def is_troubled(self) -> bool:
-        """Whether one of the skills is not well."""
-        return any(skill.status != "HEALTHY" for skill in self.skills)
-
-    @property
-    def height(self) -> int:
-        """How many lines there are."""
-        return 1 + sum(map(self._rows, self.skills))
-
-    def fitting(self, room: int) -> int:
-        """Return how many of its skills fit into ``room`` lines, below its own."""
-        for number, skill in enumerate(self.skills):
-            room -= self._rows(skill)
-            if room < 1:
-                return number
-        return len(self.skills)
-
-    def lines(self, skills: int | None = None) -> list[Line]:
-        """Return its lines, with all of its skills or the first of them."""
-        ends = {skill.endpoint for skill in self.skills}
-        where = next(iter(ends)) if len(ends) == 1 else self.skills[0].host
-        own = [dim("  this machine")] if self.is_own else []
-        head = fit([bold(self.skills[0].agent_id), dim(f"  {where}"), *own], self.columns)
-        rows = (_row(skill, self.now, self.name, self.columns) for skill in self.skills[:skills])
-        return [head, *(line for row in rows for line in row)]
-
-    def _rows(self, skill: LanSkill) -> int:
-        return 1 if self.columns >= _WIDE or not _odd(skill) else 2
-
-
 def picture(snapshot: LanSnapshot, columns: int, *, is_complete: bool = True) -> list[Line]:
-    """Return the state of the network as lines of at most ``columns`` columns.
-
-    Args:
-        snapshot: the network.
-        columns: of the terminal.
-        is_complete: whether responses were collected, so that an empty result is meaningful.
-    """
-    head = _head(snapshot, columns, is_complete=is_complete)
-    blocks = [line for block in _blocks(snapshot, columns) for line in block.lines()]
-    return [*head, *blocks, *_scenes(snapshot.scenes, columns)]
+    """Return the network as lines of at most ``columns``; only if ``is_complete`` does an empty one mean no skills."""
+    lines = _head(snapshot, columns, is_complete=is_complete)
+    name = _name_width(snapshot, columns)
+    for block in _blocks(snapshot):
+        lines += _block_lines(snapshot, block, columns, name)
+    return [*lines, *_scenes(snapshot.scenes, columns)]
 
 
 def live_picture(
     snapshot: LanSnapshot, size: tuple[int, int], changes: Sequence[LanChange] = (), *, is_complete: bool = True
 ) -> list[Line]:
-    """Return what fits on a terminal of ``size`` (columns, lines), with what has happened last below it."""
+    """Return what fits on a terminal of ``size`` (columns, lines), with the last changes at the bottom."""
     columns, height = size
     head = _head(snapshot, columns, is_complete=is_complete)
-    happened = [change_text(change, columns) for change in changes]
-    foot: list[Line] = [[], *(happened or [[dim("Ctrl-C stops")]])]
-    blocks = _blocks(snapshot, columns)
-    scenes = _scenes(snapshot.scenes, columns)
+    foot: list[Line] = [[], *([change_text(change, columns) for change in changes] or [[dim("Ctrl-C stops")]])]
     room = height - len(head) - len(foot)
-    needed = sum(block.height for block in blocks)
+    blocks = _blocks(snapshot)
+    needed = len(blocks) + sum(_height(skill, columns) for block in blocks for skill in block)
     if needed > room:
-        return [*head, *_cut(blocks, room, columns), *foot][:height]
-    everything = [line for block in blocks for line in block.lines()]
-    return [*head, *everything, *(scenes if needed + len(scenes) <= room else []), *foot]
+        return [*head, *_cut(snapshot, blocks, room, columns), *foot][:height]
+    scenes = _scenes(snapshot.scenes, columns)
+    name = _name_width(snapshot, columns)
+    lines = [line for block in blocks for line in _block_lines(snapshot, block, columns, name)]
+    return [*head, *lines, *(scenes if needed + len(scenes) <= room else []), *foot]
 
 
 def table(snapshot: LanSnapshot) -> list[Line]:
@@ -280,32 +221,36 @@ def scene_lines(snapshot: LanSnapshot) -> list[Line]:
 
 
 def counted(snapshot: LanSnapshot) -> str:
-    """Return how much there is, in words."""
+    """Return the number of skills, agents and scenes as text."""
     agents = len({skill.agent_id for skill in snapshot.skills})
-    parts = [f"{_number(len(snapshot.skills), 'skill')} of {_number(agents, 'agent')}"]
-    parts += [_number(len(snapshot.scenes), "scene")] if snapshot.scenes else []
-    return ", ".join(parts)
+    scenes = f", {plural(len(snapshot.scenes), 'scene')}" if snapshot.scenes else ""
+    return f"{plural(len(snapshot.skills), 'skill')} of {plural(agents, 'agent')}{scenes}"
 
 
 def change_text(change: LanChange, columns: int) -> Line:
     """Return a change as a line; a narrow one omits the agent."""
     at = dim(time.strftime("%H:%M:%S", time.localtime(change.at)))
-    if change.skill is not None:
+    if (skill := change.skill) is not None:
         word = _WORDS.get(change.reason) or _WORDS.get(change.kind, change.kind)
-        what: Part = status_text(change.skill) if change.kind == "status" else word
-        sign = _SIGNS.get(change.kind, " ")
-        line: Line = [at, f" {sign} ", f"{change.skill.skill_id} of {change.skill.agent_id}", " ", what]
-        if width_of(line) > columns:
-            line[2] = change.skill.skill_id
-        return fit(line, columns)
-    if change.scene is not None:
-        return fit([at, "   scene ", change.scene.name, ": ", _provided(change.scene)], columns)
-    return fit([at, "   some changes were missed"], columns)
+        what: Part = status_text(skill) if change.kind == "status" else word
+        line: Line = [at, f" {_SIGNS.get(change.kind, ' ')} ", f"{skill.skill_id} of {skill.agent_id}", " ", what]
+        if sum(len(_text(part)) for part in line) > columns:
+            line[2] = skill.skill_id
+    elif change.scene is None:
+        line = [at, "   some changes were missed"]
+    elif not change.scene.members:
+        line = [at, "   scene ", change.scene.name, ": ", "no provider"]
+    else:
+        first, *others = change.scene.members
+        more = f", and {len(others)} more could" if others else ""
+        provides = f"{first.skill_id} of {first.agent_id} provides it{more}"
+        line = [at, "   scene ", change.scene.name, ": ", provides]
+    return _fit(line, columns)
 
 
 def heard(skill: LanSkill, now: float) -> str:
-    """Return how long ago a skill was heard, in few letters; where it was only read of, that."""
-    if skill.found_via is FoundVia.MDNS:  # its endpoint answers, which is no word of its own
+    """Return the time since the last message of a skill, or ``mDNS`` if only its record was read."""
+    if skill.found_via is FoundVia.MDNS:
         return "mDNS"
     if not skill.heard:
         return "never"
@@ -315,122 +260,110 @@ def heard(skill: LanSkill, now: float) -> str:
 
 
 def _head(snapshot: LanSnapshot, columns: int, *, is_complete: bool) -> list[Line]:
+    title = bold("local network")
+    lines: list[Line]
     if not snapshot.skills and not is_complete:
-        return [fit([bold("local network"), dim("  listening ...")], columns), []]
-    if not snapshot.skills:
-        return [
-            fit([bold("local network"), "  no skills found"], columns),
+        lines = [[title, dim("  listening ...")], []]
+    elif not snapshot.skills:
+        lines = [
+            [title, "  no skills found"],
             [],
-            fit([dim("offer your own:")], columns),
-            fit(["  ", nowrap("skillwire serve FOLDER --lan")], columns),
-            *([fit([dim("behind a firewall: allow UDP port 54321")], columns)]),
+            [dim("offer your own:")],
+            ["  ", nowrap("skillwire serve FOLDER --lan")],
+            [dim("behind a firewall: allow UDP port 54321")],
         ]
-    statuses = Counter(skill.status for skill in snapshot.skills)
-    count = counted(snapshot)
-    is_short = len(f"local network  {count}") <= columns
-    lines: list[Line] = [[bold("local network"), f"  {count}"]] if is_short else [[bold("local network")], [count]]
-    odd = [f"{number:,} {status}" for status, number in sorted(statuses.items()) if status != "HEALTHY"]
-    lines += [[warning(text)] for text in flowing(odd, columns)]
-    if snapshot.is_suspected:
-        lines += [[failure("network problem suspected: ")], ["  many agents fell silent at once"]]
-    return [*(fit(line, columns) for line in lines), [], _titles(_name_width(snapshot.skills), columns)]
+    else:
+        count = counted(snapshot)
+        lines = [[title, f"  {count}"]] if len(f"local network  {count}") <= columns else [[title], [count]]
+        statuses = Counter(skill.status for skill in snapshot.skills if skill.status != "HEALTHY")
+        odd = [f"{number:,} {status}" for status, number in sorted(statuses.items())]
+        lines += [[warning(text)] for text in _flow(odd, columns)]
+        if snapshot.is_suspected:
+            lines += [[failure("network problem suspected: ")], ["  many agents fell silent at once"]]
+        name = _name_width(snapshot, columns)
+        trust, able = (f"{'trust':<12}", "         can do") if columns >= _WIDE else ("", "")
+        lines += [[], [dim(f"  {'skill':<{name}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")]]
+    return [_fit(line, columns) for line in lines]
 
 
-def _name_width(skills: Sequence[LanSkill]) -> int:
-    return min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in skills)]))
+def _name_width(snapshot: LanSnapshot, columns: int) -> int:
+    name = min(_NAME, max([_LEAST_NAME, *(len(skill.skill_id) for skill in snapshot.skills)]))
+    return name if columns >= _WIDE else min(name, max(_LEAST_NAME, columns - 2 - 2 - _STATUS - 6))
 
 
-def _blocks(snapshot: LanSnapshot, columns: int) -> list[Block]:
+def _blocks(snapshot: LanSnapshot) -> list[list[LanSkill]]:
+    """Return the skills of each agent."""
     skills = sorted(snapshot.skills, key=lambda skill: (skill.agent_id, skill.skill_id))
-    name = _name_width(skills)
-    return [
-        Block(list(of_one), agent_id == snapshot.agent_id, snapshot.at, name, columns)
-        for agent_id, of_one in groupby(skills, key=lambda skill: skill.agent_id)
-    ]
+    return [list(block) for _, block in groupby(skills, key=lambda skill: skill.agent_id)]
 
 
-def _titles(name: int, columns: int) -> Line:
-    """Return the titles of the columns of :func:`_row`."""
-    trust = f"{'trust':<12}" if columns >= _WIDE else ""
-    able = "         can do" if columns >= _WIDE else ""
-    width = name if columns >= _WIDE else _narrow_name(name, columns)
-    return fit([dim(f"  {'skill':<{width}}  {'health':<{_STATUS}}{trust}{'heard':>6}{able}")], columns)
+def _block_lines(
+    snapshot: LanSnapshot, block: list[LanSkill], columns: int, name: int, most: int | None = None
+) -> list[Line]:
+    """Return the lines of an agent and of its skills, or the first of them."""
+    agent = block[0]
+    where = agent.endpoint if len({skill.endpoint for skill in block}) == 1 else agent.host
+    own = [dim("  this machine")] if agent.agent_id == snapshot.agent_id else []
+    lines: list[Line] = [[bold(agent.agent_id), dim(f"  {where}"), *own]]
+    for skill in block[:most]:
+        row: Line = ["  ", _cell(skill.skill_id, name), "  ", _pad(status_text(skill), _STATUS)]
+        age = f"{heard(skill, snapshot.at):>6}"
+        if columns >= _WIDE:
+            stale = warning("  stale") if skill.is_stale else dim("       ")
+            row += [_pad(trust_text(skill), 12), age, stale, "  ", dim(", ".join(skill.capabilities))]
+            lines.append(row)
+        else:
+            lines.append([*row, age])
+            if odd := _odd(skill):
+                lines.append(["    ", warning(odd)])
+    return [_fit(line, columns) for line in lines]
 
 
-def _narrow_name(name: int, columns: int) -> int:
-    return min(name, max(_LEAST_NAME, columns - 2 - 2 - _STATUS - 6))
-
-
-def _row(skill: LanSkill, now: float, name: int, columns: int) -> list[Line]:
-    status = status_text(skill)
-    age = heard(skill, now)
-    if columns >= _WIDE:
-        cells: Line = [
-            "  ",
-            cell(skill.skill_id, name),
-            "  ",
-            padded(status, _STATUS),
-            padded(trust_text(skill), 12),
-            f"{age:>6}",
-            warning("  stale") if skill.is_stale else dim("       "),
-            "  ",
-        ]
-        return [fit([*cells, dim(", ".join(skill.capabilities))], columns)]
-    name = _narrow_name(name, columns)
-    line: Line = ["  ", cell(skill.skill_id, name), "  ", padded(status, _STATUS), f"{age:>6}"]
-    odd = _odd(skill)
-    below: list[Line] = [fit(["    ", warning(odd)], columns)] if odd else []
-    return [fit(line, columns), *below]
+def _height(skill: LanSkill, columns: int) -> int:
+    return 1 if columns >= _WIDE or not _odd(skill) else 2
 
 
 def _odd(skill: LanSkill) -> str:
-    """Return what is not as usual about a skill, beside its health."""
+    """Return what is unusual about a skill besides its health."""
     return ", ".join([*([] if skill.is_verified else [skill.trust_label]), *(["stale"] if skill.is_stale else [])])
+
+
+def _cut(snapshot: LanSnapshot, blocks: list[list[LanSkill]], room: int, columns: int) -> list[Line]:
+    """Return as many blocks as fit, those with an unhealthy skill first, and the number of the other skills."""
+    lines: list[Line] = []
+    left, name = len(snapshot.skills), _name_width(snapshot, columns)
+    for block in sorted(blocks, key=lambda block: all(skill.status == "HEALTHY" for skill in block)):
+        rest, most = room - 1 - len(lines), 0
+        for skill in block:
+            rest -= _height(skill, columns)
+            if rest < 1:
+                break
+            most += 1
+        if not most:
+            break
+        lines += _block_lines(snapshot, block, columns, name, most)
+        left -= most
+    return [*lines, _fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
 
 
 def _scenes(scenes: Sequence[LanScene], columns: int | None) -> list[Line]:
     if not scenes:
         return []
-    name = max(len(scene.name) for scene in scenes)
-    lines: list[Line] = [
-        ["  ", cell(scene.name, min(name, _NAME)), "  ", *_provided_parts(scene, columns)] for scene in scenes
-    ]
-    return [[], [bold("scenes")], *(lines if columns is None else (fit(line, columns) for line in lines))]
-
-
-def _provided_parts(scene: LanScene, columns: int | None) -> Line:
-    if not scene.members:
-        return [warning("no provider")]
-    first, *others = scene.members
-    if columns is not None and columns < _WIDE:
-        return [first.skill_id, *([dim(f" + {len(others)}")] if others else [])]
-    then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
-    return [f"{first.skill_id} of {first.agent_id}", *([dim(f", then {then}")] if then else [])]
-
-
-def _provided(scene: LanScene) -> str:
-    if not scene.members:
-        return "no provider"
-    first, *others = scene.members
-    then = f", and {len(others)} more could" if others else ""
-    return f"{first.skill_id} of {first.agent_id} provides it{then}"
-
-
-def _cut(blocks: Sequence[Block], room: int, columns: int) -> list[Line]:
-    """Return as many blocks as fit, those in trouble before the others, and how many skills are left out."""
-    lines: list[Line] = []
-    left = sum(len(block.skills) for block in blocks)
-    for block in sorted(blocks, key=lambda block: not block.is_troubled):
-        skills = block.fitting(room - 1 - len(lines))
-        if not skills:
-            break
-        lines += block.lines(skills)
-        left -= skills
-    return [*lines, fit([dim(f"and {left:,} more; skillwire lan --once lists all")], columns)]
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+    name = min(_NAME, max(len(scene.name) for scene in scenes))
+    lines: list[Line] = [[], [bold("scenes")]]
+    for scene in scenes:
+        line: Line = ["  ", _cell(scene.name, name), "  "]
+        lines.append(line)
+        if not scene.members:
+            line.append(warning("no provider"))
+            continue
+        first, *others = scene.members
+        if columns is not None and columns < _WIDE:
+            line += [first.skill_id, *([dim(f" + {len(others)}")] if others else [])]
+        else:
+            then = ", ".join(f"{member.skill_id} of {member.agent_id}" for member in others)
+            line += [f"{first.skill_id} of {first.agent_id}", *([dim(f", then {then}")] if then else [])]
+    return lines if columns is None else [_fit(line, columns) for line in lines]
 
 
 class Screen:
@@ -453,16 +386,14 @@ class Screen:
         try:
             columns, lines = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
-            return _COLUMNS, _LINES
-        return columns or _COLUMNS, lines or _LINES
+            return _SIZE
+        return columns or _SIZE[0], lines or _SIZE[1]
 
     def __enter__(self) -> Self:
         self._write(_ENTER)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write(_LEAVE)
 
     def draw(self, lines: Sequence[Sequence[Part]]) -> None:

@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not _STAYING.intersection(arguments[:1]):
         gc.disable()  # a command is over before a search for cycles would pay: 4 % of add, 13 % of a large build
     if shell := os.environ.get("_SKILLWIRE_COMPLETE"):  # the script of a shell asks
-        from skillwire.cli.complete import answer  # noqa: PLC0415  # and nobody else needs it
+        from skillwire.cli.complete import answer  # noqa: PLC0415  # only a shell needs it
 
         sys.exit(answer(cli, shell, arguments))
     code = run(arguments)
@@ -199,19 +199,15 @@ def _invoke(arguments: list[str]) -> int:
     except _EndedBySignal as ended:
         print_end("stopped by a signal")
         return EXIT_SIGNAL + int(ended.args[0])
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is told, and decides the exit code
+    except Exception as error:  # noqa: BLE001  # every error is printed, and decides the exit code
         if context is not None and context.params.get("debug"):
             import traceback  # noqa: PLC0415  # only --debug needs it
 
             traceback.print_exception(error)
-        output = Output(as_json="--json" in arguments) if context is None else _output(context, arguments)
-        return _print_error(error, output, arguments)
+        started = context.obj if context is not None else None  # None if click failed before the command started
+        output = started if isinstance(started, Output) else Output(as_json="--json" in arguments)
+        return _print_error(error, output)
     return 0
-
-
-def _output(context: click.Context, arguments: list[str]) -> Output:
-    """Return the command's output, or a new one if click failed before the command started."""
-    return context.obj if isinstance(context.obj, Output) else Output(as_json="--json" in arguments)
 
 
 def _write_out() -> OSError | None:
@@ -231,30 +227,27 @@ def _print_lost_output(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return 0
     message = f"the output cannot be written: {error.strerror or error}"
-    told = StorageError("STORAGE", message, place=SourceLocation("standard output"))
-    Output().error(told.diagnostics())  # never as JSON: nothing more is written there
-    return told.exit_code
+    lost = StorageError("STORAGE", message, place=SourceLocation("standard output"))
+    Output().error(lost.diagnostics())  # never as JSON: nothing more is written there
+    return lost.exit_code
 
 
-def _print_error(error: Exception, output: Output, arguments: list[str]) -> int:
+def _print_error(error: Exception, output: Output) -> int:
     if isinstance(error, OSError):
-        # Where Python buffers nothing, only the number tells that it was our output: files say their own errors.
+        # Where Python buffers nothing, only the number shows that it was our output: files raise their own errors.
         lost = _write_out() or (error if isinstance(error, BrokenPipeError) or error.errno in _FULL else None)
         if lost is not None:
             return _print_lost_output(lost)
-    if isinstance(error, SkillwireError):
-        from skillwire.cli.advice import advised  # noqa: PLC0415  # only an error needs it
-
-        output.error(advised(error, arguments))
-        return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not output.as_json:
         error.show()
         return error.exit_code
-    if isinstance(error, click.ClickException):
-        from skillwire.cli.advice import usage_error  # noqa: PLC0415  # only an error needs it
+    from skillwire.cli.advice import advised, usage_error  # noqa: PLC0415  # only an error needs it
 
+    if isinstance(error, SkillwireError):
+        output.error(advised(error))
+        return error.exit_code
+    if isinstance(error, click.ClickException):
         output.error(usage_error(error).diagnostics())
         return error.exit_code
-    message = f"{type(error).__name__}: {error}"
-    output.error(SkillwireError("INTERNAL", message).diagnostics())
+    output.error(SkillwireError("INTERNAL", f"{type(error).__name__}: {error}").diagnostics())
     return EXIT_INTERNAL

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 import click
 
 from skillwire.cli.output import folded, one_line
 from skillwire.cli.progress import Progress
 from skillwire.errors import UsageError
-from skillwire.resolver.references import reference_to
+from skillwire.model.url import parse_url
+from skillwire.resolver.references import parse_reference, reference_to
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SharedFacts, SkillRef
 
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 T = TypeVar("T")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _FORM: Final = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
@@ -32,38 +36,48 @@ _WORDS: Final = (("d", "days"), ("h", "hours"), ("m", "minutes"), ("s", "seconds
 _LENGTH: Final = 64
 
 
-def network_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--token`` and ``--offline``."""
-    return token_option(
-        click.option("--offline", is_flag=True, default=None, help="Use only cached data, and no network.")(command)
-    )
+class NetworkOptions(TypedDict):
+    """The values of ``network_options`` and ``refresh_option``, as :func:`open_client` takes them."""
+
+    token: str | None
+    offline: bool | None
+    refresh: NotRequired[bool]
 
 
-def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--token``."""
-    return click.option("--token", metavar="TOKEN", help="Token for the origin; prefer SKILLWIRE_TOKENS.")(command)
+def combine(*options: Decorator) -> Decorator:
+    """Return one decorator that adds ``options`` to a command, in this order."""
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-def refresh_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--refresh``."""
-    return click.option("--refresh", is_flag=True, help="Ask the origin even if the cache is fresh.")(command)
+token_option = click.option("--token", metavar="TOKEN", help="Token for the origin; prefer SKILLWIRE_TOKENS.")
+network_options = combine(
+    token_option,
+    click.option("--offline", is_flag=True, default=None, help="Use only cached data, and no network."),
+)
+refresh_option = click.option("--refresh", is_flag=True, help="Ask the origin even if the cache is fresh.")
+scope_option = click.option(
+    "-g", "--global", "for_user", is_flag=True, help="Use your own skills instead of the project's."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")
+publisher_option = click.option(
+    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
+)
+server_config_option = click.option(
+    "--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file."
+)
+log_format_option = click.option(
+    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
+)
 
 
-def scope_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--global``."""
-    return click.option(
-        "-g", "--global", "for_user", is_flag=True, help="Use your own skills instead of the project's."
-    )(command)
-
-
-def dry_run_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--dry-run``."""
-    return click.option("--dry-run", is_flag=True, help="Print what would happen, and change nothing.")(command)
+def has_terminal() -> bool:
+    """Whether there is a terminal to ask on."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def can_ask(output: Output) -> bool:
     """Whether the command may ask questions: there is a terminal, and the user has not forbidden it."""
-    return not (output.as_json or output.quiet) and sys.stdin.isatty() and sys.stderr.isatty()
+    return not (output.as_json or output.quiet) and has_terminal()
 
 
 def plural(number: int, word: str) -> str:
@@ -107,9 +121,6 @@ def open_progress(output: Output) -> Progress:
 
 
 def _one_origin(client: Client, references: Sequence[str]) -> str:
-    from skillwire.model.url import parse_url  # noqa: PLC0415  # only --token needs it
-    from skillwire.resolver.references import parse_reference  # noqa: PLC0415  # as above
-
     urls = [lookup.url for reference in references for lookup in parse_reference(reference).lookups]
     if not references:
         urls = [locked.index for locked in client.installed() if locked.index]
@@ -122,7 +133,7 @@ def _one_origin(client: Client, references: Sequence[str]) -> str:
 
 def confirm(question: str, *, about: str = "") -> bool:
     """Ask a yes-or-no question below the line ``about``; return False without a terminal."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not has_terminal():
         return False
     if about:
         click.echo(folded(about), err=True)
@@ -139,24 +150,16 @@ def ref_object(ref: SkillRef) -> RefObject:
         "version": ref.version,
         "digest": ref.digest,
         "found_via": ref.found_via,
-        "shared": shared_object(ref.shared),
+        "shared": _shared_object(ref.shared),
         "rpc": None if ref.rpc is None else cast("RpcObject", ref.rpc._asdict()),
     }
 
 
-def shared_object(facts: SharedFacts | None) -> SharedObject | None:
-    """Return the Skill Sharing fields of a skill for ``--json``."""
+def _shared_object(facts: SharedFacts | None) -> SharedObject | None:
     if facts is None:
         return None
-    fields = {
-        "id": facts.id,
-        "title": facts.title,
-        "capability_type": facts.capability_type,
-        "access": facts.access,
-        "provider": facts.provider,
-        "descriptor_url": facts.descriptor_url,
-    }
-    return cast("SharedObject", fields)
+    names = ("id", "title", "capability_type", "access", "provider", "descriptor_url")
+    return cast("SharedObject", {name: getattr(facts, name) for name in names})
 
 
 def locked_object(locked: LockedSkill) -> LockedObject:
@@ -190,6 +193,11 @@ def shortened(text: str, width: int) -> str:
     return (whole_words if len(whole_words) > len(line) * 2 // 3 else line).rstrip(" ,;:.") + "…"
 
 
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return at most ``most`` names as text, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
     import shutil  # noqa: PLC0415  # only for lines that are cut
@@ -208,9 +216,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 
             return value
         found = _FORM.fullmatch(value)
         if found is None:
-            self.fail(
-                f"{ascii(value)[:40]} is not a duration; write a number and s, m, h, d or w, such as 90d", param, ctx
-            )
+            message = f"{ascii(value)[:40]} is not a duration; write a number and s, m, h, d or w, such as 90d"
+            self.fail(message, param, ctx)
         seconds = int(found[1]) * _SECONDS[found[2]]
         if seconds > _MOST:
             self.fail(f"{value} is longer than a hundred years", param, ctx)

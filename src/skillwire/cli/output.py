@@ -23,13 +23,12 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from skillwire.cli import documents, documents_lan, documents_run
-    from skillwire.cli.documents import ErrorObject, FindingObject, PlaceObject
-    from skillwire.errors import Diagnostics, SourceLocation
+    from skillwire.cli import documents, documents_run
+    from skillwire.cli.documents import ErrorObject, FindingObject
+    from skillwire.errors import Diagnostics
     from skillwire.model.skill import Finding
 
-    Document = documents.Document | documents_run.Document | documents_lan.Document
-
+    Document = documents.Document | documents_run.Document
 
 SHOWN: Final = 20  # further warnings and notes are only counted; every error is printed
 _LEAST_OF_CLICK: Final = 52  # columns
@@ -51,46 +50,23 @@ class Styled(NamedTuple):
     is_nowrap: bool = False
 
 
-def bold(text: object) -> Styled:
-    """Return ``text`` in bold."""
-    return Styled(str(text), {"bold": True})
+def _style(*, is_nowrap: bool = False, **style: Any) -> Callable[[object], Styled]:
+    return lambda text: Styled(str(text), style, is_nowrap)
 
 
-def dim(text: object) -> Styled:
-    """Return ``text`` dimmed."""
-    return Styled(str(text), {"dim": True})
-
-
-def success(text: object) -> Styled:
-    """Return ``text`` in green."""
-    return Styled(str(text), {"fg": "green"})
-
-
-def failure(text: object) -> Styled:
-    """Return ``text`` in red and bold."""
-    return Styled(str(text), {"fg": "red", "bold": True})
-
-
-def warning(text: object) -> Styled:
-    """Return ``text`` in yellow."""
-    return Styled(str(text), {"fg": "yellow"})
-
-
-def nowrap(text: object) -> Styled:
-    """Return ``text`` so that it is not wrapped if it fits a line; for commands to copy."""
-    return Styled(str(text), {}, is_nowrap=True)
-
+bold = _style(bold=True)
+dim = _style(dim=True)
+success = _style(fg="green")
+failure = _style(fg="red", bold=True)
+warning = _style(fg="yellow")
+#: Not wrapped if it fits a line; for commands to copy.
+nowrap = _style(is_nowrap=True)
 
 Part = str | Styled
 
 
 class Output:
-    """The output of one command.
-
-    Args:
-        as_json: print one JSON document instead of lines.
-        quiet: print only results and errors.
-    """
+    """The output of one command: lines, or one JSON document; with ``quiet`` only results and errors."""
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
@@ -101,10 +77,7 @@ class Output:
         self._has_document = False
 
     def line(self, *parts: Part, indent: int | None = None) -> None:
-        """Print a line of the result, without ``--json``.
-
-        ``indent`` is that of wrapped lines, in columns; None for two more than the first line's.
-        """
+        """Print a line of the result; wrapped lines are indented, by two more than the first one by default."""
         if not self.as_json:
             _print(parts, err=False, indent=indent)
 
@@ -132,18 +105,18 @@ class Output:
         cells = [_pieces(row) for row in rows]
         if not cells or self.as_json:
             return
-
-        widths = column_widths(cells)
+        widths = [max(map(_width, column)) + _STEP for column in zip(*cells, strict=True)]
+        indent, longest = sum(widths[:-1]), widths[-1] - _STEP
         columns = terminal_columns(sys.stdout)
-        if columns is not None and is_too_narrow(cells, widths, columns):
+        if columns is not None and indent + min(longest, _ROOM_OF_CELL) > columns:
             for row in cells:
-                seen = [cell._replace(is_nowrap=True) for cell in row if _is_seen(cell)]
+                seen = [cell._replace(is_nowrap=True) for cell in row if cell.text.strip(" ")]
                 self.line(*(part for cell in seen for part in (cell, "  ")))
             return
-        for row in cells:
-            spaces = [padding(cell, width) for cell, width in zip(row, widths, strict=False)]
-            parts = (part for cell, space in zip(row, [*spaces, ""], strict=True) for part in (cell, space))
-            self.line(*parts, indent=sum(widths) + 2 * len(widths))
+        for *row, last in cells:
+            padded = zip(row, widths[:-1], strict=True)
+            parts = [part for cell, width in padded for part in (cell, " " * (width - _width(cell)))]
+            self.line(*parts, last, indent=indent)
 
     def document(self, document: Document) -> None:
         """Print the JSON document, with ``--json``. Findings are added to it."""
@@ -202,23 +175,17 @@ def codes_of(findings: Iterable[Finding]) -> list[str]:
 
 def error_object(error: Diagnostics) -> ErrorObject:
     """Return an error for ``--json``."""
-    fields = {**error._asdict(), "place": _place_object(error.place), "details": dict(error.details)}
-    return cast("ErrorObject", fields)
+    place = None if error.place is None else error.place._asdict()
+    return cast("ErrorObject", {**error._asdict(), "place": place, "details": dict(error.details)})
 
 
 def finding_object(finding: Finding) -> FindingObject:
     """Return a finding for ``--json``."""
-    return cast("FindingObject", {**finding._asdict(), "place": _place_object(finding.place)})
-
-
-def _place_object(place: SourceLocation | None) -> PlaceObject | None:
-    return cast("PlaceObject", place._asdict()) if place is not None else None
+    return cast("FindingObject", {**finding._asdict(), "place": finding.place._asdict() if finding.place else None})
 
 
 def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> str:
-    r"""Return a JSON document in ASCII: nothing in it commands a terminal, whatever it was made of.
-
-    With ``indent`` None it is one line.
+    r"""Return a JSON document in ASCII, so that nothing in it commands a terminal; one line with ``indent`` None.
 
     A file's name need not be UTF-8. Python keeps a stray byte as half of a surrogate pair, which strict readers of
     JSON refuse; it is written out as the text ``\udcff``.
@@ -228,14 +195,14 @@ def encode_document(document: Mapping[str, Any], *, indent: int | None = 2) -> s
 
 def readable_json(value: Any) -> str:
     """Return JSON with readable characters; invisible ones and terminal commands are escaped."""
-    return _NOT_PLAIN.sub(_escaped, json.dumps(value, indent=2, ensure_ascii=False))
 
+    def escape(found: re.Match[str]) -> str:
+        text = found[0]
+        if text.isprintable() and neutralise(text) == text:
+            return text
+        return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")
 
-def _escaped(found: re.Match[str]) -> str:
-    text = found[0]
-    if text.isprintable() and neutralise(text) == text:
-        return text
-    return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")
+    return _NOT_PLAIN.sub(escape, json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -271,11 +238,10 @@ def folded(text: str) -> str:
 def drawn(parts: Iterable[Part]) -> str:
     """Return a styled line for drawing on a screen."""
     pieces = _pieces(parts)
-    return _styled(pieces) if _wants_color(err=False) else "".join(piece.text for piece in pieces)
+    return _styled(pieces) if _wants_color(sys.stdout) else "".join(piece.text for piece in pieces)
 
 
 def _pieces(parts: Iterable[Part]) -> list[Styled]:
-    """Return neutralised parts."""
     styled = (part if isinstance(part, Styled) else Styled(part, {}) for part in parts)
     return [part._replace(text=one_line(part.text)) for part in styled]
 
@@ -294,19 +260,12 @@ def _print_rows(rows: Iterable[tuple[str, str]]) -> None:
 
 def _lines(pieces: list[Styled], stream: TextIO, indent: int | None = None) -> Iterable[list[Styled]]:
     """Return ``pieces`` as lines: several on a narrow terminal, else one."""
-    while pieces and not _is_seen(pieces[-1]):
+    while pieces and not pieces[-1].text.strip(" "):
         pieces.pop()
     if pieces:
         pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip(" "))
     columns = terminal_columns(stream)
-    if columns is None or not pieces:
-        return [pieces]
-
-    return wrap(pieces, columns, indent)
-
-
-def _is_seen(piece: Styled) -> bool:
-    return bool(piece.text.strip(" "))
+    return [pieces] if columns is None or not pieces else wrap(pieces, columns, indent)
 
 
 def _styled(pieces: Iterable[Styled]) -> str:
@@ -314,7 +273,7 @@ def _styled(pieces: Iterable[Styled]) -> str:
 
 
 def _echo(text: str, *, err: bool) -> None:
-    click.echo(text, err=err, color=_wants_color(err=err))
+    click.echo(text, err=err, color=_wants_color(sys.stderr if err else sys.stdout))
 
 
 def terminal_columns(stream: TextIO) -> int | None:
@@ -332,16 +291,12 @@ def is_readable(stream: TextIO) -> bool:
     return stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
-def _wants_color(*, err: bool) -> bool:
-    stream = sys.stderr if err else sys.stdout
+def _wants_color(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--json`` and ``--quiet`` to a command, and pass it ``output: Output``.
-
-    The :class:`Output` is also stored in the context, so that errors are printed in the same form.
-    """
+    """Add ``--json`` and ``--quiet``, and pass ``output: Output``, which the context stores for printing errors."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
     @click.option("-q", "--quiet", is_flag=True, help="Print only results and errors.")
@@ -361,33 +316,24 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_output
 
 
-def _width(text: str) -> int:
+def _width(text: str | Styled) -> int:
     from skillwire.trust.text import display_width  # noqa: PLC0415  # --help does without
 
-    return display_width(text)
+    return display_width(text if isinstance(text, str) else text.text)
 
 
 def wrap(pieces: Sequence[Styled], columns: int, indent: int | None = None) -> Iterator[list[Styled]]:
-    """Yield the lines of ``columns`` columns that ``pieces`` fill.
-
-    Args:
-        pieces: one line, harmless by now.
-        columns: of the terminal.
-        indent: of the second line and those after it; two more than that of the first when None.
-    """
+    """Yield the lines that ``pieces`` fill; ``indent`` None is two columns more than that of the first line."""
     text = "".join(piece.text for piece in pieces)
     if indent is None or columns - indent < _ROOM:
         indent = len(text) - len(text.lstrip(" ")) + _STEP
-    text = "".join(_join_nowrap(piece, columns - indent) for piece in pieces)
+    text = "".join(
+        piece.text.replace(" ", _KEPT) if piece.is_nowrap and _width(piece) <= columns - indent else piece.text
+        for piece in pieces
+    )
     for number, (start, end) in enumerate(_spans(text, columns, indent)):
         margin = [pieces[0]._replace(text=" " * indent, style={})] if number else []
         yield [*margin, *_between(pieces, start, end)]
-
-
-def _join_nowrap(piece: Styled, room: int) -> str:
-    """Return the text of a piece, with spaces at which no line is broken where it is to stay whole and can."""
-    is_kept = piece.is_nowrap and _width(piece.text) <= room
-    return piece.text.replace(" ", _KEPT) if is_kept else piece.text
 
 
 def _spans(text: str, columns: int, indent: int) -> Iterator[tuple[int, int]]:
@@ -411,20 +357,3 @@ def _between(pieces: Sequence[Styled], start: int, end: int) -> Iterator[Styled]
         position += len(piece.text)
         if text:
             yield piece._replace(text=text)
-
-
-def column_widths(rows: Sequence[Sequence[Styled]]) -> list[int]:
-    """Return the widths of all columns except the last."""
-    return [max(_width(row[column].text) for row in rows) for column in range(len(rows[0]) - 1)]
-
-
-def is_too_narrow(rows: Sequence[Sequence[Styled]], widths: Sequence[int], columns: int) -> bool:
-    """Whether a table leaves its last column too little room to be read."""
-    before = sum(widths) + _STEP * len(widths)
-    longest = max(_width(row[-1].text) for row in rows)
-    return before + min(longest, _ROOM_OF_CELL) > columns
-
-
-def padding(cell: Styled, width: int) -> str:
-    """Return the spaces between ``cell`` in a column of ``width`` and the next column."""
-    return " " * (width - _width(cell.text) + _STEP)

@@ -6,7 +6,6 @@ a skill is found in the sources, installed after confirmation, and served on the
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,9 @@ from skillwire.cli.add import carry_out
 from skillwire.cli.lan_view import check_names, lan_object, members_object, scene_object, unverified_option
 from skillwire.cli.options import (
     CommandGroup,
+    combine,
     confirm,
+    has_terminal,
     open_client,
     open_progress,
     scope_option,
@@ -44,14 +45,14 @@ from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import no_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from skillwire.cli.documents_lan import JoinedScene
-    from skillwire.cli.output import Output, Part
+    from skillwire.cli.documents import JoinedScene
+    from skillwire.cli.output import Output
     from skillwire.cli.progress import Progress
     from skillwire.client.skill import RemoteSkill
     from skillwire.client.sync import Client
-    from skillwire.model.lan import LanChange, LanNotice, SceneResult
+    from skillwire.model.lan import LanChange, SceneResult
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
@@ -59,38 +60,29 @@ if TYPE_CHECKING:
 _FAULTS: Final = frozenset({"DISC_005"})
 _OFFERED: Final = 9  # skills to choose from
 _MARGIN: Final = 4
+_NOTICES: Final = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
 
 
-def not_there(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
-    """Return the error for a scene that was not joined."""
-    if result.is_missing:
-        what = "capability" if len(capabilities) == 1 else "capabilities"
-        able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
-        return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
-    return no_answer(settings, result.scene)
+def _not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
+    if not result.is_missing:
+        return no_answer(settings, result.scene)
+    what = "capability" if len(capabilities) == 1 else "capabilities"
+    able = f" with the {what} {' and '.join(capabilities)}" if capabilities else ""
+    return NotFoundError("DISC_007", f"no agent on the local network provides the scene {result.scene}{able}")
 
 
 class Joined:
-    """Prints a joined scene.
-
-    Args:
-        output: of the command.
-        client: that joined.
-        result: of joining.
-        words: the arguments of the equivalent ``scene join``.
-        show_secrets: whether keys are printed.
-    """
+    """Prints a joined scene; ``arguments`` are those of the equivalent ``scene join``."""
 
     def __init__(
-        self, output: Output, client: Client, result: SceneResult, *, words: Sequence[str], show_secrets: bool
+        self, output: Output, client: Client, result: SceneResult, *, arguments: Sequence[str], show_secrets: bool
     ) -> None:
         self._output, self._client, self._result = output, client, result
-        self._words = words
-        self._show_secrets = show_secrets
+        self._arguments, self._show_secrets = arguments, show_secrets
 
     def show(self, *, follow: bool) -> None:
         """Print the provider's connection, and, to ``follow``, changes until Ctrl-C."""
-        result = self._result
+        output, result = self._output, self._result
         joined: JoinedScene = {
             "scene": result.scene,
             "group_id": result.group_id,
@@ -101,13 +93,24 @@ class Joined:
             "members": members_object(result.members),
             "no_key": None if result.no_key is None else finding_object(result.no_key),
         }
-        if follow and self._output.as_json:
+        if follow and output.as_json:
             _print_event({"event": "joined", **joined})
         else:
-            self._output.document({"schema": "skillwire/scene/1", **joined})
+            output.document({"schema": "skillwire/scene/1", **joined})
             self._print()
-        if follow:
-            self._follow()
+        if not follow:
+            return
+        output.note(dim("following changes; Ctrl-C leaves the group"))
+        try:
+            for change in self._client.lan.listen():
+                if self._concerns_scene(change):
+                    self._print_change(change)
+        except BaseException as end:
+            if isinstance(end, Exception):
+                raise
+            print_end(f"left {result.scene}")
+            if not isinstance(end, KeyboardInterrupt):  # another signal ends the command, which prints it
+                raise
 
     def _print(self) -> None:
         output, result = self._output, self._result
@@ -115,59 +118,41 @@ class Joined:
         output.table([member.role, member.skill_id, dim(member.agent_id)] for member in result.members)
         output.line()
         rows = [("provider", f"{result.skill_id} {result.version}"), ("can do", ", ".join(result.capabilities))]
-        rows += [(key, self._shown(key, value)) for key, value in result.connection_info.items() if value != ""]
+        for key, value in result.connection_info.items():
+            rows.append((key, "..." if value and key in SECRET_KEYS and not self._show_secrets else str(value)))
         output.table([dim(label), value] for label, value in rows if value)
         if not SECRET_KEYS.isdisjoint(result.connection_info):
             if not self._show_secrets:
-                output.hint("with its key:", f"skillwire scene join {' '.join(self._words)} --show-secrets")
+                output.hint("with its key:", f"skillwire scene join {' '.join(self._arguments)} --show-secrets")
         elif result.no_key is not None and (self._show_secrets or result.no_key.code in _FAULTS):
             output.finding(result.no_key)
         elif self._show_secrets:
             output.note(warning("no key: "), "the provider issues none")
 
-    def _shown(self, key: str, value: str | int) -> str:
-        return "..." if key in SECRET_KEYS and not self._show_secrets else str(value)
-
-    def _follow(self) -> None:
-        self._output.note(dim("following changes; Ctrl-C leaves the group"))
-        try:
-            for change in self._client.lan.listen():
-                if self._is_ours(change):
-                    self._print_change(change)
-        except BaseException as end:
-            if isinstance(end, Exception):
-                raise
-            print_end(f"left {self._result.scene}")
-            if not isinstance(end, KeyboardInterrupt):  # another signal ends the command, which says so
-                raise
-
-    def _is_ours(self, change: LanChange) -> bool:
-        if change.kind == "missed":
-            return True
+    def _concerns_scene(self, change: LanChange) -> bool:
         scene = self._result.scene
         if change.notice is not None:
             return change.notice.scene == scene
-        of_skill = change.skill is not None and scene in change.skill.scenes
-        return of_skill or (change.scene is not None and change.scene.name == scene)
+        has_skill = change.skill is not None and scene in change.skill.scenes
+        return change.kind == "missed" or has_skill or (change.scene is not None and change.scene.name == scene)
 
     def _print_change(self, change: LanChange) -> None:
-        output, skill, scene = self._output, change.skill, change.scene
+        output, skill, scene, notice = self._output, change.skill, change.scene, change.notice
         at = dim(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
         if output.as_json:
-            _print_event(
-                {
-                    "event": change.kind,
-                    "at": change.at,
-                    "reason": change.reason,
-                    "skill": None if skill is None else lan_object(skill),
-                    "scene": None if scene is None else scene_object(scene),
-                    "notice": None if change.notice is None else change.notice._asdict(),
-                }
-            )
-        elif change.notice is not None:
-            output.line(
-                at, warning("unconfirmed: "), *_notice_text(change.notice), dim("; this machine sees another state")
-            )
+            event = {
+                "event": change.kind,
+                "at": change.at,
+                "reason": change.reason,
+                "skill": None if skill is None else lan_object(skill),
+                "scene": None if scene is None else scene_object(scene),
+                "notice": None if notice is None else notice._asdict(),
+            }
+            _print_event(event)
+        elif notice is not None:
+            state = f" of {notice.agent_id} {_NOTICES.get(notice.event, f'is {notice.status}')}"
+            doubt = dim("; this machine sees another state")
+            output.line(at, warning("unconfirmed: "), bold(notice.skill_id), state, doubt)
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)
@@ -176,29 +161,22 @@ class Joined:
             else:
                 output.line(at, bold("PRIMARY "), first.skill_id, dim(f" of {first.agent_id}; {backups} BACKUP"))
         elif skill is not None:
-            style = success if skill.status == "HEALTHY" else warning
+            status = (success if skill.status == "HEALTHY" else warning)(skill.status)
             where = dim(f"  {skill.agent_id} at {skill.endpoint}")
             why = dim(f"  {change.reason}" if change.reason else "")
-            output.line(at, f"{change.kind} ", bold(skill.skill_id), " ", style(skill.status), where, why)
+            output.line(at, f"{change.kind} ", bold(skill.skill_id), " ", status, where, why)
         else:
             output.line(at, warning("some changes were missed"))
 
 
-def _notice_text(notice: LanNotice) -> tuple[Part, ...]:
-    """Return an unconfirmed notice as text."""
-    states = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
-    return bold(notice.skill_id), f" of {notice.agent_id} ", states.get(notice.event, f"is {notice.status}")
-
-
 def _print_event(fields: dict[str, Any]) -> None:
-    """Print one JSON object as a line, at once."""
     click.echo(encode_document({"schema": "skillwire/scene-event/1", **fields}, indent=None))
 
 
-class Elsewhere:
-    """Finds, installs and provides a skill for one scene without a provider. Spec: SDP §4.2.
+class Substitute:
+    """Finds, installs and provides a skill for a scene without a provider, as ``add`` and ``serve --lan`` do.
 
-    Installing works as with ``add``, and providing as with ``serve --lan``.
+    Spec: SDP §4.2.
     """
 
     def __init__(
@@ -208,145 +186,107 @@ class Elsewhere:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return skills of the sources that may provide the scene.
-
-        Skills that declare the scene come first, those with most capabilities before the others; then matches of the
-        words.
-
-        Raises:
-            SkillwireError: ``missing``, when there is no source or no result.
-        """
-        self._output.note(dim("searching the sources for "), " ".join((self._scene, *self._capabilities)))
+        """Return skills that declare the scene, then matches of the words; without any raise ``missing``."""
+        words = " ".join((self._scene, *self._capabilities))
+        self._output.note(dim("searching the sources for "), words)
         try:
             with self._progress.during("reading"):
-                of_scene = [skill for skill, _ in self._client.find("", origins) if self._declares_scene(skill)]
-                words = " ".join((self._scene, *self._capabilities))
-                by_words = [skill for skill, _ in self._client.find(words, origins)]
+                declaring = [skill for skill, _ in self._client.find("", origins) if self._scene in skill.ref.scenes]
+                matching = [skill for skill, _ in self._client.find(words, origins)]
         except UsageError as error:
             if error.code != "NO_SOURCES":
                 raise
             missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
             raise missing from None
-        of_scene.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
-        said = {reference_to(skill.ref) for skill in of_scene}
-        others = [skill for skill in by_words if reference_to(skill.ref) not in said]
-        found = [skill for skill in (*of_scene, *others) if not skill.ref.has_no_artifact]
-        if not found:
+        declaring.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
+        by_reference: dict[str, RemoteSkill] = {}
+        for skill in (*declaring, *matching):
+            if not skill.ref.has_no_artifact:
+                by_reference.setdefault(reference_to(skill.ref), skill)
+        if not by_reference:
             missing.fix = "No source has an installable skill either. Search another origin with --from ORIGIN."
             raise missing
-        return found
+        return list(by_reference.values())
 
-    def _declares_scene(self, skill: RemoteSkill) -> bool:
-        """Whether the index or the folder of a skill declares the scene."""
-        return self._scene in skill.ref.scenes
-
-    def why(self, skill: RemoteSkill) -> str:
-        """Return why a skill may provide the scene."""
-        if not self._declares_scene(skill):
+    def _why(self, skill: RemoteSkill) -> str:
+        if self._scene not in skill.ref.scenes:
             return "matches the words, but does not declare the scene"
         lacking = [able for able in self._capabilities if able not in skill.ref.capabilities]
         return f"declares {self._scene}" + (f", without {', '.join(lacking)}" if lacking else "")
 
-    def choose(self, found: Sequence[RemoteSkill], wanted: str | None, *, agreed: bool) -> RemoteSkill:
-        """Return the skill that the user chooses.
+    def choose(self, found: Sequence[RemoteSkill], name: str | None, *, agreed: bool) -> RemoteSkill:
+        """Return the skill called ``name``, the first one if ``agreed``, or the one that the user chooses.
 
         Raises:
-            NotFoundError: ``SKILL_NOT_FOUND``, the given name does not match.
-            UsageError: ``USAGE``, there is no terminal, or no choice.
+            NotFoundError: ``SKILL_NOT_FOUND``, no skill has the name. UsageError: ``USAGE``, nothing was chosen.
         """
-        if wanted is not None:
+        offered = found[:_OFFERED]
+        names = ", ".join(skill.name for skill in offered)
+        if name is not None:
             for skill in found:
-                if wanted in {skill.name, reference_to(skill.ref)}:
+                if name in {skill.name, reference_to(skill.ref)}:
                     return skill
-            names = ", ".join(skill.name for skill in found[:_OFFERED])
-            message = f"{wanted} is not among the skills found"
+            message = f"{name} is not among the skills found"
             raise NotFoundError("SKILL_NOT_FOUND", message, fix=f"Name one of {names}.")
         if agreed:
             return found[0]
-        offered = found[:_OFFERED]
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            names = ", ".join(skill.name for skill in offered)
+        if not has_terminal():
             message = f"several skills can provide {self._scene}"
             raise UsageError("USAGE", message, fix=f"Pass --skill with one of {names}, or --yes for the first.")
-        room = terminal_width() - _MARGIN
         for number, skill in enumerate(offered, 1):
             click.echo(folded(f"{number:>2}  {reference_to(skill.ref)}"), err=True)
-            click.echo(folded(f"    {shortened(skill.description, room)}"), err=True)
-            click.echo(folded(f"    {self.why(skill)}"), err=True)
-        chosen = click.prompt(
-            "Number of the skill to install; 0 for none", type=click.IntRange(0, len(offered)), default=0, err=True
-        )
+            click.echo(folded(f"    {shortened(skill.description, terminal_width() - _MARGIN)}"), err=True)
+            click.echo(folded(f"    {self._why(skill)}"), err=True)
+        numbers = click.IntRange(0, len(offered))
+        chosen = click.prompt("Number of the skill to install; 0 for none", type=numbers, default=0, err=True)
         if chosen == 0:
             raise UsageError("USAGE", "no skill was chosen", fix="Inspect the skills, then run the command again.")
         return offered[chosen - 1]
 
     def install(self, skill: RemoteSkill, *, agreed: bool, will_provide: bool) -> Path:
         """Install a skill as ``add`` does; return its folder."""
+        output, progress, client = self._output, self._progress, self._client
         reference = reference_to(skill.ref)
-        self._output.note(dim("installing "), bold(reference), dim(f": {self.why(skill)}"))
-        with self._progress.during("reading"):
-            plan = self._client.plan(reference)
-        found_by = "scene" if self._declares_scene(skill) else "words"
+        output.note(dim("installing "), bold(reference), dim(f": {self._why(skill)}"))
+        with progress.during("reading"):
+            plan = client.plan(reference)
+        found_by = "scene" if self._scene in skill.ref.scenes else "words"
         more = {"scene": self._scene, "skill": skill.name, "found_by": found_by, "provided": will_provide}
-        code = carry_out(
-            self._client,
-            self._output,
-            self._progress,
-            plan,
-            consent=agreed,
-            overwrite=False,
-            document=("skillwire/scene-request/1", more),
-        )
-        if code:
+        document = ("skillwire/scene-request/1", more)
+        if code := carry_out(client, output, progress, plan, consent=agreed, overwrite=False, document=document):
             raise click.exceptions.Exit(code)
-        installed = next(row for row in self._client.installed() if row.name == skill.name)
-        return Path(self._client.root) / installed.placement.folders[0] / installed.name
+        installed = next(row for row in client.installed() if row.name == skill.name)
+        return Path(client.root) / installed.placement.folders[0] / installed.name
 
-    def provide(self, folder: Path, wanted: bool | None, port: int) -> None:
+    def provide(self, folder: Path, will_provide: bool | None, port: int) -> None:
         """Serve the installed skill in the scene, which creates the group; ask first by default."""
-        question = f"Provide {self._scene} to the local network with this skill, until Ctrl-C?"
-        if wanted is None and not confirm(question):
-            command = f"skillwire serve {folder} --lan --scene {self._scene}"
-            self._output.hint("create the group:", command)
+        output, scene = self._output, self._scene
+        question = f"Provide {scene} to the local network with this skill, until Ctrl-C?"
+        if will_provide is None and not confirm(question):
+            output.hint("create the group:", f"skillwire serve {folder} --lan --scene {scene}")
             return
-        if wanted is False:
+        if will_provide is False:
             return
-        self._check_able(folder)
-        self._output.note(dim("creating the group of "), bold(self._scene))
-
-        # Beside a JSON document of what was installed nothing else stands on standard output.
-        quiet = self._output.quiet or self._output.as_json
-        click.get_current_context().invoke(
-            serve, folders=(str(folder),), lan=True, scenes=(self._scene,), port=port, quiet=quiet
-        )
-
-    def _check_able(self, folder: Path) -> None:
-        """Print the requested capabilities that the skill does not declare."""
         manifest = folder / "skill.toml"
         able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
-        lacking = [capability for capability in self._capabilities if capability not in able]
-        if lacking:
+        if lacking := [capability for capability in self._capabilities if capability not in able]:
             lacks = f"{folder.name} does not declare the capabilities {', '.join(lacking)}"
-            self._output.note(warning("requests for them get no answer: "), lacks)
+            output.note(warning("requests for them get no answer: "), lacks)
+        output.note(dim("creating the group of "), bold(scene))
+        # With --json, standard output contains only the document of the installation.
+        quiet = output.quiet or output.as_json
+        click.get_current_context().invoke(
+            serve, folders=(str(folder),), lan=True, scenes=(scene,), port=port, quiet=quiet
+        )
 
 
-def _joining_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of ``join`` and ``request``."""
-    options = (
-        click.argument("name", metavar="SCENE", callback=check_names),
-        click.argument("capabilities", metavar="[CAPABILITY]...", nargs=-1, callback=check_names),
-        click.option("--follow", is_flag=True, help="Stay in the group and print changes, until Ctrl-C."),
-        click.option("--show-secrets", is_flag=True, help="Print the connection's key, if there is one."),
-        unverified_option,
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def _words(scene: str, capabilities: tuple[str, ...], *, use_unverified: bool | None) -> list[str]:
-    """Return the arguments of the equivalent ``scene join``."""
-    return [scene, *capabilities, *(["--unverified"] if use_unverified else [])]
+_joining_options = combine(
+    click.argument("name", metavar="SCENE", callback=check_names),
+    click.argument("capabilities", metavar="[CAPABILITY]...", nargs=-1, callback=check_names),
+    click.option("--follow", is_flag=True, help="Stay in the group and print changes, until Ctrl-C."),
+    click.option("--show-secrets", is_flag=True, help="Print the connection's key, if there is one."),
+    unverified_option,
+)
 
 
 @click.group(cls=CommandGroup)
@@ -413,15 +353,15 @@ def join(
         with progress.waiting("joining"):
             result = client.lan.request_scene(name, capabilities, join=True, use_unverified=use_unverified)
         if not result.is_joined:
-            raise not_there(result, capabilities, client.lan.settings)
-        words = _words(name, capabilities, use_unverified=use_unverified)
-        Joined(output, client, result, words=words, show_secrets=show_secrets).show(follow=follow)
+            raise _not_joined(result, capabilities, client.lan.settings)
+        arguments = [name, *capabilities, *(["--unverified"] if use_unverified else [])]
+        Joined(output, client, result, arguments=arguments, show_secrets=show_secrets).show(follow=follow)
 
 
 @command.command()
 @_joining_options
 @click.option("--from", "origins", metavar="ORIGIN", multiple=True, help="Origin to search for a skill; repeatable.")
-@click.option("--skill", "wanted", metavar="NAME", help="Which of the found skills to install.")
+@click.option("--skill", metavar="NAME", help="Which of the found skills to install.")
 @click.option("--provide/--no-provide", default=None, help="Serve the installed skill, which creates the group.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of that server; a free one by default.")
 @click.option("-y", "--yes", is_flag=True, help="Install the best skill without asking, even from an unknown origin.")
@@ -436,7 +376,7 @@ def request(
     show_secrets: bool,
     use_unverified: bool | None,
     origins: tuple[str, ...],
-    wanted: str | None,
+    skill: str | None,
     provide: bool | None,
     port: int,
     yes: bool,
@@ -454,12 +394,12 @@ def request(
         with progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
         if result.is_joined:
-            words = _words(name, capabilities, use_unverified=use_unverified)
-            Joined(output, client, result, words=words, show_secrets=show_secrets).show(follow=follow)
+            arguments = [name, *capabilities, *(["--unverified"] if use_unverified else [])]
+            Joined(output, client, result, arguments=arguments, show_secrets=show_secrets).show(follow=follow)
             return
-        missing = not_there(result, capabilities, client.lan.settings)
+        missing = _not_joined(result, capabilities, client.lan.settings)
         output.note(dim("not available: "), missing.message)
-        elsewhere = Elsewhere(output, progress, client, name, capabilities)
-        chosen = elsewhere.choose(elsewhere.find(origins, missing), wanted, agreed=yes)
-        folder = elsewhere.install(chosen, agreed=yes, will_provide=provide is True)
-    elsewhere.provide(folder, provide, port)
+        substitute = Substitute(output, progress, client, name, capabilities)
+        chosen = substitute.choose(substitute.find(origins, missing), skill, agreed=yes)
+        folder = substitute.install(chosen, agreed=yes, will_provide=provide is True)
+    substitute.provide(folder, provide, port)

@@ -26,11 +26,11 @@ from typing import (
     is_typeddict,
 )
 
-from skillwire.cli import documents, documents_lan, documents_run
+from skillwire.cli import documents, documents_run
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
-_MODULES: Final = (documents, documents_run, documents_lan)
+_MODULES: Final = (documents, documents_run)
 _FIRST: Final = ("schema", "event")
 #: Documents that are printed one object a line.
 _STREAMS: Final = {"serve/1": "serve", "lan/1": "lan", "scene-event/1": "scene join and request, with --follow,"}
@@ -82,9 +82,10 @@ def _documents() -> dict[str, list[type]]:
 def _object(kind: type) -> Schema:
     hints = get_type_hints(kind, include_extras=True)
     fields = {name: hints[name] for name in (*(name for name in _FIRST if name in hints), *hints)}
+    named = next((hints[name] for name in reversed(_FIRST) if name in hints), None)
     return {
         "type": "object",
-        **({"description": kind.__doc__} if "schema" in hints else {}),
+        **({} if named is None else {"description": get_args(named)[1]}),
         "properties": {name: _field(name, hint) for name, hint in fields.items()},
         "required": [name for name, hint in fields.items() if get_origin(hint) is not NotRequired],
         "additionalProperties": False,
@@ -93,8 +94,7 @@ def _object(kind: type) -> Schema:
 
 def _field(name: str, hint: Any) -> Schema:
     meaning = {"schema": "Name of this document", "event": "What happened"}.get(name)
-    schema = _schema(hint)
-    return schema if "description" in schema or meaning is None else {**schema, "description": meaning}
+    return _schema(hint) if meaning is None else {**_schema(hint), "description": meaning}
 
 
 def _schema(hint: Any) -> Schema:  # noqa: PLR0911  # one return for each form of type

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import sys
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -24,18 +23,14 @@ from skillwire.resolver.references import reference_to
 from skillwire.trust.paths import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Literal
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Unpack
 
-    from skillwire.cli.documents import ArtifactType, ShowDocument
+    from skillwire.cli.documents import ArtifactType, CatDocument, ShowDocument
+    from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output, Part
     from skillwire.client.skill import RemoteSkill
-    from skillwire.protocols.skill_sharing.messages import (
-        AuthConfig,
-        InvocationEndpoint,
-        ParameterDefinition,
-        SkillDescriptor,
-    )
+    from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
 
 
 _MAX_FIELDS: Final = 40  # inputs, scopes, hosts or tags; an untrusted document may have thousands
@@ -45,31 +40,26 @@ _MAX_ARGUMENTS: Final = 8  # inputs in a command; more are read from a file
 _UNVERIFIED: Final = "none: the download cannot be verified"
 
 
-def descriptor_object(descriptor: SkillDescriptor) -> dict[str, Any]:
-    """Return a descriptor for ``--json``, as the protocol writes it."""
-    from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # most skills have no descriptor
+def _print_inputs(output: Output, inputs: Sequence[ParameterDefinition] | None) -> None:
+    from msgspec import UNSET  # noqa: PLC0415  # a descriptor or manifest was read, so it is loaded
 
-    document: dict[str, Any] = json.loads(serialize(descriptor))
-    return document
+    output.line()
+    output.line(bold("inputs"), "  unknown" if inputs is None else "" if inputs else "  none")
+    inputs = inputs or ()
+    rows: list[list[Part]] = []
+    for one in inputs[:_MAX_FIELDS]:
+        default = "" if one.default is UNSET else f"default {shortened(json.dumps(one.default), _LONG)}"
+        is_required = dim("required" if one.required else default)
+        rows.append([f"  {shortened(one.name, _LONG)}", dim(one.type), is_required, shortened(one.description, _WIDTH)])
+    output.table(rows)
+    if len(inputs) > _MAX_FIELDS:
+        output.line(dim(f"  and {len(inputs) - _MAX_FIELDS} more; --json has them all"))
 
 
-def print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
-    """Print a skill's metadata, endpoint, authentication, inputs and output."""
+def _print_descriptor(output: Output, descriptor: SkillDescriptor) -> None:
     output.line()
     output.table([dim(label), value] for label, value in _descriptor_facts(descriptor))
-    output.line()
-    output.line(bold("inputs"), "" if descriptor.inputs else "  none")
-    output.table(
-        [
-            f"  {one.name}",
-            dim(one.type),
-            dim("required" if one.required else _default(one.default)),
-            shortened(one.description, _WIDTH),
-        ]
-        for one in descriptor.inputs[:_MAX_FIELDS]
-    )
-    if len(descriptor.inputs) > _MAX_FIELDS:
-        output.line(dim(f"  and {len(descriptor.inputs) - _MAX_FIELDS} more; --json has them all"))
+    _print_inputs(output, descriptor.inputs)
     output.line()
     output.line(bold("output"), f"  {descriptor.output.content_type}")
     if descriptor.output.description:
@@ -90,11 +80,7 @@ def _descriptor_facts(descriptor: SkillDescriptor) -> Iterator[tuple[str, Part]]
         yield "tags", ", ".join(descriptor.tags[:_MAX_FIELDS])
     if descriptor.documentation_url:
         yield "read more", descriptor.documentation_url
-    yield from _endpoint(descriptor.endpoint)
-    yield from _auth(descriptor.auth, descriptor.endpoint.url)
-
-
-def _endpoint(endpoint: InvocationEndpoint) -> Iterator[tuple[str, Part]]:
+    endpoint = descriptor.endpoint
     yield "endpoint", f"{endpoint.method} {endpoint.url}"
     if endpoint.content_type:
         yield "takes", endpoint.content_type
@@ -106,6 +92,7 @@ def _endpoint(endpoint: InvocationEndpoint) -> Iterator[tuple[str, Part]]:
         yield "time limit", f"{endpoint.timeout_ms / 1000:g} s"
     if endpoint.retry:
         yield "retry", f"{endpoint.retry.max_attempts} times, {endpoint.retry.backoff_ms / 1000:g} s apart at first"
+    yield from _auth(descriptor.auth, endpoint.url)
 
 
 def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
@@ -129,12 +116,6 @@ def _auth(auth: AuthConfig, url: str) -> Iterator[tuple[str, Part]]:
     yield "log in", f"skillwire auth login {parse_url(url).origin}"
 
 
-def _default(value: object) -> str:
-    from msgspec import UNSET  # noqa: PLC0415  # a descriptor was read, so it is loaded
-
-    return "" if value is UNSET else f"default {shortened(json.dumps(value), _LONG)}"
-
-
 @click.command()
 @click.argument("reference", metavar="REF")
 @click.option("--body", is_flag=True, help="Level 2: print the instructions, SKILL.md without its frontmatter.")
@@ -146,15 +127,7 @@ def _default(value: object) -> str:
 @refresh_option
 @output_options
 def command(
-    *,
-    output: Output,
-    reference: str,
-    body: bool,
-    files: bool,
-    descriptor: bool,
-    token: str | None,
-    offline: bool | None,
-    refresh: bool,
+    *, output: Output, reference: str, body: bool, files: bool, descriptor: bool, **network: Unpack[NetworkOptions]
 ) -> None:
     """Inspect the skill REF before loading it.
 
@@ -164,9 +137,7 @@ def command(
     https://example.com/rpc#ns.domain.action, its manifest.
     """
     progress = open_progress(output)
-    with open_client(
-        output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
-    ) as client:
+    with open_client(output, references=[reference], progress=progress, **network) as client:
         with progress.during("reading"):
             skill = client.show(reference, both=not (body or files))
             if files or (body and skill.rpc is None):
@@ -179,38 +150,32 @@ def command(
             "skill": ref_object(skill.ref),
             "type": cast("ArtifactType", skill.artifact_type),
         }
-        if described is not None:
-            content["descriptor"] = descriptor_object(described)
-        if at_endpoint is not None:
-            content["manifest"], content["frontmatter"] = dict(at_endpoint.manifest), at_endpoint.frontmatter
+        # With --json only the document is printed, and otherwise everything else.
         if body:
             content["body"] = skill.body()
+            output.text(content["body"])
         if files:
             content["files"] = [
                 {"path": file.path, "size": len(file.content), "executable": file.executable} for file in skill.files()
             ]
-        output.document(content)
-        _print_skill(output, skill, body=body, files=files)
-        if described is not None:
-            print_descriptor(output, described)
-        if at_endpoint is not None and not body:
-            print_manifest(output, at_endpoint.manifest, skill.url)
+            output.table(
+                [file["path"], f"{file['size']:,} bytes", "executable" if file["executable"] else ""]
+                for file in content["files"]
+            )
         if not body and not files:
-            if _is_closed(skill, token):
-                output.hint("log in first:", f"skillwire auth login {parse_url(skill.url).origin}")
-            _print_next_steps(output, skill, described)
+            _print_entry(output, skill)
+        if described is not None:
+            from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # few have a descriptor
 
-
-def _print_skill(output: Output, skill: RemoteSkill, *, body: bool, files: bool) -> None:
-    if body:
-        output.text(skill.body())
-    if files:
-        output.table(
-            [file.path, f"{len(file.content):,} bytes", "executable" if file.executable else ""]
-            for file in skill.files()
-        )
-    if not body and not files:
-        _print_entry(output, skill)
+            content["descriptor"] = json.loads(serialize(described))
+            _print_descriptor(output, described)
+        if at_endpoint is not None:
+            content["manifest"], content["frontmatter"] = dict(at_endpoint.manifest), at_endpoint.frontmatter
+            if not body:
+                print_manifest(output, at_endpoint.manifest, skill.url)
+        output.document(content)
+        if not body and not files:
+            _print_next_steps(output, skill, described, network["token"])
 
 
 def _print_entry(output: Output, skill: RemoteSkill) -> None:
@@ -227,11 +192,10 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
     output.table([dim(label), value] for label, value in rows)
 
 
-def _is_closed(skill: RemoteSkill, token: str | None) -> bool:
+def _needs_login(skill: RemoteSkill, token: str | None) -> bool:
     """Whether a skill at an endpoint is not public, and there is no credential."""
     if skill.rpc is None or token is not None or skill.described().manifest.get("access", "public") == "public":
         return False
-
     return credential_place(parse_url(skill.url), os.environ) is None
 
 
@@ -241,50 +205,34 @@ def _without_digest(skill: RemoteSkill) -> str:
     return "none: the skill is called, not installed" if skill.ref.is_only_described else _UNVERIFIED
 
 
-def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescriptor | None) -> None:
+def _print_next_steps(output: Output, skill: RemoteSkill, described: SkillDescriptor | None, token: str | None) -> None:
+    if _needs_login(skill, token):
+        output.hint("log in first:", f"skillwire auth login {parse_url(skill.url).origin}")
     reference = reference_to(skill.ref)
     if skill.rpc is not None and skill.rpc.kind != "instruction":
         output.hint("call it:", f"skillwire call {reference}{inputs_of(skill.described().manifest, skill.url)}")
     if described is not None and str(described.endpoint.method) != "GET":
-        output.hint("call it:", f"skillwire call {reference}{_inputs_of(described)}")
+        required = [shlex.quote(one.name) for one in described.inputs if one.required]
+        output.hint(
+            "call it:", f"skillwire call {reference}{''.join(f' {name}=...' for name in required[:_MAX_ARGUMENTS])}"
+        )
     elif described is None and skill.ref.shared is not None and skill.ref.shared.capability_type != "knowledge":
         output.hint("call it:", f"skillwire call {reference}")
         output.hint("its inputs:", f"skillwire show {reference} --descriptor")
     if skill.ref.is_only_described:
         return
     output.hint("read it:", f"skillwire show {reference} --body")
-    if skill.rpc is not None:
-        return
-    output.hint("add it: ", f"skillwire add {reference}")
-
-
-def _inputs_of(described: SkillDescriptor) -> str:
-    """Return the required inputs as arguments for ``call``, with quoted names."""
-    required = (one.name for one in described.inputs if one.required)
-    return "".join(f" {shlex.quote(name)}=..." for name in islice(required, _MAX_ARGUMENTS))
+    if skill.rpc is None:
+        output.hint("add it: ", f"skillwire add {reference}")
 
 
 def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> None:
     """Print a skill's metadata, permissions and inputs; ``source`` is the URL of the endpoint."""
     output.line()
     output.table([dim(label), value] for label, value in _manifest_facts(manifest))
-    output.line()
-    parameters = _parameters(manifest, source)
-    if parameters is None:
-        output.line(bold("inputs"), "  unknown")
-        return
-    output.line(bold("inputs"), "" if parameters else "  none")
-    output.table(
-        [
-            f"  {shortened(one.name, _LONG)}",
-            dim(one.type),
-            dim("required" if one.required else _default(one.default)),
-            shortened(one.description, _WIDTH),
-        ]
-        for one in parameters[:_MAX_FIELDS]
-    )
-    if len(parameters) > _MAX_FIELDS:
-        output.line(dim(f"  and {len(parameters) - _MAX_FIELDS} more; --json has them all"))
+    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
+
+    _print_inputs(output, parameters_of(manifest, source))
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
@@ -292,19 +240,15 @@ def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
 
     If the manifest does not mark required inputs, all inputs without a default are named.
     """
-    from msgspec import UNSET  # noqa: PLC0415  # an answer was read, so it is loaded
+    from msgspec import UNSET  # noqa: PLC0415  # a response was read, so it is loaded
 
-    parameters = _parameters(manifest, source) or []
+    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
+
+    parameters = parameters_of(manifest, source) or []
     required = [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
     return "".join(
         f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_MAX_ARGUMENTS]
     )
-
-
-def _parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition] | None:
-    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # --help does without
-
-    return parameters_of(manifest, source)
 
 
 def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
@@ -346,9 +290,7 @@ def _listed(value: object) -> str:
 @network_options
 @refresh_option
 @output_options
-def cat_command(
-    *, output: Output, reference: str, path: str, token: str | None, offline: bool | None, refresh: bool
-) -> None:
+def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[NetworkOptions]) -> None:
     """Print the file PATH of the skill REF.
 
     For a skill at a Skills Protocol endpoint (https://example.com/rpc#ns.domain.action), PATH may be the ID of a blob.
@@ -359,18 +301,35 @@ def cat_command(
     _check_path(path)
     progress = open_progress(output)
     with (
-        open_client(
-            output, references=[reference], token=token, offline=offline, refresh=refresh, progress=progress
-        ) as client,
+        open_client(output, references=[reference], progress=progress, **network) as client,
         progress.during("reading"),
     ):
         content = client.show(reference).open(path)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = None
     if output.as_json:
-        _print_document(output, reference, path, content)
-    elif sys.stdout.isatty():
-        _print_file(output, path, content)
-    else:
+        is_text = text is not None
+        fields = {
+            "reference": reference,
+            "path": path,
+            "size": len(content),
+            "encoding": "text" if is_text else "base64",
+        }
+        document = {
+            "schema": "skillwire/cat/1",
+            **fields,
+            "content": text if is_text else base64.b64encode(content).decode(),
+        }
+        output.document(cast("CatDocument", document))
+    elif not sys.stdout.isatty():
         sys.stdout.buffer.write(content)
+    elif text is None:
+        fix = f"Write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
+        raise UsageError("USAGE", f"{path} is not text", fix=fix)
+    else:
+        output.text(text)
 
 
 def _check_path(path: str) -> None:
@@ -384,30 +343,3 @@ def _check_path(path: str) -> None:
     except TrustError as error:
         error.fix = "Name a file relative to SKILL.md, such as references/table.md."
         raise
-
-
-def _print_document(output: Output, reference: str, path: str, content: bytes) -> None:
-    encoding: Literal["text", "base64"]
-    try:
-        encoding, text = "text", content.decode()
-    except UnicodeDecodeError:
-        encoding, text = "base64", base64.b64encode(content).decode()
-    output.document(
-        {
-            "schema": "skillwire/cat/1",
-            "reference": reference,
-            "path": path,
-            "size": len(content),
-            "encoding": encoding,
-            "content": text,
-        }
-    )
-
-
-def _print_file(output: Output, path: str, content: bytes) -> None:
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        fix = f"Write it to a file: skillwire cat ... > {path.rpartition('/')[2]}"
-        raise UsageError("USAGE", f"{path} is not text", fix=fix) from error
-    output.text(text)

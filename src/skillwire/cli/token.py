@@ -7,7 +7,7 @@ standard error. Tokens are stored in the state directory; a running server sees 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -85,9 +85,8 @@ def create(
 @output_options
 def list_(*, output: Output) -> None:
     """List every token: ID, name, state and access, never a secret."""
-    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
-
-    tokens = run_async(open_tokens().all()) if has_database() else ()
+    stored = _open_tokens()
+    tokens = run_async(stored.all()) if stored else ()
     now = time.time()
     output.document({"schema": "skillwire/tokens/1", "tokens": [_object(token, now) for token in tokens]})
     output.table(
@@ -132,25 +131,27 @@ def rotate(*, output: Output, token_id: str, overlap: float, dry_run: bool) -> N
     _print_new(output, issued.token, issued.secret, replaced=run_async(tokens.look_up(token_id)))
 
 
-def _tokens_with(token_id: str) -> Tokens:
-    """Return the tokens; without making any where there are none."""
-    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # as above
+def _open_tokens() -> Tokens | None:
+    """Return the stored tokens, without creating a database; None if there is none."""
+    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # brings msgspec
 
-    if not has_database():
+    return open_tokens() if has_database() else None
+
+
+def _tokens_with(token_id: str) -> Tokens:
+    tokens = _open_tokens()
+    if tokens is None:
         raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
-    return open_tokens()
+    return tokens
 
 
 def _print_new(output: Output, token: Token, secret: str | None, *, replaced: Token | None = None) -> None:
     """Print a new token and its secret, or the token that would be created."""
     now = time.time()
     _document(output, token, secret=secret, replaced=replaced, dry_run=secret is None)
-    made = (
-        [success("made "), bold(token.token_id)]
-        if secret
-        else [success("would make "), f"{'a' if token.kind == 'signing_key' else 'an'} {_kind(token)}"]
-    )
-    output.note(*made, f" for {token.name}, ", _state(token, now), f": {_rights(token)}")
+    made, article = success("made " if secret else "would make "), "a" if token.kind == "signing_key" else "an"
+    what = bold(token.token_id) if secret else f"{article} {_kind(token)}"
+    output.note(made, what, f" for {token.name}, ", _state(token, now), f": {_rights(token)}")
     if replaced is not None:
         ends = "" if secret is None else f", {_state(replaced, now).text}"
         output.note(dim(f"in place of {replaced.token_id}{ends}"))
@@ -163,18 +164,13 @@ def _document(
     output: Output, token: Token, *, dry_run: bool, secret: str | None = None, replaced: Token | None = None
 ) -> None:
     now = time.time()
-    content: TokenDocument = {
-        "schema": "skillwire/token/1",
-        "dry_run": dry_run,
-        "token": _object(token, now),
-        "secret": secret,
-        "replaces": None if replaced is None else _object(replaced, now),
-    }
-    output.document(content)
+    replaces = None if replaced is None else _object(replaced, now)
+    facts = {"dry_run": dry_run, "token": _object(token, now), "secret": secret, "replaces": replaces}
+    output.document(cast("TokenDocument", {"schema": "skillwire/token/1", **facts}))
 
 
 def _object(token: Token, now: float) -> TokenObject:
-    """Return a token for ``--json``: nothing in it is secret."""
+    """Return a token for ``--json``, without its secret."""
     return {
         "id": token.token_id or None,
         "name": token.name,

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillwire.cli.add import carry_out, print_plan
-from skillwire.cli.options import dry_run_option, network_options, open_client, open_progress, scope_option
+from skillwire.cli.options import dry_run_option, first_of, network_options, open_client, open_progress, scope_option
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from skillwire.cli.documents import ComparisonObject
-    from skillwire.cli.output import Output, Part
+    from skillwire.cli.options import NetworkOptions
+    from skillwire.cli.output import Output
     from skillwire.resolver.plan import UpdateComparison
 
 
@@ -27,12 +29,7 @@ _LISTED: Final = 5  # more skills than this that cannot be compared for one reas
 @network_options
 @output_options
 def outdated_command(
-    *,
-    output: Output,
-    names: tuple[str, ...],
-    for_user: bool,
-    token: str | None,
-    offline: bool | None,
+    *, output: Output, names: tuple[str, ...], for_user: bool, **network: Unpack[NetworkOptions]
 ) -> None:
     """List installed skills, these or all, that have changed at their origin.
 
@@ -41,29 +38,26 @@ def outdated_command(
     """
     progress = open_progress(output)
     with (
-        open_client(output, token=token, for_user=for_user, offline=offline, progress=progress) as client,
+        open_client(output, for_user=for_user, progress=progress, **network) as client,
         progress.during("reading"),
     ):
         comparisons = client.compare(*names)
-    output.document(
-        {"schema": "skillwire/outdated/1", "skills": [comparison_object(comparison) for comparison in comparisons]}
-    )
-    print_comparisons(output, [row for row in comparisons if row.state != "current"])
+    compared = [_comparison_object(comparison) for comparison in comparisons]
+    output.document({"schema": "skillwire/outdated/1", "skills": compared})
+    _print_comparisons(output, [row for row in comparisons if row.state != "current"])
     if all(row.state == "current" for row in comparisons):
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
-    elif code := max(exit_code(row) for row in comparisons):
+    elif code := max(_exit_code(row) for row in comparisons):
         raise click.exceptions.Exit(code)
 
 
-def exit_code(comparison: UpdateComparison) -> int:
-    """Return the exit code for comparisons."""
+def _exit_code(comparison: UpdateComparison) -> int:
     if comparison.state == "unreachable" and comparison.error is not None:
         return comparison.error.exit_code
     return 1 if comparison.state in {"changed", "gone"} else 0
 
 
-def comparison_object(comparison: UpdateComparison) -> ComparisonObject:
-    """Return a comparison for ``--json``."""
+def _comparison_object(comparison: UpdateComparison) -> ComparisonObject:
     latest = comparison.latest
     return {
         "name": comparison.locked.name,
@@ -74,29 +68,23 @@ def comparison_object(comparison: UpdateComparison) -> ComparisonObject:
     }
 
 
-def print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) -> None:
+def _print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) -> None:
     """Print a line for each; one for all that cannot be read for the same reason."""
     unreadable: dict[str, list[UpdateComparison]] = {}
     for row in comparisons:
         if row.state == "unreachable":
             unreadable.setdefault(str(row.error), []).append(row)
     for error, rows in unreadable.items():
-        names = [row.locked.name for row in rows]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        output.line(failure("unreachable"), "  ", bold(", ".join(names[:_LISTED]) + more), "  ", dim(error))
+        names = first_of([row.locked.name for row in rows], _LISTED)
+        output.line(failure("unreachable"), "  ", bold(names), "  ", dim(error))
         if rows[0].error is not None:
-            told = rows[0].error.diagnostics()
-            output.line(dim("  cause: "), told.cause, indent=9)
-            output.line(dim("  fix: "), told.fix, indent=7)
+            diagnostics = rows[0].error.diagnostics()
+            output.line(dim("  cause: "), diagnostics.cause, indent=9)
+            output.line(dim("  fix: "), diagnostics.fix, indent=7)
+    marks = {"changed": warning("changed"), "unverifiable": warning("no digests"), "gone": failure("gone")}
     for row in comparisons:
-        if row.state == "unreachable":
-            continue
-        marks: dict[str, Part] = {
-            "changed": warning("changed"),
-            "unverifiable": warning("no digests"),
-            "gone": failure("gone"),
-        }
-        output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)))
+        if row.state != "unreachable":
+            output.line(bold(row.locked.name), "  ", marks[row.state], "  ", dim(_detail(row)))
 
 
 def _detail(row: UpdateComparison) -> str:
@@ -126,8 +114,7 @@ def command(
     dry_run: bool,
     yes: bool,
     for_user: bool,
-    token: str | None,
-    offline: bool | None,
+    **network: Unpack[NetworkOptions],
 ) -> None:
     """Update installed skills, these or all, from their origins.
 
@@ -137,21 +124,19 @@ def command(
     """
     progress = open_progress(output)
     code = 0
-    with open_client(output, token=token, for_user=for_user, offline=offline, progress=progress) as client:
+    with open_client(output, for_user=for_user, progress=progress, **network) as client:
         with progress.during("reading"):
             comparisons = client.compare(*names)
             plan = client.plan_update(comparisons)
         lost = [row for row in comparisons if row.state in {"gone", "unreachable"}]
-        compared = [comparison_object(row) for row in comparisons]
+        more = {"compared": [_comparison_object(row) for row in comparisons]}
         if dry_run:
-            print_plan(output, plan, consent=yes, overwrite=overwrite, more={"compared": compared})
+            print_plan(output, plan, consent=yes, overwrite=overwrite, more=more)
         elif plan.skills or output.as_json:
-            more = {"compared": compared}
-            code = carry_out(
-                client, output, progress, plan, consent=yes, overwrite=overwrite, document=("skillwire/update/1", more)
-            )
+            document = ("skillwire/update/1", more)
+            code = carry_out(client, output, progress, plan, consent=yes, overwrite=overwrite, document=document)
     if not plan.skills and not lost:
         output.note(success("all skills are up to date") if comparisons else "no skills are installed")
-    print_comparisons(output, lost)
-    if code := max([code, *map(exit_code, lost)]):
+    _print_comparisons(output, lost)
+    if code := max([code, *map(_exit_code, lost)]):
         raise click.exceptions.Exit(code)

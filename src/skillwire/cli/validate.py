@@ -15,9 +15,12 @@ from skillwire.errors import SourceLocation, StorageError
 from skillwire.limits import INDEX_BYTES
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from skillwire.cli.documents_run import ValidatedDocument
+    from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output
-    from skillwire.protocols.skill_sharing.judge import DocumentFault, DocumentReport
+    from skillwire.protocols.skill_sharing.judge import DocumentReport
 
 _STANDARD_INPUT: Final = "-"
 _SHOWN: Final = 300  # columns of a value
@@ -33,9 +36,7 @@ _SHOWN: Final = 300  # columns of a value
 )
 @network_options
 @output_options
-def command(
-    *, output: Output, sources: tuple[str, ...], kind: str | None, token: str | None, offline: bool | None
-) -> None:
+def command(*, output: Output, sources: tuple[str, ...], kind: str | None, **network: Unpack[NetworkOptions]) -> None:
     """Report every error in Skill Sharing documents: descriptors, indexes, invocation requests and responses.
 
     Each error has a JSON Pointer, and a line if the text is available. A document of a newer major version of the
@@ -43,25 +44,21 @@ def command(
     """
     from skillwire.protocols.skill_sharing.judge import validate_document  # noqa: PLC0415  # --help does without
 
-    judgements = [
-        (source, validate_document(_read(source, output, token=token, offline=offline), source, kind))
-        for source in sources
-    ]
-    output.document({"schema": "skillwire/validate/1", "documents": [_document(*row) for row in judgements]})
-    for source, judgement in judgements:
-        _print(output, source, judgement)
-    if any(judgement.faults for _, judgement in judgements):
-        first = next(judgement.faults[0].code for _, judgement in judgements if judgement.faults)
-        output.note(dim(f"read more: skillwire explain {first}"))
+    reports = [(source, validate_document(_read(source, output, **network), source, kind)) for source in sources]
+    output.document({"schema": "skillwire/validate/1", "documents": [_document(*row) for row in reports]})
+    for source, report in reports:
+        _print(output, source, report)
+    if faults := [fault for _, report in reports for fault in report.faults]:
+        output.note(dim(f"read more: skillwire explain {faults[0].code}"))
         click.get_current_context().exit(1)
 
 
-def _read(source: str, output: Output, *, token: str | None, offline: bool | None) -> bytes:
+def _read(source: str, output: Output, **network: Unpack[NetworkOptions]) -> bytes:
     """Return the bytes of a document, at most one more than the limit."""
     if source == _STANDARD_INPUT:
         return sys.stdin.buffer.read(INDEX_BYTES + 1)
     if "://" in source:
-        with open_client(output, references=[source], token=token, offline=offline) as client:
+        with open_client(output, references=[source], **network) as client:
             return client.sharing_document(source)
     try:
         with Path(source).open("rb") as file:
@@ -70,39 +67,26 @@ def _read(source: str, output: Output, *, token: str | None, offline: bool | Non
         raise StorageError("STORAGE", f"cannot be read: {error.strerror}", place=SourceLocation(source)) from error
 
 
-def _print(output: Output, source: str, judgement: DocumentReport) -> None:
-    what = f"{judgement.kind or 'document'}"
-    if not judgement.faults:
-        output.line(bold(source), "  ", success(f"valid {what}"))
-        return
-    number = plural(len(judgement.faults), "error")
-    output.line(bold(source), "  ", failure(f"{what} with {number}"))
-    for fault in judgement.faults:
-        _print_fault(output, fault)
-
-
-def _print_fault(output: Output, fault: DocumentFault) -> None:
-    wrong = fault.violation
-    output.line()
-    output.line(failure(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
-    output.line(dim("  --> "), str(fault.place))
-    if wrong.expected is not None:
-        output.line(dim("  expected: "), _value(wrong.expected))
-        output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))
+def _print(output: Output, source: str, report: DocumentReport) -> None:
+    what, number = report.kind or "document", plural(len(report.faults), "error")
+    output.line(bold(source), "  ", failure(f"{what} with {number}") if report.faults else success(f"valid {what}"))
+    for fault in report.faults:
+        wrong = fault.violation
+        output.line()
+        output.line(failure(f"error[{fault.code}]"), f": {wrong.path or '/'} {wrong.message}")
+        output.line(dim("  --> "), str(fault.place))
+        if wrong.expected is not None:
+            output.line(dim("  expected: "), _value(wrong.expected))
+            output.line(dim("  actual:   "), "nothing" if wrong.actual is None else _value(wrong.actual))
 
 
 def _value(value: object) -> str:
     return shortened(value if isinstance(value, str) else json.dumps(value), _SHOWN)
 
 
-def _document(source: str, judgement: DocumentReport) -> ValidatedDocument:
-    fields = {
-        "source": source,
-        "type": judgement.kind,
-        "valid": not judgement.faults,
-        "errors": [
-            {"code": fault.code, **fault.violation._asdict(), "place": fault.place._asdict()}
-            for fault in judgement.faults
-        ],
-    }
+def _document(source: str, report: DocumentReport) -> ValidatedDocument:
+    errors = [
+        {"code": fault.code, **fault.violation._asdict(), "place": fault.place._asdict()} for fault in report.faults
+    ]
+    fields = {"source": source, "type": report.kind, "valid": not report.faults, "errors": errors}
     return cast("ValidatedDocument", fields)

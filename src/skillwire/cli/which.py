@@ -15,16 +15,14 @@ from skillwire.resolver.sources import SKILLS_RPC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Unpack
 
     from skillwire.cli.documents import LookupObject, WhichDocument
+    from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output, Part
     from skillwire.model.ref import SkillRef
     from skillwire.resolver.context import Attempt
     from skillwire.resolver.which import InstalledHere, OriginTrust, Resolution, Step
-
-_MINUTE = 60
-_HOUR = 3600
-_DAY = 86_400
 
 
 @click.command()
@@ -37,23 +35,15 @@ _DAY = 86_400
 @refresh_option
 @output_options
 def command(
-    *,
-    output: Output,
-    reference: str,
-    explain: bool,
-    for_user: bool,
-    token: str | None,
-    offline: bool | None,
-    refresh: bool,
+    *, output: Output, reference: str, explain: bool, for_user: bool, **network: Unpack[NetworkOptions]
 ) -> None:
     """Resolve REF to a skill: its origin, artifact URL and digest.
 
     Only indexes are downloaded. REF may name all skills of an index, or of a Skills Protocol endpoint
     (https://example.com/rpc#). --explain queries both Agent Skills Discovery and Skill Sharing.
     """
-    with open_client(
-        output, references=[reference], token=token, for_user=for_user, offline=offline, refresh=refresh
-    ) as client:
+    token = network["token"]
+    with open_client(output, references=[reference], for_user=for_user, **network) as client:
         resolution = client.which(reference, explain=explain)
     if explain or resolution.error is None:  # else the error is the whole answer
         output.document(_document(resolution, token))
@@ -108,22 +98,19 @@ def _print_steps(output: Output, steps: Sequence[Step], token: str | None) -> No
 
 def _step_details(step: Step, token: str | None) -> Iterator[Part]:
     attempt = step.attempt
-    yield _outcome(attempt)
+    if attempt.error is not None:
+        yield failure(f"{attempt.error.message} [{attempt.error.code}]")
+    elif attempt.answered_by is None:
+        yield dim("no index there")
+    else:
+        is_endpoint = attempt.generation == SKILLS_RPC
+        what = "endpoint of the Skills Protocol" if is_endpoint else f"index {attempt.generation}"
+        yield success(f"{what}, {plural(attempt.entries, 'skill')}")
     if attempt.answered_by is not None:
         yield dim(_freshness(attempt))
     if attempt.has_credential:
         yield dim(f"with the credential from {_credential_place(attempt.url, token)}")
     yield dim("the address policy allows it") if step.refused is None else failure(step.refused.message)
-
-
-def _outcome(attempt: Attempt) -> Part:
-    if attempt.error is not None:
-        return failure(f"{attempt.error.message} [{attempt.error.code}]")
-    if attempt.answered_by is None:
-        return dim("no index there")
-    skills = plural(attempt.entries, "skill")
-    what = "endpoint of the Skills Protocol" if attempt.generation == SKILLS_RPC else f"index {attempt.generation}"
-    return success(f"{what}, {skills}")
 
 
 def _freshness(attempt: Attempt) -> str:
@@ -164,7 +151,7 @@ def _installed_cells(row: InstalledHere) -> list[Part]:
 
 
 def _duration(seconds: float) -> str:
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"

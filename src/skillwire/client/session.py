@@ -383,7 +383,10 @@ class ClientSession:
         origins = [origins] if isinstance(origins, str) else origins
         places = list(origins or self.settings.sources)
         if not places:
-            raise UsageError("NO_SOURCES", "no place to search is named, and no sources are configured")
+            fix = (
+                'Name an origin: skillwire find --from example.com, or set sources = ["example.com"] in skillwire.toml.'
+            )
+            raise UsageError("NO_SOURCES", "no origin to search is named, and no sources are configured", fix=fix)
         skills: list[SkillRef] = []
         failures: list[SkillwireError] = []
         for place in places:

@@ -37,7 +37,8 @@ def resolve(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef
     lookups, fallbacks = reference.lookups, reference.fallback
     if reference.name is not None:
         if not context.sources:
-            raise UsageError("NO_SOURCES", f"{reference.name} is a bare name, and no sources are configured")
+            message = f"{reference.name} is a bare name, and no sources are configured"
+            raise UsageError("NO_SOURCES", message, details={"name": reference.name})
         lookups = tuple(parse_source(source)._replace(name=reference.name) for source in context.sources)
         fallbacks = tuple(sharing_at(one.url, reference.name) for one in lookups if one.source == AGENT_SKILLS)
     try:

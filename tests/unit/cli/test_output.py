@@ -11,11 +11,8 @@ from skillwire.cli.output import (
     Output,
     Styled,
     bold,
-    column_widths,
     encode_document,
-    is_too_narrow,
     nowrap,
-    padding,
     readable_json,
     wrap,
 )
@@ -158,11 +155,15 @@ def test_columns_align_by_what_is_seen(capsys):
     assert capsys.readouterr().out == "説明書.md  7\na.md       12  x\n"
 
 
-def test_a_table_is_too_narrow_when_its_last_column_has_no_room():
-    rows = [[Styled("name", {}), Styled("words " * 8, {})]]
-    widths = column_widths(rows)
-    assert widths == [4]
-    assert padding(rows[0][0], 6) == "    "
-    assert is_too_narrow(rows, widths, 29)
-    assert not is_too_narrow(rows, widths, 30)
-    assert not is_too_narrow([[Styled("name", {}), Styled("ok", {})]], widths, 8)
+@pytest.mark.parametrize(
+    ("columns", "last", "printed"),
+    [
+        (30, "words " * 5, "name  words words words words\n      words\n"),
+        (29, "words " * 5, "name  words words words words\n  words\n"),
+        (8, "ok", "name  ok\n"),
+    ],
+)
+def test_a_table_becomes_lines_when_its_last_column_has_no_room(capsys, monkeypatch, columns, last, printed):
+    monkeypatch.setattr("skillwire.cli.output.terminal_columns", lambda _: columns)
+    Output().table([["name", last]])
+    assert capsys.readouterr().out == printed

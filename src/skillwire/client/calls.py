@@ -58,13 +58,13 @@ from skillwire.wire.pacing import Circuits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skillwire.adapters.files.calls import FileCalls
     from skillwire.client.credentials import OriginAccess
     from skillwire.errors import SkillwireError
     from skillwire.model.ref import SkillRef
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.calls import Answer
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
-    from skillwire.resolver.calls import CallBook
     from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow, HttpRequest
 
@@ -179,7 +179,7 @@ class Calls:
         self,
         context: ResolveContext,
         access: OriginAccess,
-        book: CallBook,
+        book: FileCalls,
         *,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,

@@ -21,7 +21,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.codes import CODES
@@ -33,6 +33,7 @@ from skillwire.wire.exchange import Sleep, work
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from skillwire.adapters.files.credentials import CredentialStore
     from skillwire.client.request_signing import RequestSigner
     from skillwire.model.credential import Credential
     from skillwire.model.url import Url
@@ -44,22 +45,6 @@ if TYPE_CHECKING:
 _UNAUTHORIZED: Final = 401
 _PAUSE: Final = 0.05  # seconds between two attempts to get a lock that another process holds for one request
 _REFUSALS: Final = frozenset({"AUTH_REQUIRED", "ACCESS_DENIED", "PERMISSION_DENIED"})
-
-
-class CredentialStore(Protocol):
-    """The stored logins."""
-
-    def find(self, origin: str) -> Credential | None:
-        """Return the credential of an origin."""
-
-    def keep(self, credential: Credential) -> None:
-        """Store a credential."""
-
-    def lock_renewal(self, origin: str) -> int:
-        """Return a handle of the lock, or raise ``ConflictError``."""
-
-    def unlock_renewal(self, origin: str, handle: int) -> None:
-        """Release the lock."""
 
 
 class StoredCredentials:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.lan_flows import Filters, checked_names, listen
+from skillwire.client.lan_flows import listen
 from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from skillwire.client.calls import CallArguments
-    from skillwire.client.lan_flows import Names
+    from skillwire.client.lan_flows import DiscoverOptions, Names
     from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
     from skillwire.model.execution import RemoteExecution
@@ -40,17 +40,7 @@ class Lan:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
         return self._flows.settings
 
-    def discover(
-        self,
-        query: str = "",
-        *,
-        capabilities: Names = (),
-        scenes: Names = (),
-        types: Names = (),
-        patience: float | None = None,
-        quiet: float | None = None,
-        refresh: bool = False,
-    ) -> list[LanSkill]:
+    def discover(self, query: str = "", **options: Unpack[DiscoverOptions]) -> list[LanSkill]:
         """Return the skills on the network, verified or not, healthy or not, best first.
 
         If no agent answers, valid skills of the cache are returned; ``found_via`` shows this.
@@ -64,8 +54,7 @@ class Lan:
             quiet: seconds without a new answer that end it earlier; by default as the settings say.
             refresh: do not use the cache.
         """
-        filters = _filters(capabilities, scenes, types, refresh=refresh)
-        return self._runner.run(self._flows.discover(query, filters, patience=patience, quiet=quiet))
+        return self._runner.run(self._flows.discover(query, **options))
 
     def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
         """Return a skill of the network, read at its server: to show, install or call it.
@@ -172,19 +161,8 @@ class AsyncLan:
         """The settings in force: the tables ``[discovery]``, or the file that ``SKILLWIRE_DISCOVERY`` names."""
         return self._flows.settings
 
-    async def discover(
-        self,
-        query: str = "",
-        *,
-        capabilities: Names = (),
-        scenes: Names = (),
-        types: Names = (),
-        patience: float | None = None,
-        quiet: float | None = None,
-        refresh: bool = False,
-    ) -> list[LanSkill]:
-        filters = _filters(capabilities, scenes, types, refresh=refresh)
-        return await self._runner.run(self._flows.discover(query, filters, patience=patience, quiet=quiet))
+    async def discover(self, query: str = "", **options: Unpack[DiscoverOptions]) -> list[LanSkill]:
+        return await self._runner.run(self._flows.discover(query, **options))
 
     async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
         ref = await self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
@@ -230,12 +208,3 @@ class AsyncLan:
     async def close(self) -> None:
         await asyncio.to_thread(self._flows.thread.end)
         await self._runner.run(self._flows.save())
-
-
-def _filters(capabilities: Names, scenes: Names, types: Names, *, refresh: bool) -> Filters:
-    return Filters(
-        checked_names("capabilities", capabilities),
-        checked_names("scenes", scenes),
-        checked_names("types", types),
-        refresh,
-    )

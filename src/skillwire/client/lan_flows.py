@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from skillwire.client.lan_thread import LanThread
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
@@ -24,10 +24,12 @@ from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, m
 from skillwire.wire.exchange import Work, work
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
+    from skillwire.adapters.files.lan_cache_file import LanCacheFile
+    from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
-    from skillwire.client.lan_thread import Agent, MakeAgent
+    from skillwire.client.lan_thread import MakeAgent
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.search import StopCondition
@@ -38,31 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _UNUSED_FIX: Final = "Nothing has to be done: the settings apply as soon as a command uses them."
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
-
-
-class LanMemory(Protocol):
-    """The stored cache of the local network."""
-
-    def skills(self) -> list[LanSkill]:
-        """Return the valid skills."""
-
-    def put(self, skills: Iterable[LanSkill]) -> None:
-        """Keep skills."""
-
-    def forget(self, skills: Iterable[LanSkill]) -> None:
-        """Drop skills."""
-
-    def forget_all(self) -> None:
-        """Drop everything."""
-
-    def hear(self, change: LanChange) -> None:
-        """Apply a change on the network."""
-
-    def is_refresh_due(self) -> bool:
-        """Whether a skill expires soon."""
-
-    def write(self) -> None:
-        """Write the file."""
 
 
 class Names(Protocol):
@@ -85,16 +62,21 @@ def checked_names(what: str, names: Names) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Filters(NamedTuple):
-    """The requested capabilities, scenes and types; empty means any. Spec: SDP §3.1."""
+class DiscoverOptions(TypedDict, total=False):
+    """The options of :meth:`Lan.discover`. Spec: SDP §3.1."""
 
+    capabilities: Names
+    scenes: Names
+    types: Names
+    patience: float | None
+    quiet: float | None
+    refresh: bool
+
+
+class _Filters(NamedTuple):
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    refresh: bool = False
-
-
-_ALL: Final = Filters()
 
 
 class LanAnswers(NamedTuple):
@@ -120,7 +102,7 @@ class LanFlows:
         settings: LanSettings,
         context: ResolveContext,
         access: OriginAccess,
-        memory: LanMemory,
+        memory: LanCacheFile,
         make_agent: MakeAgent,
     ) -> None:
         self.settings = settings
@@ -132,7 +114,7 @@ class LanFlows:
         for note in settings.notes:
             context.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
 
-    def _use(self, use: Callable[[Agent], Coroutine[Any, Any, T]]) -> Flow[T]:
+    def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
         """Return the result of ``use`` with the agent, which is started first."""
         result: T = yield Work(partial(self.thread.submit, use))
         return result
@@ -141,7 +123,7 @@ class LanFlows:
         """Whether skills without a certified key are used; by default as the settings say."""
         return self.settings.use_unverified if choice is None else choice
 
-    async def live(self, agent: Agent) -> None:
+    async def live(self, agent: LanAgent) -> None:
         """Keep the cache current as long as the agent lives. Spec: SDP §11.1, §11.2."""
         refreshing = asyncio.ensure_future(self._refresh(agent))
         try:
@@ -151,7 +133,7 @@ class LanFlows:
         finally:
             refreshing.cancel()
 
-    async def _refresh(self, agent: Agent) -> None:
+    async def _refresh(self, agent: LanAgent) -> None:
         """Ask again for skills that expire soon."""
         pause = max(_LEAST_PAUSE, self.settings.cache.refresh_before_expiry / 2)
         while True:
@@ -160,35 +142,43 @@ class LanFlows:
                 if self.memory.is_refresh_due():
                     self.memory.put(await agent.discover())
 
-    def discover(
-        self, query: str, filters: Filters = _ALL, *, patience: float | None = None, quiet: float | None = None
-    ) -> Flow[list[LanSkill]]:
+    def discover(self, query: str, **options: Unpack[DiscoverOptions]) -> Flow[list[LanSkill]]:
         """Return every matching skill of the network; of a silent network, those of the cache."""
+        filters = _Filters(
+            checked_names("capabilities", options.get("capabilities", ())),
+            checked_names("scenes", options.get("scenes", ())),
+            checked_names("types", options.get("types", ())),
+        )
         enough = every_provider(self.settings.figures)
-        if quiet is not None:
+        if (quiet := options.get("quiet")) is not None:
             enough = enough._replace(quiet=quiet)
-        return (yield from self._discover(query, filters, patience, enough))
+        is_fresh = options.get("refresh", False)
+        return self._discover(query, filters, enough, options.get("patience"), is_fresh=is_fresh)
 
     def _discover(
-        self, query: str, filters: Filters, patience: float | None, enough: StopCondition
+        self, query: str, filters: _Filters, enough: StopCondition, patience: float | None, *, is_fresh: bool
     ) -> Flow[list[LanSkill]]:
         if self._context.offline:
             return (yield from self._cached(query, filters))
         try:
             heard = yield from self._use(lambda agent: self._ask(agent, filters, patience, enough))
         except FetchError as error:
-            found = [] if filters.refresh else (yield from self._cached(query, filters))
+            found = [] if is_fresh else (yield from self._cached(query, filters))
             if not found:
                 raise
             self._context.note(error)
             return found
         self._is_silent = not heard.has_agents
+        if is_fresh:
+            yield from work(self.memory.forget_all)
         return (yield from self._answer(query, filters, heard))
 
-    async def _ask(self, agent: Agent, filters: Filters, patience: float | None, enough: StopCondition) -> LanAnswers:
+    async def _ask(
+        self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
+    ) -> LanAnswers:
         """Ask for the filtered skills and, without an answer, for any agent, within ``patience`` seconds in all."""
         patience = self.settings.figures.patience if patience is None else patience
-        selection = {"capabilities": filters.capabilities, "scenes": filters.scenes, "types": filters.types}
+        selection = filters._asdict()
         asking = asyncio.ensure_future(agent.discover(**selection, patience=patience, enough=enough))
         others: asyncio.Future[tuple[LanSkill, ...]] | None = None
         try:
@@ -207,15 +197,10 @@ class LanFlows:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _answer(self, query: str, filters: Filters, heard: LanAnswers) -> Flow[list[LanSkill]]:
+    def _answer(self, query: str, filters: _Filters, heard: LanAnswers) -> Flow[list[LanSkill]]:
         """Return and cache the answers, best first; of a silent network, return the cache."""
-        if filters.refresh:
-            yield from work(self.memory.forget_all)
         if heard.skills:
-            try:
-                yield from work(partial(self.memory.put, heard.skills))
-            except StorageError as error:
-                self._context.note(error)
+            yield from self._note(partial(self.memory.put, heard.skills))
             return ranked(query, heard.skills)
         cached = yield from self._cached(query, filters)
         if cached and heard.has_agents:  # no agent that answered announces them
@@ -223,11 +208,9 @@ class LanFlows:
             return []
         return cached
 
-    def _cached(self, query: str, filters: Filters) -> Flow[list[LanSkill]]:
+    def _cached(self, query: str, filters: _Filters) -> Flow[list[LanSkill]]:
         cached = yield from work(self.memory.skills)
-        return ranked(
-            query, [skill for skill in cached if skill.fits(filters.capabilities, filters.scenes, filters.types)]
-        )
+        return ranked(query, [skill for skill in cached if skill.fits(*filters)])
 
     def locate(self, skill: LanSkill, *, use_unverified: bool | None = None) -> Flow[SkillRef]:
         """Return a skill as its server publishes it; this allows connecting to that address only."""
@@ -242,7 +225,7 @@ class LanFlows:
         """Return the providers of a capability; raise ``DISC_001`` if no agent answers."""
         may_be = self.uses_unverified(use_unverified)
         enough = one_provider(self.settings.figures, use_unverified=may_be)
-        found = yield from self._discover("", Filters((capability,)), None, enough)
+        found = yield from self._discover("", _Filters((capability,)), enough, None, is_fresh=False)
         if not found and self._is_silent:
             raise no_answer(self.settings)
         return Providers(capability, found, use_unverified=may_be)
@@ -269,7 +252,7 @@ class LanFlows:
     def leave_scene(self, scene: str) -> Flow[None]:
         """Leave the group of a scene."""
 
-        async def leave(agent: Agent) -> None:
+        async def leave(agent: LanAgent) -> None:
             agent.leave_scene(scene)
 
         return self._use(leave)
@@ -281,20 +264,23 @@ class LanFlows:
     def snapshot(self) -> Flow[LanSnapshot]:
         """Return the network as the agent knows it."""
 
-        async def look(agent: Agent) -> LanSnapshot:
+        async def look(agent: LanAgent) -> LanSnapshot:
             return agent.snapshot()
 
         return self._use(look)
 
     def save(self) -> Flow[None]:
         """Write the cache."""
+        return self._note(self.memory.write)
+
+    def _note(self, change: Callable[[], object]) -> Flow[None]:
         try:
-            yield from work(self.memory.write)
+            yield from work(change)
         except StorageError as error:
             self._context.note(error)
 
 
-def listen(agent: Agent) -> AsyncIterator[LanChange]:
+def listen(agent: LanAgent) -> AsyncIterator[LanChange]:
     """Return the changes that the agent reports."""
     return agent.listen()
 

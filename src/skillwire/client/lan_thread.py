@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from skillwire.errors import FetchError
 
@@ -18,39 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
 
-    from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+    from skillwire.adapters.lan.agent import LanAgent
 
 T = TypeVar("T")
 
 
-class Agent(Protocol):
-    """An agent on the local network that offers no skills."""
-
-    async def start(self) -> None:
-        """Open its sockets."""
-
-    async def stop(self) -> None:
-        """Say goodbye, and close them."""
-
-    async def discover(self, *args: Any, **options: Any) -> tuple[LanSkill, ...]:
-        """Return the answers of the network."""
-
-    def listen(self) -> AsyncIterator[LanChange]:
-        """Return the changes on the network."""
-
-    async def request_scene(self, *args: Any, **options: Any) -> SceneResult:
-        """Request or join a scene."""
-
-    def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene."""
-
-    def snapshot(self) -> LanSnapshot:
-        """Return the network as it is known."""
-
-
 #: Makes the agent; called in a thread. Runs beside the agent, from its start to its end.
-MakeAgent: TypeAlias = "Callable[[], Agent]"
-Live: TypeAlias = "Callable[[Agent], Coroutine[Any, Any, None]]"
+MakeAgent: TypeAlias = "Callable[[], LanAgent]"
+Live: TypeAlias = "Callable[[LanAgent], Coroutine[Any, Any, None]]"
 
 _PATIENCE: Final = 10.0  # seconds for the goodbyes of an agent that is stopped
 _TURNS: Final = 4  # of the loop, after which waiters have got the start or a last value
@@ -62,14 +37,14 @@ class _Life:
 
     def __init__(self, make: MakeAgent, live: Live) -> None:
         self._make, self._live = make, live
-        self._starting: asyncio.Task[Agent] | None = None
+        self._starting: asyncio.Task[LanAgent] | None = None
         self._living: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="skillwire-lan", daemon=True)
         self._thread.start()
 
-    def submit(self, use: Callable[[Agent], Coroutine[Any, Any, T]]) -> Future[T]:
+    def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
         """Begin ``use`` with the agent. Not after :meth:`end`: the loop would never run it."""
         return asyncio.run_coroutine_threadsafe(self._use(use), self._loop)
 
@@ -96,7 +71,7 @@ class _Life:
         # Awaited, since the runner would log each error, which its caller gets already.
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _use(self, use: Callable[[Agent], Coroutine[Any, Any, T]]) -> T:
+    async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
             self._starting = asyncio.ensure_future(self._start())
         try:
@@ -107,7 +82,7 @@ class _Life:
             message = "the client was closed before the local network had answered"
             raise FetchError("LAN_UNAVAILABLE", message, fix="Close it after its last request.") from None
 
-    async def _start(self) -> Agent:
+    async def _start(self) -> LanAgent:
         agent = await asyncio.to_thread(self._make)  # keys are read from files, or made
         await agent.start()
         # Kept, since a loop holds its tasks weakly: one without a reference may be collected while it waits.
@@ -118,12 +93,12 @@ class _Life:
 class _Iteration(Generic[T]):
     """The state of an iterator between two of its values; it belongs to the life in which it began."""
 
-    def __init__(self, iterate: Callable[[Agent], AsyncIterator[T]]) -> None:
+    def __init__(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> None:
         self._iterate = iterate
         self._iterator: AsyncIterator[T] | None = None
         self.life: _Life | None = None
 
-    async def next(self, agent: Agent) -> tuple[T, ...]:
+    async def next(self, agent: LanAgent) -> tuple[T, ...]:
         """Return the next value; none at the end."""
         if self._iterator is None:
             self._iterator = aiter(self._iterate(agent))
@@ -145,12 +120,12 @@ class LanThread:
         self._lock = threading.Lock()
         self._life: _Life | None = None
 
-    def submit(self, use: Callable[[Agent], Coroutine[Any, Any, T]]) -> Future[T]:
+    def submit(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Future[T]:
         """Begin ``use`` with the agent; the future has its result, or the error of the agent's start."""
         with self._lock:
             return self._begin().submit(use)
 
-    def each(self, iterate: Callable[[Agent], AsyncIterator[T]]) -> Iterator[T]:
+    def each(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> Iterator[T]:
         """Yield the values of ``iterate`` until the agent ends; wait in place."""
         iteration = _Iteration(iterate)
         while (future := self._submit_next(iteration)) is not None:
@@ -163,7 +138,7 @@ class LanThread:
                 return
             yield from values
 
-    async def each_awaited(self, iterate: Callable[[Agent], AsyncIterator[T]]) -> AsyncIterator[T]:
+    async def each_awaited(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yield the values of ``iterate`` until the agent ends; wait on the caller's loop."""
         iteration = _Iteration(iterate)
         while (future := self._submit_next(iteration)) is not None and (values := await asyncio.wrap_future(future)):

@@ -1,28 +1,20 @@
-"""What an origin wants of those who log in, as far as it says so.
+"""Logging in: the authentication that an origin requires, and the steps from there to a stored credential.
 
-It says so in the descriptors of Skill Sharing (``auth``), in the details of a 401, and in the metadata of a protected
-resource. What is private hides its descriptors, so the refusal itself is read first, and descriptors of skills that
-are not public before others. An origin that says nothing usually takes a token as a bearer; the user knows.
+An origin states its requirements in descriptors of Skill Sharing (``auth``), in the details of a 401, and in the
+metadata of a protected resource. A private origin hides its descriptors, so a refusal is read first, and descriptors of
+skills that are not public before others. A descriptor with ``oauth2`` has two URLs; other endpoints come from the
+server's metadata, which is used only if it names the descriptor's token endpoint. No ``resource`` (RFC 8707) is
+requested: a server that does not know the origin's name would refuse the login. The command asks the user.
 
-Spec: SSP §3.5.5, §7.2, §7.4; RFC 9728 §3, §5. Trust: all of it is untrusted. It decides what the user is asked
-and shown, and never where a secret goes without the user's consent.
-
-Logging in: what is decided between what an origin wants and a stored credential. The asking is the command's.
-
-A descriptor that says ``oauth2`` names two URLs; where a login needs more (a device endpoint, where to revoke, the
-server's own name), the metadata of the server is looked for, and believed for the rest only when it names the very
-token endpoint of the descriptor.
-
-No ``resource`` (RFC 8707) is asked for: no metadata says whether a server knows the parameter, nor by which name it
-knows the origin, and one that does not know the name refuses the whole login (``invalid_target``). What a token is good
-for is narrowed by its scopes, and it is sent to its origin only.
+Spec: SSP §3.5.5, §7.2, §7.4; RFC 9728 §3, §5. Trust: all of it is untrusted. It decides the questions to the user, and
+never the destination of a secret without the user's consent.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -45,8 +37,6 @@ from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skillwire.protocols.oauth.messages import Tokens
     from skillwire.protocols.skill_sharing.messages import SkillIndexEntry
     from skillwire.trust.address import AddressPolicy
@@ -65,18 +55,17 @@ _SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class AuthRequirements:
-    """What an origin wants.
+    """The authentication that an origin requires.
 
     Args:
-        kind: ``none`` when it says that nothing is needed, ``unknown`` when it says nothing.
-        said_by: the URL that said so; empty for ``unknown``.
+        kind: ``none`` for a statement that none is required, ``unknown`` without a statement.
+        said_by: the URL of the statement.
         header: the field of an API key.
         advice: for people, one line, without hidden characters.
-        authorization_url, token_url: of ``oauth2``, when a descriptor says them.
-        issuer: of ``oauth2``, when a resource's metadata says it.
-        scopes: that exist there.
-        refused_at: a URL of the origin itself that wanted a credential, to try the new one at.
-        doubts: what could not be read on the way.
+        authorization_url, token_url: of ``oauth2``, from a descriptor.
+        issuer: of ``oauth2``, from a resource's metadata.
+        refused_at: a URL of the origin that required a credential, to test the new one.
+        doubts: errors on the way.
     """
 
     kind: WantedKind
@@ -91,29 +80,19 @@ class AuthRequirements:
     doubts: tuple[SkillwireError, ...] = ()
 
 
+@dataclass(slots=True)
 class _AuthSearch:
-    """One search, and what it saw."""
-
-    def __init__(self, origin: str, addresses: AddressPolicy) -> None:
-        self.origin = origin
-        self.addresses = addresses
-        self.refused_at: str | None = None
-        self.doubts: list[SkillwireError] = []
+    origin: str
+    addresses: AddressPolicy
+    refused_at: str | None = None
+    doubts: list[SkillwireError] = field(default_factory=list)
 
     def found(self, kind: WantedKind, **fields: Any) -> AuthRequirements:
         return AuthRequirements(kind, refused_at=self.refused_at, doubts=tuple(self.doubts), **fields)
 
 
 def discover_auth(origin: str, addresses: AddressPolicy) -> Flow[AuthRequirements]:
-    """Find out what ``origin`` wants.
-
-    Args:
-        origin: ``https://example.com``, which the user has typed.
-        addresses: where it may send us for that.
-
-    Raises:
-        FetchError, TrustError: the origin itself cannot be asked. What it says wrongly is in ``doubts``.
-    """
+    """Return the requirements of ``origin``, which the user has typed; malformed statements are in ``doubts``."""
     search = _AuthSearch(origin, addresses)
     nothing_needed: str | None = None
     for place in _PLACES:
@@ -166,8 +145,8 @@ def _read_entry(entry: SkillIndexEntry, search: _AuthSearch) -> Flow[AuthRequire
 
 
 def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequirements | None]:
-    """Read what a 401 or 403 says: whose metadata to read, or the ``auth`` of a descriptor in its details."""
-    if parse_url(response.url).origin == search.origin:  # a key is tried where it belongs, wherever we were sent
+    """Return the requirements of a 401 or 403: from the metadata that it names, or the ``auth`` in its details."""
+    if parse_url(response.url).origin == search.origin:  # a key is tested at its own origin only
         search.refused_at = search.refused_at or response.url
     named = resource_metadata_url(response)
     if named is not None:
@@ -178,12 +157,17 @@ def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequi
         else:
             if (wanted := (yield from _read_resource(url, search))) is not None:
                 return wanted
-    auth = _auth_of(response)
-    return _from_auth(auth, response.url, search) if auth is not None else None
+    try:
+        document: Any = load_json(response.body, max_bytes=limits.DESCRIPTOR_BYTES, source=response.url)
+        details = document["error"]["details"]
+        auth = msgspec.convert(details.get("auth", details), AuthConfig)
+    except (DecodeError, LookupError, TypeError, AttributeError, msgspec.ValidationError):
+        return None  # a page, or an error of another form
+    return _from_auth(auth, response.url, search)
 
 
 def _read_resource(url: str, search: _AuthSearch) -> Flow[AuthRequirements | None]:
-    """Read the metadata of the resource, which has to lie on the origin itself."""
+    """Return the requirements of a resource's metadata, which must be at the origin itself."""
     if parse_url(url).origin != search.origin:
         return None
     try:
@@ -194,15 +178,6 @@ def _read_resource(url: str, search: _AuthSearch) -> Flow[AuthRequirements | Non
     if resource is None or not resource.issuers:
         return None
     return search.found("oauth2", said_by=url, issuer=resource.issuers[0], scopes=resource.scopes)
-
-
-def _auth_of(response: HttpResponse) -> AuthConfig | None:
-    try:
-        document: Any = load_json(response.body, max_bytes=limits.DESCRIPTOR_BYTES, source=response.url)
-        details = document["error"]["details"]
-        return msgspec.convert(details.get("auth", details), AuthConfig)
-    except (DecodeError, LookupError, TypeError, AttributeError, msgspec.ValidationError):
-        return None  # a page, or an error of another form: it says nothing about a login
 
 
 def _from_auth(auth: AuthConfig, url: str, search: _AuthSearch) -> AuthRequirements:
@@ -217,19 +192,12 @@ def _from_auth(auth: AuthConfig, url: str, search: _AuthSearch) -> AuthRequireme
     return search.found("custom" if auth.type is AuthType.CUSTOM else "none", **fields)
 
 
-def issuers_near(wanted: AuthRequirements) -> Sequence[str]:
-    """Return the issuers whose metadata may tell more of the server of ``wanted``: the one it names, or its origin."""
-    if wanted.issuer is not None:
-        return (wanted.issuer,)
-    return (str(parse_url(wanted.token_url).origin),) if wanted.token_url else ()
-
-
 FlowName = Literal["code", "device", "client-credentials"]
 _UNAUTHORIZED = 401
 
 
 def new_key(origin: str, secret: str, *, header: str = "Authorization", key_id: str | None = None) -> Credential:
-    """Return an API key as a credential; with ``key_id`` a key to sign with."""
+    """Return an API key as a credential; with ``key_id``, a signing key."""
     kind: Literal["custom", "api_key"] = "custom" if key_id is not None else "api_key"
     return Credential(origin, kind, secret, secrets.token_hex(16), header=header, key_id=key_id)
 
@@ -237,7 +205,7 @@ def new_key(origin: str, secret: str, *, header: str = "Authorization", key_id: 
 def new_token(
     origin: str, tokens: Tokens, server: ServerMetadata, client: ClientIdentity, *, scope: str, now: float
 ) -> Credential:
-    """Return what an authorization server gave as a credential; the client's secret is a part, since it renews it."""
+    """Return the tokens of an authorization server as a credential, with the client's secret to renew them."""
     grant = TokenRenewal(
         server.token_url,
         client.client_id,
@@ -252,47 +220,39 @@ def new_token(
 
 
 def find_server(wanted: AuthRequirements, addresses: AddressPolicy) -> Flow[ServerMetadata]:
-    """Find out all that is needed of the authorization server; its URLs are checked.
-
-    Args:
-        wanted: names an issuer, or the URLs of a descriptor.
-        addresses: where its URLs may lead.
-
-    Raises:
-        FetchError: ``LOGIN_REFUSED`` when it has no metadata where they are needed. TrustError: a URL leads elsewhere.
-    """
+    """Return the authorization server with checked URLs; raise ``LOGIN_REFUSED`` without required metadata."""
     server: ServerMetadata | None = None
-    for issuer in issuers_near(wanted):
+    issuer = wanted.issuer or (str(parse_url(wanted.token_url).origin) if wanted.token_url else None)
+    if issuer is not None:
         try:
             check_endpoint(issuer, addresses)
             server = yield from fetch_metadata(issuer)
         except SkillwireError as error:
             if wanted.token_url is None or isinstance(error, TrustError):
                 raise
-            # The URLs of the descriptor are enough for most logins; that there is no metadata stops none of them.
+            # The URLs of the descriptor suffice for most logins.
     if wanted.token_url is not None and (server is None or server.token_url != wanted.token_url):
         server = ServerMetadata(wanted.token_url, authorization_url=wanted.authorization_url)
     if server is None:
         message = "the authorization server publishes no metadata"
         raise FetchError("LOGIN_REFUSED", message, place=SourceLocation(wanted.issuer or wanted.said_by))
-    for url in (server.token_url, server.authorization_url, server.device_url, server.revocation_url):
-        if url is not None:
-            check_endpoint(url, addresses)
+    for url in _urls_of(server):
+        check_endpoint(url, addresses)
     return server
 
 
 def hosts_of(server: ServerMetadata) -> list[str]:
     """Return the origins that a login at ``server`` contacts or opens in the browser."""
+    return list(dict.fromkeys(str(parse_url(url).origin) for url in _urls_of(server)))
+
+
+def _urls_of(server: ServerMetadata) -> list[str]:
     urls = (server.token_url, server.authorization_url, server.device_url, server.revocation_url)
-    return list(dict.fromkeys(str(parse_url(url).origin) for url in urls if url is not None))
+    return [url for url in urls if url is not None]
 
 
 def choose_flow(asked: str, server: ServerMetadata, client: ClientIdentity, *, has_browser: bool) -> FlowName:
-    """Return how to log in: as asked, or, with ``auto``, as a client with a secret, in the browser, by a device code.
-
-    Raises:
-        UsageError: ``LOGIN_FORM`` when the server or what is given does not allow it.
-    """
+    """Return ``asked``, or for ``auto`` the first possible: client secret, browser, device; raise ``LOGIN_FORM``."""
     if asked == "client-credentials" or (asked == "auto" and client.secret is not None):
         if client.secret is None:
             fix = "Give it with --client-secret-env or --client-secret-stdin."
@@ -308,7 +268,7 @@ def choose_flow(asked: str, server: ServerMetadata, client: ClientIdentity, *, h
 
 
 def choose_scope(asked: tuple[str, ...], wanted: AuthRequirements, server: ServerMetadata, flow: FlowName) -> str:
-    """Return the scope to ask for: what the user wants, or what the origin lists and what keeps a login renewed."""
+    """Return the scope to request: the user's, or the origin's with ``offline_access`` for renewal."""
     if asked:
         return " ".join(asked)
     lasting = "offline_access" in server.scopes and flow != "client-credentials"
@@ -316,30 +276,25 @@ def choose_scope(asked: tuple[str, ...], wanted: AuthRequirements, server: Serve
 
 
 def identify(client_id: str, secret: str | None, server: ServerMetadata) -> ClientIdentity:
-    """Return who we are to ``server``, which says how it wants a secret."""
+    """Return the client's identity, with its secret in the form that ``server`` supports."""
     methods = server.secret_methods
     return ClientIdentity(client_id, secret, bool(methods) and "client_secret_basic" not in methods)
 
 
 def try_out(credential: Credential, url: str) -> Flow[None]:
-    """Ask for ``url``, which wanted a credential, with ``credential``.
-
-    Raises:
-        FetchError: ``ACCESS_DENIED`` when it is refused.
-    """
+    """Test ``credential`` at ``url``; raise ``ACCESS_DENIED`` if it is refused."""
     if credential.kind == "custom":
         response = yield from RequestSigner(time.time).send(HttpRequest(url), credential)
     else:
         response = yield from fetch(HttpRequest(url, headers={credential.header: credential.field_value}))
     if response.status == _UNAUTHORIZED:
         fix = "Check the key, and that it is for this origin."
-        raise FetchError(
-            "ACCESS_DENIED", "the origin refuses the key; it is not stored", place=SourceLocation(url), fix=fix
-        )
+        message = "the origin refuses the key; it is not stored"
+        raise FetchError("ACCESS_DENIED", message, place=SourceLocation(url), fix=fix)
 
 
 def end_grant(credential: Credential, addresses: AddressPolicy) -> Flow[bool]:
-    """Revoke what ``credential`` was granted; False when nothing can be revoked."""
+    """Revoke the tokens of ``credential``; return False if that is not possible."""
     if credential.grant is None or credential.grant.revocation_url is None:
         return False
     check_endpoint(credential.grant.revocation_url, addresses)

@@ -1,10 +1,8 @@
-"""Requests signed with a stored key, each the moment before it goes out.
+"""Requests signed with a stored key, each just before it is sent.
 
-A signature counts once, and two equal requests of one second would have the same one. So the time of the second is a
-second later, which a server has to allow: its clock may be behind by as much. Another process that uses the same key
-cannot be seen from here; when the server says that it knows a signature, the next seconds are tried, and then some of
-the past at random, which many processes at once have in common with each other the least.
-Spec: SSP §7.2.3.
+A signature is valid once, and two equal requests of one second would share it. So the second one is dated a second
+later, which a server must allow. Another process may use the same key: if the server has seen a signature, the next
+seconds are tried, then random ones of the past, which concurrent processes rarely share. Spec: SSP §7.2.3.
 """
 
 from __future__ import annotations
@@ -31,11 +29,7 @@ _NEXT_SECONDS: Final = 3  # of these, well below what a server allows a clock to
 
 
 class RequestSigner:
-    """Signs in as many threads as ask.
-
-    Args:
-        clock: seconds since the epoch.
-    """
+    """Signs requests, in any thread; ``clock`` gives seconds since the epoch."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -43,7 +37,7 @@ class RequestSigner:
         self._last: dict[tuple[str | None, str, str, bytes], int] = {}
 
     def send(self, request: HttpRequest, key: Credential) -> Flow[HttpResponse]:
-        """Send ``request`` signed; the arguments are those of :meth:`sign`."""
+        """Send ``request`` signed with ``key``."""
         response: HttpResponse = yield self.sign(request, key)
         for attempt in range(_ATTEMPTS):
             if not _is_repeated(response):
@@ -54,13 +48,7 @@ class RequestSigner:
         return response
 
     def sign(self, request: HttpRequest, key: Credential, *, past: int = 0) -> HttpRequest:
-        """Return ``request`` with a signature that no earlier one of it had, in the place of ``Authorization``.
-
-        Args:
-            request: to the origin of ``key``.
-            key: of the kind ``custom``.
-            past: how many seconds ago it says that it was signed; 0 for now or the next second that is free.
-        """
+        """Return ``request`` with a new signature in place of ``Authorization``, dated ``past`` seconds ago."""
         body = request.body or b""
         target = parse_url(request.url).target
         asked = (key.key_id, request.method, request.url, body)
@@ -78,11 +66,11 @@ class RequestSigner:
 
 
 def _is_repeated(response: HttpResponse) -> bool:
-    """Whether the server has refused the signature as one that it has seen. Trust: at worst we ask in vain."""
+    """Whether the server has refused the signature as repeated. Trust: a false claim costs a few requests."""
     if response.status != _UNAUTHORIZED:
         return False
     try:
         document: Any = load_json(response.body, max_bytes=limits.DESCRIPTOR_BYTES, source=response.url)
         return bool(document["error"]["details"]["reason"] == "repeated")
-    except (DecodeError, LookupError, TypeError):  # an error of another form says nothing of the kind
+    except (DecodeError, LookupError, TypeError):  # an error of another form
         return False

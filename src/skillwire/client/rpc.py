@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from skillwire import limits
 from skillwire.client.calls import run_milliseconds, run_seconds
@@ -61,6 +61,26 @@ class BlobPart(NamedTuple):
     kind: str
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of a run: ids of blobs that it gets as files, and seconds that it may take."""
+
+    input_blobs: Sequence[str]
+    timeout: float | None
+
+
+class SkillOptions(RunOptions, total=False):
+    """The options of a skill's run; ``version`` is the latest by default."""
+
+    version: str | None
+
+
+class CodeOptions(RunOptions, total=False):
+    """The options of a run of code: the name of the function, and the names of skills whose files it gets."""
+
+    entrypoint: str
+    mount_skills: Sequence[str]
+
+
 class _RpcFlows:
     """The methods as flows. The user has named the endpoint, which allows connecting to it."""
 
@@ -104,10 +124,9 @@ class _RpcFlows:
         self,
         name: str,
         args: Mapping[str, Any] | None,
-        *,
-        version: str | None,
-        input_blobs: Sequence[str],
-        timeout: float | None,
+        version: str | None = None,
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
     ) -> Flow[RunResult]:
         params = ExecuteSkill(
             name=name,
@@ -123,10 +142,10 @@ class _RpcFlows:
         code: str,
         args: Mapping[str, Any] | None,
         *,
-        entrypoint: str,
-        mount_skills: Sequence[str],
-        input_blobs: Sequence[str],
-        timeout: float | None,
+        entrypoint: str = "main",
+        mount_skills: Sequence[str] = (),
+        input_blobs: Sequence[str] = (),
+        timeout: float | None = None,
     ) -> Flow[RunResult]:
         params = RunCode(
             code=code,
@@ -182,50 +201,14 @@ class RpcSkills(_RpcFlows):
         return self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
 
     def execute_skill(
-        self,
-        name: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        version: str | None = None,
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
+        self, name: str, args: Mapping[str, Any] | None = None, **options: Unpack[SkillOptions]
     ) -> RunResult:
-        """Execute a skill and wait; return its run, which may have failed.
+        """Execute a skill and wait; return its run, which may have failed."""
+        return self._runner.run(self._execute_skill(name, args, **options))
 
-        Args:
-            name: of the skill.
-            args: its inputs.
-            version: of the skill; by default the latest.
-            input_blobs: ids of blobs that it gets as files.
-            timeout: seconds that it may take; the endpoint gets it too.
-        """
-        flow = self._execute_skill(name, args, version=version, input_blobs=input_blobs, timeout=timeout)
-        return self._runner.run(flow)
-
-    def run_code(
-        self,
-        code: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        entrypoint: str = "main",
-        mount_skills: Sequence[str] = (),
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
-    ) -> RunResult:
-        """Run Python in the endpoint's sandbox and wait; return its run, which may have failed.
-
-        Args:
-            code: the source.
-            args: of the function.
-            entrypoint: the name of the function.
-            mount_skills: names of skills whose files it gets.
-            input_blobs: ids of blobs that it gets as files.
-            timeout: seconds that it may take; the endpoint gets it too.
-        """
-        flow = self._run_code(
-            code, args, entrypoint=entrypoint, mount_skills=mount_skills, input_blobs=input_blobs, timeout=timeout
-        )
-        return self._runner.run(flow)
+    def run_code(self, code: str, args: Mapping[str, Any] | None = None, **options: Unpack[CodeOptions]) -> RunResult:
+        """Run Python in the endpoint's sandbox and wait; return its run, which may have failed."""
+        return self._runner.run(self._run_code(code, args, **options))
 
     def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
         """Store bytes or a text of the media type ``kind`` at the endpoint for a while; return its id."""
@@ -281,31 +264,14 @@ class AsyncRpcSkills(_RpcFlows):
         return await self._runner.run(self._read_skill_file(ReadSkillFile(name=name, path=path, version=version)))
 
     async def execute_skill(
-        self,
-        name: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        version: str | None = None,
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
+        self, name: str, args: Mapping[str, Any] | None = None, **options: Unpack[SkillOptions]
     ) -> RunResult:
-        flow = self._execute_skill(name, args, version=version, input_blobs=input_blobs, timeout=timeout)
-        return await self._runner.run(flow)
+        return await self._runner.run(self._execute_skill(name, args, **options))
 
     async def run_code(
-        self,
-        code: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        entrypoint: str = "main",
-        mount_skills: Sequence[str] = (),
-        input_blobs: Sequence[str] = (),
-        timeout: float | None = None,
+        self, code: str, args: Mapping[str, Any] | None = None, **options: Unpack[CodeOptions]
     ) -> RunResult:
-        flow = self._run_code(
-            code, args, entrypoint=entrypoint, mount_skills=mount_skills, input_blobs=input_blobs, timeout=timeout
-        )
-        return await self._runner.run(flow)
+        return await self._runner.run(self._run_code(code, args, **options))
 
     async def create_blob(self, content: bytes | str, kind: str = "application/octet-stream") -> CreatedBlob:
         return await self._runner.run(self._create_blob(content, kind))

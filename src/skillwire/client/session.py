@@ -1,6 +1,6 @@
 """The session of a client: one project's files, the settings, and every use case as a flow.
 
-This is the only module of the package that names adapters.
+This is the only module of the package that makes adapters; others name their types.
 """
 
 from __future__ import annotations

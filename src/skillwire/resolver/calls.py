@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -53,31 +53,6 @@ UNSEEN: Final = frozenset({"CONNECTION_LOST", "TIMEOUT", "HTTP_SYNTAX"})
 _REPEATABLE: Final = (
     "It may have been accepted. Make the same call again within a quarter of an hour: it is not executed twice."
 )
-
-
-class CallBook(Protocol):
-    """The stored calls of this machine."""
-
-    def caller_id(self, origin: str) -> str:
-        """Return the caller's name for ``origin``."""
-
-    def begin(self, record: CallRecord, sameness: bytes, *, may_take_up: bool) -> CallRecord:
-        """Store and lock a call before it is sent, or resume the same unanswered one of the last minutes."""
-
-    def answered(self, record: CallRecord) -> None:
-        """Store the provider's id of the execution."""
-
-    def drop(self, record: CallRecord) -> None:
-        """Remove a call that was refused, or answered at once."""
-
-    def release(self, record: CallRecord) -> None:
-        """Unlock a call."""
-
-    def find(self, text: str) -> list[CallRecord]:
-        """Return the calls with this execution id or status URL."""
-
-    def recent(self) -> list[CallRecord]:
-        """Return all stored calls."""
 
 
 class SubmitContext(NamedTuple):

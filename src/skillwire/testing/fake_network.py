@@ -1,17 +1,17 @@
-"""A network for nodes, without sockets and without waiting: loss, doubles, detours, partitions, crashes, wrong clocks.
+"""A simulated network for nodes: loss, duplicates, reordering, partitions, crashes, clock skew; without waiting.
 
     network = FakeNetwork(seed=1, loss=0.3)
     network.add("192.168.1.10", node, is_in_group=True)
     network.run(60)
 
-Everything that may differ comes from the seed, so that a run can be had again. Whatever is sent to the group reaches
-every member that is on the same side of a partition, the sender among them, as with sockets. Events go to
-``on_event`` when they happen, with the host that they happened at.
+The seed makes a run repeatable. A datagram to the group reaches every member on the same side of a partition, its
+sender included, as with sockets. Events go to ``on_event`` with their host.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -21,7 +21,7 @@ from skillwire.testing.virtual_clock import VirtualClock
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from skillwire.model.execution import Moment
     from skillwire.wire.node import Datagram, Node
@@ -31,7 +31,7 @@ _PORT = 40_000
 
 @dataclass(slots=True)
 class _Host:
-    """One machine with one node. ``due`` is when its timer fires; what was set for another time is passed over."""
+    """One machine with one node; ``due``: its timer's time, other timers in the queue are ignored."""
 
     peer: Peer
     node: Node[Any]
@@ -41,13 +41,13 @@ class _Host:
 
 
 class FakeNetwork:
-    """Carries datagrams between nodes, and tells them the time.
+    """Carries datagrams between nodes, and gives them the time.
 
     Args:
-        seed: of everything that is left to chance.
+        seed: of all random choices.
         loss: share of datagrams that never arrive.
         duplication: share that arrives twice.
-        latency: shortest and longest time on the way, in seconds; what was sent later may arrive earlier.
+        latency: shortest and longest delay in seconds; a later datagram may arrive earlier.
         on_event: called with each event of a node and its host.
     """
 
@@ -75,14 +75,7 @@ class FakeNetwork:
         self._queue: list[tuple[float, int, Callable[[], object]]] = []
 
     def add(self, host: str, node: Node[Any], *, is_in_group: bool = False, skew: float = 0.0) -> Peer:
-        """Put a node at an IP address; return where its answers go.
-
-        Args:
-            host: an IP address that is free.
-            node: the machine's node.
-            is_in_group: whether it hears what is sent to the group.
-            skew: seconds that its wall clock is ahead.
-        """
+        """Put a node at a free IP address; return its peer. ``skew``: seconds that its wall clock is ahead."""
         found = self._hosts[host] = _Host(Peer(host, _PORT), node, is_in_group, skew)
         if is_in_group:
             self._group.append(found)
@@ -90,37 +83,37 @@ class FakeNetwork:
         return found.peer
 
     def crash(self, host: str) -> None:
-        """Take a node away at once, as when its power fails."""
+        """Remove a node at once, as after a power failure."""
         found = self._hosts.pop(host)
         if found.is_in_group:
             self._group.remove(found)
 
     def partition(self, *sides: Collection[str]) -> None:
-        """Let the hosts of each side hear each other alone; those of no side stay together."""
+        """Connect the hosts of each side only with each other; those of no side stay together."""
         self._sides = {host: number for number, hosts in enumerate(sides, 1) for host in hosts}
 
     def heal(self) -> None:
-        """Let every host hear every other."""
+        """Connect all hosts."""
         self._sides = {}
 
     def reaches(self, host: str, other: str) -> bool:
-        """Whether both hosts are there, and on one side."""
+        """Whether both hosts exist, on one side."""
         return {host, other} <= self._hosts.keys() and self._sides.get(host, 0) == self._sides.get(other, 0)
 
     def moment(self, host: str) -> Moment:
-        """Return what time it is at a host."""
+        """Return the time at a host."""
         return self.clock.moment(self._hosts[host].skew)
 
     def at(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something when ``seconds`` have passed from now."""
+        """Call ``action`` after ``seconds``."""
         heappush(self._queue, (self.clock.steady + seconds, next(self._numbers), action))
 
     def inject(self, data: bytes, source: Peer, host: str) -> None:
-        """Let a datagram arrive at a host now, with any source address."""
+        """Deliver a datagram to a host now, with any source address."""
         self._deliver(self._hosts[host], data, source)
 
     def tend(self, host: str) -> None:
-        """Take up what a node wants after something was done with it."""
+        """Handle events and timer of a node after a direct call to it."""
         self._tend(self._hosts[host])
 
     def run(self, seconds: float) -> None:
@@ -152,25 +145,19 @@ class FakeNetwork:
 
     def _send(self, sender: _Host, datagram: Datagram) -> None:
         self.sent += 1
-        for receiver in self._receivers(datagram):
+        receivers = tuple(self._group)
+        if datagram.to is not None:
+            found = self._hosts.get(datagram.to.host)
+            receivers = (found,) if found is not None and found.peer == datagram.to else ()
+        for receiver in receivers:
             if self._sides and not self.reaches(sender.peer.host, receiver.peer.host):
                 continue
             while self._random.random() >= self.loss:
                 delay = self._random.uniform(*self.latency)
-                arrival = self.clock.steady + delay
-                data, source = datagram.data, sender.peer
-                heappush(self._queue, (arrival, next(self._numbers), self._arrival(receiver, data, source)))
+                deliver: Callable[[], object] = partial(self._deliver, receiver, datagram.data, sender.peer)
+                heappush(self._queue, (self.clock.steady + delay, next(self._numbers), deliver))
                 if self._random.random() >= self.duplication:
                     break
-
-    def _receivers(self, datagram: Datagram) -> Sequence[_Host]:
-        if datagram.to is None:
-            return tuple(self._group)
-        found = self._hosts.get(datagram.to.host)
-        return (found,) if found is not None and found.peer == datagram.to else ()
-
-    def _arrival(self, receiver: _Host, data: bytes, source: Peer) -> Callable[[], object]:
-        return lambda: self._deliver(receiver, data, source)
 
     def _deliver(self, receiver: _Host, data: bytes, source: Peer) -> None:
         if self._hosts.get(receiver.peer.host) is receiver:

@@ -4,8 +4,8 @@
     publisher.answer("https://example.com/.well-known/agent-skills/index.json", index_bytes)
     client.driver = publisher
 
-It answers conditional requests as a server does, remembers every request, and can be made to fail. What changes from
-one request to the next, such as the status of an execution, is a row of answers to one method:
+It answers conditional requests, records every request, and can be made to fail. A row of answers to one method serves
+what changes between requests, such as the status of an execution:
 
     publisher.reply("POST", "https://example.com/invoke", accepted)
     publisher.reply("GET", "https://example.com/status/exec-1", running, FetchError(...), completed)
@@ -29,10 +29,7 @@ T = TypeVar("T")
 
 
 class SimulatedPublisher:
-    """Stands where :class:`skillwire.adapters.http.sync.SyncDriver` would.
-
-    ``requests`` are all that came, in order. ``policy`` and ``on_traffic`` are what a client sets, and are not used.
-    """
+    """Replaces :class:`skillwire.adapters.http.sync.SyncDriver`; ``requests`` has all requests in order."""
 
     def __init__(self) -> None:
         self.policy = AddressPolicy()
@@ -42,17 +39,17 @@ class SimulatedPublisher:
         self._rows: dict[tuple[str, str], list[HttpResponse | SkillwireError]] = {}
 
     def answer(self, url: str, body: bytes, *, status: int = 200, **headers: str) -> None:
-        """Answer requests for ``url`` so from now on; ``cache_control="no-cache"`` becomes that header."""
+        """Answer requests for ``url`` with ``body``; ``cache_control="no-cache"`` becomes that header."""
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         fields.setdefault("etag", f'"{hashlib.sha256(body).hexdigest()[:16]}"')
         self._answers[url] = HttpResponse(url, status, fields, body)
 
     def reply(self, method: str, url: str, *outcomes: HttpResponse | SkillwireError) -> None:
-        """Answer requests of ``method`` for ``url`` by these, one after the other, the last one again and again."""
+        """Answer requests of ``method`` for ``url`` with ``outcomes`` in order, and then with the last one."""
         self._rows[method, url] = [one._replace(url=url) if isinstance(one, HttpResponse) else one for one in outcomes]
 
     def fail(self, url: str, error: SkillwireError) -> None:
-        """Fail requests for ``url`` so from now on, as a driver would."""
+        """Fail requests for ``url`` with ``error``."""
         self._answers[url] = error
 
     def forget(self, url: str) -> None:
@@ -60,14 +57,23 @@ class SimulatedPublisher:
         del self._answers[url]
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request; raise what :meth:`fail` set for its URL."""
+        """Answer one request; raise the error of :meth:`fail` or :meth:`reply`."""
         outcome = self._ask(request)
         if isinstance(outcome, SkillwireError):
             raise outcome
         return outcome
 
+    def _ask(self, request: HttpRequest) -> HttpResponse | SkillwireError:
+        self.requests.append(request)
+        if row := self._rows.get((request.method, request.url)):
+            return row.pop(0) if len(row) > 1 else row[0]
+        found = self._answers.get(request.url)
+        if isinstance(found, HttpResponse) and request.headers.get("If-None-Match") == found.headers["etag"]:
+            return HttpResponse(request.url, 304, found.headers, b"")
+        return found or HttpResponse(request.url, 404, {}, b"")
+
     def run(self, flow: Flow[T]) -> T:
-        """Run ``flow`` to its end and return its result. No time passes."""
+        """Run ``flow`` to its end and return its result, without waiting."""
         return drive(flow, self._do)
 
     def run_all(
@@ -95,15 +101,4 @@ class SimulatedPublisher:
         return step.call() if isinstance(step, Work) else None
 
     def close(self) -> None:
-        """Do nothing; there is nothing to close."""
-
-    def _ask(self, request: HttpRequest) -> HttpResponse | SkillwireError:
-        self.requests.append(request)
-        if row := self._rows.get((request.method, request.url)):
-            return row.pop(0) if len(row) > 1 else row[0]
-        found = self._answers.get(request.url)
-        if found is None:
-            return HttpResponse(request.url, 404, {}, b"")
-        if isinstance(found, HttpResponse) and request.headers.get("If-None-Match") == found.headers["etag"]:
-            return HttpResponse(request.url, 304, found.headers, b"")
-        return found
+        """Do nothing."""

@@ -92,7 +92,8 @@ def fetch_file(
     if end is None:
         end = time.monotonic() + limits.DOWNLOAD_SECONDS
     response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes), None, end)
-    verify_digest(response.body, file.digest, file.url)
+    if file.digest is not None:  # an index before 0.2.0 has none; DOWNGRADE protects origins that had
+        verify_digest(response.body, file.digest, file.url)
     return response.body
 
 
@@ -106,15 +107,19 @@ def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResp
     return response
 
 
-def verify_digest(content: bytes | str, digest: Digest | str | None, source: str) -> None:
-    """Check ``content`` (or its digest) against ``digest``, if given. Raises TrustError (``DIGEST_MISMATCH``)."""
+def verify_digest(content: bytes | str, digest: Digest | None, source: str) -> None:
+    """Check ``content`` (or its digest) against ``digest``: the one place where bytes of an origin are verified.
+
+    Raises TrustError (``DIGEST_MISMATCH``, or ``NO_DIGEST`` without a digest).
+    """
+    place = SourceLocation(source)
     if digest is None:
-        return
+        raise TrustError("NO_DIGEST", "there is no digest that the bytes could be verified by", place=place)
     actual = Digest(content) if isinstance(content, str) else Digest.of(content)
     if actual != digest:
         details = {"expected": str(digest), "actual": str(actual)}
         message = f"expected {digest}, got {actual}"
-        raise TrustError("DIGEST_MISMATCH", message, place=SourceLocation(source), details=details)
+        raise TrustError("DIGEST_MISMATCH", message, place=place, details=details)
 
 
 def _request(url: str, headers: dict[str, str], authorization: str | None, max_bytes: int) -> HttpRequest:

@@ -64,14 +64,35 @@ def conditions(checks=None, obstacles=None, patience=5.0, folders=None):
     return SkillHealth(lambda _: obstacles or {}, checks or {}, folders, patience, run_in_thread=in_thread)
 
 
-async def test_all_is_well_unless_something_is_known():
-    assert await conditions().look(KNOWN, ()) == {"notes": GOOD, "adder": GOOD}
+def never():
+    pytest.fail("called")
 
 
-async def test_an_older_version_of_a_broken_skill_is_degraded():
-    broken: list[Any] = [SimpleNamespace(name="notes"), SimpleNamespace(name="another")]
-    found = await conditions().look(KNOWN, broken)
-    assert found == {"notes": BROKEN, "adder": GOOD}
+BLOCKED = "it is not granted on this server"
+CHECKED: Any = {"looked": SimpleNamespace(name="looked", action=SimpleNamespace(health=object()))}
+
+
+@pytest.mark.parametrize(
+    ("known", "skills", "broken", "found"),
+    [
+        ({}, KNOWN, (), {"notes": GOOD, "adder": GOOD}),
+        ({}, KNOWN, ("notes", "another"), {"notes": BROKEN, "adder": GOOD}),
+        ({}, KNOWN | CHECKED, (), {"notes": GOOD, "adder": GOOD, "looked": UNCHECKABLE}),
+        ({"checks": {"gone": never}}, KNOWN, (), {"notes": GOOD, "adder": GOOD}),
+    ],
+    ids=["nothing is wrong", "an earlier version is served", "no folder is checked here", "a skill is not published"],
+)
+async def test_the_health_of_skills_without_an_answer(known, skills, broken, found):
+    invalid: list[Any] = [SimpleNamespace(name=name) for name in broken]
+    assert await conditions(**known).look(skills, invalid) == found
+
+
+@pytest.mark.parametrize(
+    ("returned", "status"), [("HEALTHY", "DEGRADED"), ("UNHEALTHY", "UNHEALTHY"), ("MAINTENANCE", "MAINTENANCE")]
+)
+async def test_the_worse_is_reported_and_maintenance_above_all(returned, status):
+    found = await conditions({"adder": lambda: returned}, {"adder": BLOCKED}).look(KNOWN, ())
+    assert found["adder"].status == status
 
 
 async def test_what_cannot_run_is_degraded_and_only_what_runs_is_asked_about():
@@ -80,10 +101,10 @@ async def test_what_cannot_run_is_degraded_and_only_what_runs_is_asked_about():
     def obstacles(skills):
         asked.extend(skill.name for skill in skills)
         assert threading.current_thread() is not threading.main_thread()
-        return {"adder": "it is not granted on this server"}
+        return {"adder": BLOCKED}
 
     found = await SkillHealth(obstacles, {}, run_in_thread=in_thread).look(KNOWN, ())
-    assert (asked, found["adder"]) == (["adder"], (HealthStatus.DEGRADED, "it is not granted on this server"))
+    assert (asked, found["adder"]) == (["adder"], (HealthStatus.DEGRADED, BLOCKED))
 
 
 async def awaited():
@@ -122,13 +143,6 @@ async def test_a_check_decides(check, status):
     assert "alice" not in found["adder"].detail
 
 
-async def test_the_worse_is_told_and_maintenance_above_all():
-    obstacles = {"adder": "it is not granted on this server"}
-    for said, told in (("HEALTHY", "DEGRADED"), ("UNHEALTHY", "UNHEALTHY"), ("MAINTENANCE", "MAINTENANCE")):
-        found = await conditions({"adder": lambda said=said: said}, obstacles).look(KNOWN, ())
-        assert found["adder"].status == told
-
-
 async def test_a_check_that_hangs_is_asked_once_and_heard_when_it_answers():
     calls, answer = [], asyncio.Event()
 
@@ -152,13 +166,6 @@ async def test_a_check_that_never_ends_keeps_nobody_from_ending():
     await known.look(KNOWN, ())
     await known.close()
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.cancelling()]
-
-
-async def test_a_check_of_a_skill_that_is_not_published_is_not_asked():
-    def never():
-        pytest.fail("asked")
-
-    assert await conditions({"gone": never}).look(KNOWN, ()) == {"notes": GOOD, "adder": GOOD}
 
 
 class Folders:
@@ -195,15 +202,9 @@ async def test_what_a_folder_says_counts_and_the_worse_is_told():
 
 async def test_nothing_of_a_folder_is_checked_while_something_is_in_its_way():
     folders = Folders(adder=GOOD)
-    found = await conditions(folders=folders, obstacles={"adder": "it is not granted on this server"}).look(KNOWN, ())
+    found = await conditions(folders=folders, obstacles={"adder": BLOCKED}).look(KNOWN, ())
     assert folders.asked == []
-    assert found["adder"] == (HealthStatus.DEGRADED, "it is not granted on this server")
-
-
-async def test_where_nothing_of_a_folder_runs_it_is_said_that_its_health_is_not_known():
-    checked = KNOWN | {"looked": SimpleNamespace(name="looked", action=SimpleNamespace(health=object()))}
-    found = await conditions().look(checked, ())
-    assert found == {"notes": GOOD, "adder": GOOD, "looked": UNCHECKABLE}
+    assert found["adder"] == (HealthStatus.DEGRADED, BLOCKED)
 
 
 DEGRADED = HealthReading(HealthStatus.DEGRADED)
@@ -286,22 +287,16 @@ async def test_nobody_waits_for_a_check_and_its_answer_is_told_between_two(site)
     assert site.changes == 1
 
 
-async def test_one_that_is_not_over_is_not_begun_again(site):
-    one = skill(interval=5)
-    await site.look(one)
-    site.now += 100
-    await site.look(one)
-    assert site.begun == ["adder"]
-    await site.answer("adder", Answer(GOOD))
-    await site.look(one)
-    assert site.begun == ["adder", "adder"]
-
-
-async def test_a_slow_one_delays_no_other(site):
-    slow, quick = skill("slow"), skill("quick")
+async def test_a_slow_check_is_not_begun_again_and_delays_no_other(site):
+    slow, quick = skill("slow", interval=5), skill("quick")
     await site.look(slow, quick)
+    site.now += 20
     await site.answer("quick", Answer(GOOD))
     assert await site.look(slow, quick) == {"slow": UNCHECKED, "quick": GOOD}
+    assert site.begun == ["slow", "quick"]
+    await site.answer("slow", Answer(GOOD))
+    await site.look(slow, quick)
+    assert site.begun == ["slow", "quick", "slow"]
 
 
 async def test_few_run_at_once_and_none_is_left_out(site):
@@ -408,8 +403,8 @@ class Driver:
         self.is_closed = True
 
 
-def never():
-    pytest.fail("made in vain")
+UNAVAILABLE = ("DEGRADED", "UNHEALTHY", "MAINTENANCE")
+OTHER_STATUSES = (199, 301, 302, 400, 401, 404, 429, 500, 502, 504)
 
 
 def answered(status, body=b"", content_type="application/json"):
@@ -435,56 +430,34 @@ async def test_an_api_is_asked_with_nothing_that_its_calls_have():
     assert request.max_bytes == limits.LAN_HEALTH_BYTES
 
 
-@pytest.mark.parametrize("status", ["DEGRADED", "UNHEALTHY", "MAINTENANCE"])
-async def test_an_api_may_say_how_it_is_while_it_answers_503(status):
-    found, _ = await asked(answered(503, json.dumps({"status": status, "detail": "/home/alice"}).encode()))
-    assert found.condition == (status, "")
-
-
+#: Bodies of a 503 that name no status.
 HOSTILE = [
-    b"",
-    b"<html>",
-    b"[]",
-    b'"DEGRADED"',
-    b'{"status": "HEALTHY"}',
-    b'{"status": "OFFLINE"}',
-    b'{"status": "UNKNOWN"}',
-    b'{"status": "degraded"}',
-    b'{"status": ["DEGRADED"]}',
-    b'{"status": true}',
-    b'{"status": null}',
-    b'{"status": "DEGRADED"} more',
-    b'{"status": "DEGR\xff"}',
-    b"[" * 30_000,
-    b'{"status": ' + b"9" * 30_000 + b"}",
+    *(b"", b"<html>", b"[]", b'"DEGRADED"', b'{"status": "HEALTHY"}', b'{"status": "OFFLINE"}', b'{"status": null}'),
+    *(b'{"status": "UNKNOWN"}', b'{"status": "degraded"}', b'{"status": ["DEGRADED"]}', b'{"status": true}'),
+    *(b'{"status": "DEGRADED"} more', b'{"status": "DEGR\xff"}', b"[" * 30_000, b'{"status": ' + b"9" * 30_000 + b"}"),
+]
+DEGRADED_BODY = b'{"status": "DEGRADED", "detail": "/home/alice"}'
+ERRORS = [
+    FetchError("TIMEOUT", "api.example.com did not answer"),
+    FetchError("CONNECT", "api.example.com at 10.0.0.7"),
+    TrustError("ADDRESS_FORBIDDEN", "10.0.0.7 is no public address"),
 ]
 
 
-@pytest.mark.parametrize("body", HOSTILE)
-async def test_what_is_no_word_is_unhealthy(body):
-    found, _ = await asked(answered(503, body))
-    assert found == (FAILED, "it answered 503")
-
-
-@pytest.mark.parametrize("status", [199, 301, 302, 400, 401, 404, 429, 500, 502, 504])
-async def test_any_other_answer_is_unhealthy(status):
-    found, _ = await asked(answered(status, b'{"status": "DEGRADED"}'))
-    assert found == (FAILED, f"it answered {status}")
-
-
 @pytest.mark.parametrize(
-    "error",
+    ("answer", "condition", "why"),
     [
-        FetchError("TIMEOUT", "api.example.com did not answer"),
-        FetchError("CONNECT", "api.example.com at 10.0.0.7"),
-        TrustError("ADDRESS_FORBIDDEN", "10.0.0.7 is no public address"),
+        *((answered(503, json.dumps({"status": one}).encode()), (one, ""), "") for one in UNAVAILABLE),
+        (answered(503, DEGRADED_BODY), ("DEGRADED", ""), ""),
+        *((answered(503, body), FAILED, "it answered 503") for body in HOSTILE),
+        *((answered(status, DEGRADED_BODY), FAILED, f"it answered {status}") for status in OTHER_STATUSES),
+        *((error, FAILED, f"{error.code}: {error.message}") for error in ERRORS),
     ],
 )
-async def test_no_answer_is_unhealthy_and_only_the_operator_is_told_why(error):
-    found, _ = await asked(error)
-    assert found.condition == FAILED
-    assert error.message in found.why
-    assert "api.example.com" not in FAILED.detail
+async def test_an_api_may_name_its_status_with_a_503_and_is_unhealthy_otherwise(answer, condition, why):
+    found, _ = await asked(answer)
+    assert found == (condition, why)
+    assert "api.example.com" not in found.condition.detail
 
 
 async def test_where_nobody_granted_it_nothing_is_asked():
@@ -527,37 +500,26 @@ async def test_a_function_is_called_as_the_skill_would_be():
     assert attempt.execution.attachments is None
 
 
+REPORTS = "its health check reports it"
+FAILURES = {
+    **dict.fromkeys(("exception", "exit", "limit", "output"), FAILED), "deadline": SILENT, "unavailable": UNCHECKABLE,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("output", "condition"),
     [
-        (None, GOOD),
-        ("HEALTHY", GOOD),
-        (False, ("UNHEALTHY", "its health check reports it")),
-        ("DEGRADED", ("DEGRADED", "its health check reports it")),
-        ("MAINTENANCE", ("MAINTENANCE", "its health check reports it")),
-        ("fine", UNREADABLE),
-        ("UNKNOWN", UNREADABLE),
-        (1, UNREADABLE),
-        (0.0, UNREADABLE),
-        ({"status": "HEALTHY"}, UNREADABLE),
-        (["HEALTHY"], UNREADABLE),
+        *((output, GOOD) for output in (None, "HEALTHY")),
+        (False, ("UNHEALTHY", REPORTS)),
+        *((output, (output, REPORTS)) for output in ("DEGRADED", "MAINTENANCE")),
+        *((output, UNREADABLE) for output in ("fine", "UNKNOWN", 1, 0.0, {"status": "HEALTHY"}, ["HEALTHY"])),
     ],
 )
 async def test_what_a_function_returns_is_a_bool_or_a_word(output, condition):
     assert (await called(Outcome(output)))[0].condition == condition
 
 
-@pytest.mark.parametrize(
-    ("reason", "condition"),
-    [
-        ("exception", FAILED),
-        ("exit", FAILED),
-        ("limit", FAILED),
-        ("output", FAILED),
-        ("deadline", SILENT),
-        ("unavailable", UNCHECKABLE),
-    ],
-)
+@pytest.mark.parametrize(("reason", "condition"), FAILURES.items())
 async def test_a_function_that_gives_no_answer(reason, condition):
     failure = Failure(reason, "the operator has not set A_KEY")
     found, _ = await called(Outcome(failure=failure, log="at /skill/main.py"))
@@ -610,10 +572,8 @@ def blocked_skill(tmp_path):
     return make
 
 
-def obstacles(unset=(), sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
-    return RunBlockers(
-        ExecutionSettings(**settings), ungranted_skills, lambda names: [n for n in names if n in unset], sandbox, clock
-    )
+def obstacles(unset=lambda _: [], sandbox=lambda: 0.01, clock=lambda: 0.0, **settings):
+    return RunBlockers(ExecutionSettings(**settings), ungranted_skills, unset, sandbox, clock)
 
 
 def broken():
@@ -627,28 +587,26 @@ def test_what_nobody_granted_is_in_the_way_until_somebody_does(blocked_skill):
     assert obstacles().find([one]) == {}
 
 
-def test_instructions_and_people_are_never_in_the_way(blocked_skill):
-    assert obstacles(sandbox=broken).find([blocked_skill("", "notes"), blocked_skill(HUMAN, "asked")]) == {}
+def unreadable(_):
+    raise StorageError("SECRETS_FILE", "others may read it")
 
 
-def test_a_secret_that_is_not_set_is_told_without_its_name(blocked_skill):
-    found = obstacles(unset=["API_KEY"], grant_all=True).find([blocked_skill(SECRET)])
-    assert found == {"adder": UNSET}
-    assert "API_KEY" not in UNSET
-    assert obstacles(grant_all=True).find([blocked_skill(SECRET)]) == {}
-
-
-def test_secrets_that_cannot_be_read_are_not_set(blocked_skill):
-    def unset(_):
-        raise StorageError("SECRETS_FILE", "others may read it")
-
-    known = RunBlockers(ExecutionSettings(grant_all=True), ungranted_skills, unset, lambda: 0.01)
-    assert known.find([blocked_skill(SECRET)]) == {"adder": UNSET}
-
-
-def test_code_needs_a_sandbox_and_nothing_else_does(blocked_skill):
-    found = obstacles(sandbox=broken, grant_all=True).find([blocked_skill(PYTHON), blocked_skill(HTTP, "caller")])
-    assert found == {"adder": NO_SANDBOX}
+@pytest.mark.parametrize(
+    ("manifest", "options", "blocker"),
+    [
+        ("", {"sandbox": broken}, None),
+        (HUMAN, {"sandbox": broken}, None),
+        (HTTP, {"sandbox": broken, "grant_all": True}, None),
+        (PYTHON, {"sandbox": broken, "grant_all": True}, NO_SANDBOX),
+        (SECRET, {"grant_all": True}, None),
+        (SECRET, {"unset": lambda names: [name for name in names if name == "API_KEY"], "grant_all": True}, UNSET),
+        (SECRET, {"unset": unreadable, "grant_all": True}, UNSET),
+    ],
+)
+def test_what_keeps_a_skill_from_running(blocked_skill, manifest, options, blocker):
+    found = obstacles(**options).find([blocked_skill(manifest)])
+    assert found == ({} if blocker is None else {"adder": blocker})
+    assert "API_KEY" not in str(found)
 
 
 def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(blocked_skill):
@@ -668,7 +626,7 @@ def test_a_sandbox_is_tried_again_after_a_while_and_never_once_it_started(blocke
 
 
 def test_where_others_run_it_only_grants_are_looked_at(blocked_skill):
-    known = obstacles(unset=["API_KEY"], sandbox=broken, concurrency=0)
+    known = obstacles(unset=list, sandbox=broken, concurrency=0)
     one = blocked_skill(SECRET)
     assert known.find([one]) == {"adder": UNGRANTED}
     open_grants().agree(one, "ann")

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
-    from skillwire.server.access import AccessView
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
-    from skillwire.server.revision import AccessViews, Revision
+    from skillwire.server.revision import AccessView, AccessViews, Revision
 
 #: Where the scope of a request holds its context.
 CONTEXT: Final = "skillwire.context"

@@ -24,9 +24,8 @@ from skillwire.server.auth.authentication import has_credentials
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService, Notifier
-from skillwire.server.http import read_fields, site_of
+from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
-from skillwire.server.origins import PAGE_REFUSED, Origins
 from skillwire.server.problems import NOT_FOUND
 from skillwire.server.request_bodies import Bodies
 from skillwire.server.routes.executions import (
@@ -56,13 +55,12 @@ if TYPE_CHECKING:
     from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
-    from skillwire.server.access import AccessView
     from skillwire.server.auth.authentication import Authentication, AuthResult
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import Sleep
     from skillwire.server.problems import ProblemError
     from skillwire.server.request_bodies import Body
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.executions import EndpointMatch
     from skillwire.server.routes.pages import SkillPages

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
-    from skillwire.server.access import AccessView
     from skillwire.server.components import Components
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessView, Revision
     from skillwire.server.rpc_methods import SkillListCache
     from skillwire.server.runs import Runs
 

@@ -1,30 +1,128 @@
-"""One revision of what is served: everything that depends on the catalog, made together and swapped in together.
+"""A revision of what is served, made and swapped in as a whole, and what a caller may see and use of it.
 
-A request takes the current revision once and is answered from it to its end, so no answer mixes two states.
-Artifacts of the revisions before stay reachable by digest for a while, for clients that hold an older index.
+A request is answered from one revision to its end, so no response mixes two states. Artifacts of earlier revisions stay
+reachable by digest for a while, for clients that hold an older index. Every response starts from an
+:class:`AccessView`.
+
+Indexes of scopes may be as many as there are skills, so they are made on request, and kept, within a bound, while their
+revision is the current one. Work that several requests wait for is done once, in a task that outlives each of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, IndexResponse, Site
-from skillwire.server.access import AccessView, has_failed, prepare
+from skillwire import limits
+from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, CachePolicy, IndexResponse, Site
+from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sized
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
-    from skillwire.server.responses import CachedResponse
+    from skillwire.protocols.agent_skills.server import Representation
     from skillwire.server.search import SearchAnswers
+
+
+def has_failed(work: asyncio.Future[Any]) -> bool:
+    """Whether work has ended without a result: the next request starts it again."""
+    return work.done() and (work.cancelled() or work.exception() is not None)
+
+
+#: So few skills are encoded faster than a thread is woken.
+_FEW: Final = 8
+#: What one that is kept takes beside its bytes: header fields, tags, tables.
+_OVERHEAD: Final = 6 * limits.KIB
+
+
+class Encodable(Protocol):
+    """A document that is encoded on request; the number of its ``skills`` says how long that takes."""
+
+    @property
+    def skills(self) -> Sized:
+        """The skills in it."""
+
+    @property
+    def media_type(self) -> str:
+        """Its ``Content-Type``."""
+
+    @property
+    def cache(self) -> CachePolicy:
+        """Its ``Cache-Control``."""
+
+    @property
+    def encode(self) -> Callable[[], bytes]:
+        """Returns its bytes."""
+
+
+class IndexCache:
+    """The indexes of one revision that were requested so far. Large ones are made off the event loop, one at a time."""
+
+    def __init__(self) -> None:
+        self._kept: ByteCache[str, CachedResponse] = ByteCache(limits.SERVER_LISTING_CACHE_BYTES)
+        self._making: dict[str, asyncio.Task[CachedResponse]] = {}
+        self._turn = asyncio.Lock()
+
+    def has(self, path: str) -> bool:
+        """Whether the answer at ``path`` is made already, or is being made."""
+        return path in self._making or self._kept.get(path) is not None
+
+    async def prepare(self, path: str, listing: Encodable) -> CachedResponse:
+        """Return the index at ``path``, encoded and compressed."""
+        if (kept := self._kept.get(path)) is not None:
+            return kept
+        if len(listing.skills) <= _FEW:
+            return self._keep(path, prepare(listing))
+        if (task := self._making.get(path)) is None:
+            task = self._making[path] = asyncio.create_task(self._prepare_in_thread(path, listing))
+        return await asyncio.shield(task)  # the task outlives a request that is cancelled
+
+    async def _prepare_in_thread(self, path: str, listing: Encodable) -> CachedResponse:
+        try:
+            async with self._turn:
+                return self._keep(path, await asyncio.to_thread(prepare, listing))
+        finally:
+            del self._making[path]
+
+    def _keep(self, path: str, prepared: CachedResponse) -> CachedResponse:
+        self._kept.put(path, prepared, prepared.size + _OVERHEAD)
+        return prepared
+
+
+def prepare(listing: Encodable) -> CachedResponse:
+    """Return ``listing``, encoded and compressed."""
+    return CachedResponse(listing.encode(), listing.media_type, listing.cache)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """What a principal may know of and may use; ``forbidden`` is the site of skills that it may know of and not use."""
+
+    visible: Catalog
+    usable: Catalog
+    site: Site
+    forbidden: Site
+    is_public: bool = False
+    indexes: IndexCache = field(default_factory=IndexCache)
+
+    @property
+    def cache(self) -> CachePolicy:
+        """How long its answers may be kept."""
+        return CachePolicy.BRIEF if self.is_public else CachePolicy.PRIVATE
+
+    def lookup(self, path: str) -> Representation | None:
+        """Return the response at ``path`` of the Agent Skills site, or None."""
+        answer = self.site.lookup(path)
+        return answer if answer is None or self.is_public else replace(answer, cache=CachePolicy.PRIVATE)
+
 
 #: What every client of every skill asks for.
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)

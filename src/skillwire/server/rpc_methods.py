@@ -38,11 +38,11 @@ from skillwire.protocols.skills_rpc.codec import (
     params_type,
 )
 from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
-from skillwire.server.access import has_failed
 from skillwire.server.auth.rate_limit import network_of
-from skillwire.server.origins import PAGE_REFUSED
+from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import Body, Bounds
+from skillwire.server.revision import has_failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,9 +50,8 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.ports import BlobStore
-    from skillwire.server.access import AccessView
     from skillwire.server.request_bodies import Bodies
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessView, Revision
     from skillwire.server.runs import Runs
 
 #: What is logged when nobody was there any more to be answered, as other servers do.

@@ -29,9 +29,8 @@ from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCall
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
-    from skillwire.server.access import AccessView
     from skillwire.server.components import Components
-    from skillwire.server.revision import Revision
+    from skillwire.server.revision import AccessView, Revision
 
     Lines = AsyncIterator[bytes | None]
     Write = Callable[[bytes], Awaitable[None]]

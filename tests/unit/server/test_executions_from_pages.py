@@ -10,7 +10,7 @@ from tests.support.opened import open_ledger, open_tokens
 
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.server.configuration import ServerConfiguration
-from skillwire.server.origins import Origins
+from skillwire.server.http import Origins
 
 STRAY = (
     {"Host": "127.0.0.1:8000", "Origin": "http://evil.example"},

@@ -26,12 +26,12 @@ from skillwire.bridges.ai_catalog import (
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError
-from skillwire.server.access import has_failed
 from skillwire.server.blob_responses import SiteUrlBody, SiteUrlCache
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, JSON, TEXT, closed, kept, listed, problem
 from skillwire.server.problems import NOT_FOUND, Problem
 from skillwire.server.responses import json_response
+from skillwire.server.revision import has_failed
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from skillwire.errors import SkillwireError
     from skillwire.model.skill import Skill
-    from skillwire.server.access import AccessView, IndexCache
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
+    from skillwire.server.revision import AccessView, IndexCache
 
 #: For how long grants are kept; a list of skills gives no right to run them.
 _SECONDS: Final = 10.0

@@ -20,15 +20,14 @@ from starlette.exceptions import HTTPException
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, UsageError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
-from skillwire.server.access import has_failed
 from skillwire.server.components import Protocol
-from skillwire.server.http import encode_fields
+from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
 from skillwire.server.openapi import TEXT, problem, reference
-from skillwire.server.origins import PAGE_REFUSED, Origins
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import CROWDED
 from skillwire.server.responses import in_pieces, send_pieces
+from skillwire.server.revision import has_failed
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import hold_bytes
 

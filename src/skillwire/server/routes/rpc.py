@@ -29,9 +29,8 @@ from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.components import Interface, Protocol
 from skillwire.server.execution_responses import until_disconnected
-from skillwire.server.http import Part, encode_fields, matching_tag, requested_part
+from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
-from skillwire.server.origins import PAGE_REFUSED, Origins
 from skillwire.server.problems import Preflight, Problem, ProblemError, unsatisfiable
 from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
 from skillwire.server.routing import Answer, Operation, Route

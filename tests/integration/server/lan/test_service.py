@@ -136,6 +136,7 @@ async def test_a_function_says_how_its_skill_is(serve):
 
     @publisher.skill(health=lambda: said[0])
     def forecast(city: str) -> str:
+        """Say what the weather will be."""
         return city
 
     site = await serve(functions=publisher.functions)

@@ -9,7 +9,7 @@ from skillwire import limits
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillType
-from skillwire.server.lan.announcements import make_announcement, make_offer
+from skillwire.server.lan.service import make_announcement, make_offer
 
 HERE = Endpoint("", 8000)
 

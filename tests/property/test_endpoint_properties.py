@@ -60,7 +60,6 @@ LISTED = st.fixed_dictionaries(
     {"name": st.sampled_from([NAME, "ns.b"]) | TEXTS, "version": TEXTS},
     optional={"description": TEXTS, "namespace": TEXTS, "kind": TEXTS},
 )
-BLOBS = st.fixed_dictionaries({"blob_id": TEXTS}, optional={"name": TEXTS})
 RUNS = st.fixed_dictionaries(
     {"status": st.sampled_from(["completed", "failed"]), "run_id": TEXTS},
     optional={
@@ -73,7 +72,6 @@ RUNS = st.fixed_dictionaries(
         ),
     },
 )
-PAGES = st.fixed_dictionaries({"skills": st.lists(LISTED | VALUES, max_size=4)}, optional={"next_cursor": TEXTS})
 CONTENTS = st.fixed_dictionaries(
     {"content": TEXTS | st.sampled_from(["QQ==", "QR==", "QQ"])},
     optional={"encoding": st.sampled_from(["text", "base64"]) | VALUES},

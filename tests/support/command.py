@@ -150,11 +150,6 @@ class _Terminal:
                 self._raw += data
 
 
-async def run_command_async(*arguments: object, **options: Any) -> Result:
-    """Run a command beside the event loop of a test that serves what the command asks for."""
-    return await asyncio.to_thread(run_command, *arguments, **options)
-
-
 def _exit_code(arguments: list[str]) -> int:
     try:
         main(arguments)

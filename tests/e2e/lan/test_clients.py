@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
@@ -19,7 +18,6 @@ from tests.support.terminal import Terminal
 
 from skillwire import AsyncClient, Client, TrustError
 
-PROJECT = Path(__file__).parents[3]
 PATIENCE = 45.0
 pytestmark = pytest.mark.timeout(240)
 

@@ -10,7 +10,6 @@ from tests.support.eventually import eventually
 from tests.support.lan_agents import FAST, on_loopback
 from tests.support.loopback_lan import own_lan
 
-PATIENCE = 40.0
 pytestmark = pytest.mark.timeout(240)
 
 

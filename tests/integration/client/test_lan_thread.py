@@ -33,10 +33,6 @@ def lan_threads():
     return [thread for thread in threading.enumerate() if thread.name == "skillwire-lan"]
 
 
-def soon(condition):
-    eventually(condition)
-
-
 class Gate:
     """Makes agents, of which the first has to wait until the gate is open."""
 
@@ -60,7 +56,7 @@ def gate():
     made = Gate()
     yield made
     made.open.set()
-    soon(lambda: set(lan_threads()) <= before)
+    eventually(lambda: set(lan_threads()) <= before)
 
 
 @pytest.fixture

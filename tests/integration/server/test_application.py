@@ -51,11 +51,6 @@ async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_pat
     assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
 
 
-@pytest.fixture
-def site(tmp_path):
-    return Site(tmp_path, {"skill.toml": PUBLIC})
-
-
 async def test_a_worker_hands_on_who_may_see_what_it_refuses(tmp_path, monkeypatch):
     site = Site(tmp_path, {"skill.toml": PUBLIC})
     (site.folder / "skill.toml").write_text('access = "restricted"\ntagz = 1\n')

@@ -10,10 +10,8 @@ from tests.support.eventually import eventually
 from tests.support.publishing import Asgi, write_skill
 from tests.support.sites import Published
 
-from skillwire.adapters.files import loading
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
-from skillwire.folder.publish import prepare
 from skillwire.server import create_app
 from skillwire.server.catalog_service import CatalogService
 
@@ -30,18 +28,6 @@ def _look_often(monkeypatch):
     monkeypatch.setattr("skillwire.server.catalog_service._TICK_MS", 50)
     monkeypatch.setattr("skillwire.server.catalog_service._POLL", 0.02)
     monkeypatch.setattr("skillwire.server.catalog_service._POLL_SHARE", 1.0)
-
-
-@pytest.fixture
-def published(tmp_path, monkeypatch):
-    published = Published(tmp_path)
-
-    def prepare_and_note(path, publisher, **options):
-        published.loaded.append(path.name)
-        return prepare(path, publisher, **options)
-
-    monkeypatch.setattr(loading, "prepare", prepare_and_note)
-    return published
 
 
 def test_the_thread_loads_watches_and_ends(tmp_path):

@@ -69,16 +69,12 @@ async def telling(hall, *urls, policy=None):
         await task
 
 
-async def until(true):
-    await eventually_async(true)
-
-
 async def test_a_caller_is_told_once_with_a_signature(hall):
     with Receiver() as receiver:
         url = receiver.url("/hook?for=anna")
         execution = hall.office.run(b'{"table":7}', webhook=Webhook(url))
         async with telling(hall, url) as webhooks:
-            await until(lambda: hall.due_at(execution) is None)
+            await eventually_async(lambda: hall.due_at(execution) is None)
             secret = webhooks.secret_of(execution)
         [(head, fields, body)] = receiver.taken
     assert head.startswith(b"POST /hook?for=anna HTTP/1.1\r\n")
@@ -96,7 +92,7 @@ async def test_a_failure_is_told_too(hall):
         held = hall.office.claim_one()
         hall.office.ledger.fail(claim_of(held), Failure("exception", "It broke"), hall.clock())
         async with telling(hall, url):
-            await until(lambda: receiver.taken)
+            await eventually_async(lambda: receiver.taken)
     told = json.loads(receiver.taken[0][2])
     assert told["type"] == "execution.failed"
     assert told["data"]["error"]["details"]["reason"] == "exception"
@@ -108,12 +104,12 @@ async def test_what_fails_is_told_again_with_the_same_id(hall):
         execution = hall.office.run(webhook=Webhook(url))
         async with telling(hall, url):
             for number, (least, most) in enumerate([(5, 6), (300, 360)], 1):
-                await until(lambda number=number: len(receiver.taken) == number)
-                await until(
+                await eventually_async(lambda number=number: len(receiver.taken) == number)
+                await eventually_async(
                     lambda least=least, most=most: least <= (hall.due_at(execution) or 0) <= most and most != 60
                 )
                 hall.office.clock.pass_(most)
-            await until(lambda: hall.due_at(execution) is None)
+            await eventually_async(lambda: hall.due_at(execution) is None)
     assert len({fields["webhook-id"] for _, fields, _ in receiver.taken}) == 1
     assert len({fields["webhook-timestamp"] for _, fields, _ in receiver.taken}) == 3
 
@@ -123,7 +119,7 @@ async def test_one_that_wants_no_more_is_left_alone(hall):
         url = receiver.url()
         execution = hall.office.run(webhook=Webhook(url))
         async with telling(hall, url):
-            await until(lambda: hall.due_at(execution) is None)
+            await eventually_async(lambda: hall.due_at(execution) is None)
     assert len(receiver.taken) == 1
 
 
@@ -133,10 +129,10 @@ async def test_after_the_last_try_a_caller_is_given_up(hall):
         execution = hall.office.run(webhook=Webhook(url))
         async with telling(hall, url):
             for number in range(1, 8):
-                await until(lambda number=number: len(receiver.taken) == number)
-                await until(lambda: (at := hall.due_at(execution)) is None or at not in {0, 60.0})
+                await eventually_async(lambda number=number: len(receiver.taken) == number)
+                await eventually_async(lambda: (at := hall.due_at(execution)) is None or at not in {0, 60.0})
                 hall.office.clock.pass_(50_000)
-            await until(lambda: hall.due_at(execution) is None)
+            await eventually_async(lambda: hall.due_at(execution) is None)
     assert len(receiver.taken) == 7
 
 
@@ -154,7 +150,7 @@ async def test_where_the_policy_leads_nobody_is_told(hall, url):
     with Receiver() as receiver:
         execution = hall.office.run(webhook=Webhook(url.format(port=receiver.port)))
         async with telling(hall):
-            await until(lambda: hall.due_at(execution) is None)
+            await eventually_async(lambda: hall.due_at(execution) is None)
         assert receiver.connections == 0
 
 
@@ -170,7 +166,7 @@ async def test_an_endless_answer_ends(hall):
         url = receiver.url()
         execution = hall.office.run(webhook=Webhook(url))
         async with telling(hall, url):
-            await until(lambda: 4 < (hall.due_at(execution) or 0) < 7)
+            await eventually_async(lambda: 4 < (hall.due_at(execution) or 0) < 7)
 
 
 async def test_a_slow_receiver_holds_up_nobody_else(hall, monkeypatch):
@@ -179,9 +175,9 @@ async def test_a_slow_receiver_holds_up_nobody_else(hall, monkeypatch):
         held = hall.office.run(webhook=Webhook(slow.url()))
         others = [hall.office.run(webhook=Webhook(quick.url(f"/{number}"))) for number in range(5)]
         async with telling(hall, slow.url(), quick.url()) as webhooks:
-            await until(lambda: all(hall.due_at(one) is None for one in others))
+            await eventually_async(lambda: all(hall.due_at(one) is None for one in others))
             assert hall.due_at(held) == 60.0
-            await until(lambda: len(webhooks._under_way) == 1)
+            await eventually_async(lambda: len(webhooks._under_way) == 1)
             await webhooks.stop(0.0)
             assert not webhooks._under_way
         assert hall.due_at(held) == 60.0
@@ -195,8 +191,12 @@ async def test_one_receiver_never_holds_all_places(hall, monkeypatch):
         other = hall.office.run(webhook=Webhook(there))
         async with telling(hall, slow.url(), there) as webhooks:
             # The quick one may be told before all of the others were looked at.
-            await until(lambda: hall.due_at(other) is None and [hall.due_at(one) for one in held].count(3.0) == 3)
-            await until(lambda: len(webhooks._under_way) == 2)  # that of the quick one ends a moment after it was told
+            await eventually_async(
+                lambda: hall.due_at(other) is None and [hall.due_at(one) for one in held].count(3.0) == 3
+            )
+            await eventually_async(
+                lambda: len(webhooks._under_way) == 2
+            )  # that of the quick one ends a moment after it was told
             assert sorted(hall.due_at(one) for one in held) == [3.0] * 3 + [60.0] * 2
             assert sorted(hall.office.ledger.find(one.execution_id).callbacks for one in held) == [0] * 3 + [1] * 2
             await webhooks.stop(0.0)
@@ -209,7 +209,7 @@ async def test_an_output_that_is_large_is_left_for_the_caller_to_fetch(hall, mon
         url = receiver.url()
         hall.office.run(json.dumps("x" * 101).encode(), webhook=Webhook(url))
         async with telling(hall, url):
-            await until(lambda: receiver.taken)
+            await eventually_async(lambda: receiver.taken)
     told = json.loads(receiver.taken[0][2])
     assert told["data"]["status"] == "completed"
     assert "output" not in told["data"]

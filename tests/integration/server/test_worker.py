@@ -46,14 +46,10 @@ def told(log, outcome):
     return {(entry["execution"], entry["skill"]) for entry in log if entry.get("outcome") == outcome}
 
 
-async def until(is_so):
-    await eventually_async(is_so)
-
-
 async def begin(caller, executor, *names):
     """Call skills, and return their executions when all of them run."""
     answers = [await caller.invoke(name) for name in names]
-    await until(lambda: len(executor.attempts) == len(names))
+    await eventually_async(lambda: len(executor.attempts) == len(names))
     return [answer.json()["execution_id"] for answer in answers]
 
 
@@ -170,9 +166,9 @@ async def test_the_log_says_what_was_taken_from_others(tmp_path, serving):
         connection.execute("UPDATE executions SET deadline = 1 WHERE execution_id = ?", (late,))
     with structlog.testing.capture_logs() as log:
         await serving()
-        await until(lambda: len({entry["outcome"] for entry in log if "outcome" in entry}) >= 3)
-        await until(lambda: told(log, "deadline"))
-        await until(lambda: told(log, "worker_lost") and told(log, "released"))
+        await eventually_async(lambda: len({entry["outcome"] for entry in log if "outcome" in entry}) >= 3)
+        await eventually_async(lambda: told(log, "deadline"))
+        await eventually_async(lambda: told(log, "worker_lost") and told(log, "released"))
     assert told(log, "worker_lost") == {(names["once"][:-24], "once")}
     assert told(log, "released") == {(names["again"][:-24], "again")}
     assert told(log, "deadline") == {(late[:-24], "late")}

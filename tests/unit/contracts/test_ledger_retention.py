@@ -6,11 +6,9 @@ import pytest
 from tests.support.catalogs import make_skill
 from tests.support.executions import claim_of, fill, make_execution
 
-from skillwire import limits
 from skillwire.model.execution import ExecutionStatus, IdempotencyKey
 
 DAY = 86_400.0
-LARGE = b'"' + b"x" * int(limits.EXECUTION_ROW_OUTPUT_BYTES) + b'"'
 
 
 def forget(office, outputs=7 * DAY, rows=30 * DAY):

@@ -47,10 +47,6 @@ def by_name(schema):
     return {field.name: field for field in form_of(schema)}
 
 
-def value_of(schema, **answers):
-    return read_form(form_of(schema), answers)
-
-
 def flaws(schema, answers):
     with pytest.raises(ValidationError) as caught:
         read_form(form_of(schema), answers)

@@ -69,7 +69,6 @@ PLACE = {
     },
     "required": ["city"],
 }
-FILTER = {"title": "Filter", "type": "object", "properties": {"kind": {"type": "string"}}, "required": []}
 
 
 def one(hint, *default):

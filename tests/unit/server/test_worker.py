@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import contextmanager
 
 import pytest
 from opentelemetry import trace
@@ -13,8 +12,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.support.invoking import failing, write_action
 
-from skillwire.adapters.sqlite.database import Database
-from skillwire.errors import StorageError
 from skillwire.executions.inputs import OutputRules
 from skillwire.model.execution import ExecutionSettings, Outcome
 from skillwire.server import worker
@@ -128,25 +125,3 @@ async def test_a_restarted_server_runs_what_was_accepted_as_it_was_published_the
     (attempt,) = executor.attempts
     for file in attempt.skill.files:
         assert third.application.catalog.blobs.read(file.digest) is not None, file.path
-
-
-@pytest.fixture
-def disk(monkeypatch):
-    """Return an event: while it is set, there is room on the disk."""
-    room, writing = asyncio.Event(), Database.writing
-    room.set()
-
-    @contextmanager
-    def guarded(database):
-        if not room.is_set():
-            raise StorageError("DATABASE", "database or disk is full")
-        with writing(database) as connection:
-            yield connection
-
-    monkeypatch.setattr(Database, "writing", guarded)
-    return room
-
-
-@pytest.fixture
-def report(tmp_path):
-    write_action(tmp_path / "skills", "report")

@@ -36,10 +36,6 @@ def offer(skill_id="skill-a", port=8080, host="", **facts):
     return Offer(skill_id, "1.0.0", SkillType.TOOL, Endpoint(host, port), **both)
 
 
-async def until(condition):
-    await eventually_async(condition)
-
-
 @pytest.fixture
 async def start():
     """Give what starts agents that hear each other, and nobody else."""
@@ -71,21 +67,21 @@ def listed(agent):
 async def test_agents_find_what_the_others_offer_and_see_it_leave(start):
     first, second = await start(), await start()
     first.announce([offer(), offer("skill-b")])
-    await until(lambda: listed(second) == {"skill-a": "HEALTHY", "skill-b": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-a": "HEALTHY", "skill-b": "HEALTHY"})
     assert {skill.endpoint for skill in second.snapshot().skills} == {"127.0.0.1:8080"}
 
     first.announce([offer("skill-b")])
-    await until(lambda: listed(second) == {"skill-b": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-b": "HEALTHY"})
     first.report("skill-b", HealthStatus.MAINTENANCE, "new disks")
-    await until(lambda: listed(second) == {"skill-b": "MAINTENANCE"})
+    await eventually_async(lambda: listed(second) == {"skill-b": "MAINTENANCE"})
     await first.stop()
-    await until(lambda: listed(second) == {})
+    await eventually_async(lambda: listed(second) == {})
 
 
 async def test_who_comes_later_finds_by_asking_what_was_announced_before(start):
     first = await start("agent-first")
     first.announce([offer(), offer("skill-b", capabilities=("org-data-read",))])
-    await until(lambda: len(listed(first)) == 2)
+    await eventually_async(lambda: len(listed(first)) == 2)
     late = await start()
 
     found = await late.discover(capabilities=["user-auth"])
@@ -104,7 +100,7 @@ async def test_many_scenes_are_joined_as_fast_as_others_read_questions(start, ca
         sent = [(one.created, one.args[2].split(b";")) for one in caplog.records if one.args[0] == "sent"]
         return [(at, words[1].decode()) for at, words in sent if words[0].startswith(b"JOIN_SCENE:")]
 
-    await until(lambda: {scene for _, scene in joins()} == scenes)
+    await eventually_async(lambda: {scene for _, scene in joins()} == scenes)
     times = [at for at, _ in joins()]
     assert max(sum(since <= at < since + 0.9 for at in times) for since in times) <= 20
 
@@ -124,24 +120,24 @@ async def test_what_cannot_be_asked_is_refused_and_nothing_is_left_of_it(start, 
 async def test_scenes_that_no_datagram_can_name_keep_no_others_from_being_joined(start):
     first, second = await start(), await start(use_unverified=True)
     first.announce([offer("bad", scenes=("a scene",)), offer()])
-    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-a": "HEALTHY"})
     assert first._counters["not announced: DATAGRAM_FIELD"]
-    await until(lambda: [link._joined for link in first._links] == [{"auth"}])
+    await eventually_async(lambda: [link._joined for link in first._links] == [{"auth"}])
 
 
 @pytest.mark.spec("SDP-tellable")
 async def test_a_skill_that_can_be_announced_no_more_is_taken_back_and_the_others_stay(start):
     first, second = await start(), await start()
     first.announce([offer("grows"), offer()])
-    await until(lambda: listed(second) == {"skill-a": "HEALTHY", "grows": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-a": "HEALTHY", "grows": "HEALTHY"})
     first.announce([offer("grows", scenes=("s" * 119,)), offer()])
-    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-a": "HEALTHY"})
 
 
 async def test_an_offer_elsewhere_is_not_made_here(start):
     first = await start()
     first.announce([offer("here", host="127.0.0.1"), offer("any", host="::"), offer("there", host="127.0.0.9")])
-    await until(lambda: len(listed(first)) == 2)
+    await eventually_async(lambda: len(listed(first)) == 2)
     await first.discover()
     assert listed(first) == {"here": "HEALTHY", "any": "HEALTHY"}
 
@@ -149,7 +145,7 @@ async def test_an_offer_elsewhere_is_not_made_here(start):
 async def test_a_scene_is_joined_where_somebody_vouches_for_its_provider(start):
     provider = await start("agent-provider", trust=KEY)
     provider.announce([offer()])
-    await until(lambda: listed(provider))
+    await eventually_async(lambda: listed(provider))
     asking = await start(trust=KEY)
 
     result = await asking.request_scene("auth", ["user-auth"])
@@ -165,7 +161,7 @@ async def test_a_scene_is_joined_where_somebody_vouches_for_its_provider(start):
 async def test_a_scene_of_somebody_whom_nobody_vouches_for_is_joined_by_who_says_so(start):
     provider = await start()
     provider.announce([offer()])
-    await until(lambda: listed(provider))
+    await eventually_async(lambda: listed(provider))
 
     with pytest.raises(TrustError) as caught:
         await (await start()).request_scene("auth")
@@ -183,7 +179,7 @@ async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_q
     monkeypatch.setattr(SecretsClient, "ask_provider", ask)
     provider, careful, careless = await start("agent-provider"), await start(), await start(use_unverified=True)
     provider.announce([offer()])
-    await until(lambda: listed(careful) and listed(careless))
+    await eventually_async(lambda: listed(careful) and listed(careless))
 
     for asking, says in ((careful, {}), (careful, {"use_unverified": False}), (careless, {"use_unverified": False})):
         with pytest.raises(TrustError) as caught:
@@ -217,7 +213,7 @@ async def test_a_scene_whose_key_cannot_be_fetched_is_joined_and_says_so(start, 
     port, dead = door
     provider, asking = await start("agent-provider"), await start(use_unverified=True)
     provider.announce([offer(port=port)])
-    await until(lambda: listed(asking))
+    await eventually_async(lambda: listed(asking))
     result = await asking.request_scene("auth")
     assert result.is_joined
     assert "apiKey" not in result.connection_info
@@ -230,7 +226,7 @@ async def test_a_scene_whose_key_cannot_be_fetched_is_joined_and_says_so(start, 
 async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):
     provider, listener = await start(), await start("agent-listener", keeps_state=True)
     provider.announce([offer()])
-    await until(lambda: listed(listener) == {"skill-a": "HEALTHY"})
+    await eventually_async(lambda: listed(listener) == {"skill-a": "HEALTHY"})
     await listener.stop()
     provider._links.end()  # no goodbye: its power failed
 
@@ -241,7 +237,7 @@ async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):
 async def test_a_replayed_datagram_is_refused_after_a_restart_too(start):
     provider, listener = await start(), await start("agent-listener", keeps_state=True)
     provider.announce([offer()])
-    await until(lambda: listed(listener) == {"skill-a": "HEALTHY"})
+    await eventually_async(lambda: listed(listener) == {"skill-a": "HEALTHY"})
     [link] = listener._links
     replay = link.node.ingress.replay
     before = {stream: replay._newest[stream][0] for stream in replay._newest}
@@ -274,7 +270,7 @@ async def test_a_network_that_fails_is_counted_and_looked_at_again(start, monkey
         first.announce([offer()])
     assert first.counters["send: No such device"]
 
-    await until(lambda: listed(second) == {"skill-a": "HEALTHY"})
+    await eventually_async(lambda: listed(second) == {"skill-a": "HEALTHY"})
     assert first._links.open_links()[0].driver.sockets is not sender
 
 
@@ -282,7 +278,7 @@ async def test_who_listens_is_told_until_the_agent_stops(start):
     first = await start()
     changes = first.listen()
     first.announce([offer()])
-    await until(lambda: listed(first))
+    await eventually_async(lambda: listed(first))
     await first.stop()
     kinds = [change.kind async for change in changes]
     assert kinds[0] == "registered"

@@ -100,10 +100,6 @@ def trust(authority, settings, clock, tmp_path):
     return load(settings, folder=tmp_path / "lan", now=clock.now)
 
 
-async def until(condition):
-    await eventually_async(condition)
-
-
 def renewal(trust, settings, clock, **options):
     return Renewal(trust, settings, clock=clock, **options)
 
@@ -118,7 +114,7 @@ class TestRenewal:
         issued = authority.issue(RequestedNames(("agent-001",)), trust.identity.key.public_key(), clock.now)
         LanKeys(tmp_path / "lan").keep_certificate(issued)
         async with asyncio.timeout(SECONDS):
-            await until(lambda: trust.identity.certificate == issued)
+            await eventually_async(lambda: trust.identity.certificate == issued)
         task.cancel()
 
     async def test_it_tries_again_until_it_is_there_and_says_each_trouble_once(self, trust, settings, clock, desk):
@@ -130,9 +126,9 @@ class TestRenewal:
             renewal(trust, settings, clock, notify=told.append, first_pause=0.01, look=0.01).run()
         )
         async with asyncio.timeout(SECONDS):
-            await until(lambda: len(desk.asked) >= 3)
+            await eventually_async(lambda: len(desk.asked) >= 3)
             desk.trouble = None
-            await until(lambda: trust.identity.certificate != first)
+            await eventually_async(lambda: trust.identity.certificate != first)
         task.cancel()
         assert len(told) == 1
         assert "nobody is there" in told[0]
@@ -160,7 +156,7 @@ class TestOrphans:
         refresh = RevocationRefresh(trust, own, waking.wake, clock=clock)
         assert await refresh.refresh("https://registry.example/lan/revocations")
         async with asyncio.timeout(SECONDS):
-            await until(lambda: trust.identity.certificate != first)
+            await eventually_async(lambda: trust.identity.certificate != first)
         task.cancel()
         found = trust.authority.judge("agent-001", trust.identity.certificate, clock.now)
         assert found is not None
@@ -198,9 +194,9 @@ class TestRevocations:
         before = asyncio.all_tasks()
         async with agent:
             async with asyncio.timeout(SECONDS):
-                await until(lambda: len(desk.asked) == 2)
-                await until(lambda: trust.identity.certificate not in {own, old})
-                await until(lambda: revocations.ends() is not None)
+                await eventually_async(lambda: len(desk.asked) == 2)
+                await eventually_async(lambda: trust.identity.certificate not in {own, old})
+                await eventually_async(lambda: revocations.ends() is not None)
         assert trust.identity.certificate == keys.certificate()
         assert set(desk.asked) == {f"https://registry.example/lan/{one}" for one in ("certificates", "revocations")}
         assert asyncio.all_tasks() == before
@@ -224,7 +220,7 @@ class TestRevocations:
             assert len(trust.revocations) == 1
             copy.unlink()
             clock.now += 8 * DAY
-            await until(lambda: len(told) >= 3)
+            await eventually_async(lambda: len(told) >= 3)
         task.cancel()
         assert len(trust.revocations) == 1
         counts = {words: sum(words in text for text in told) for words in ("our own", "cannot be read", "has ended")}

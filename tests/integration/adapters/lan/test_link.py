@@ -67,16 +67,12 @@ def sender():
     return sock
 
 
-async def until(condition):
-    await eventually_async(condition)
-
-
 async def test_a_burst_is_read_whole_in_few_wakes(driven):
     node, _, port = driven
     with sender() as sock:
         for number in range(1000):
             sock.sendto(b"%d" % number, (GROUP, port))
-        await until(lambda: len(node.heard) == 1000)
+        await eventually_async(lambda: len(node.heard) == 1000)
     assert [data for data, _ in node.heard] == [b"%d" % number for number in range(1000)]
     assert node.asked < 20
 
@@ -88,7 +84,7 @@ async def test_a_steady_stream_wakes_the_loop_at_most_ten_times_a_second(driven)
         for number in range(200):
             sock.sendto(b"%d" % number, (GROUP, port))
             await asyncio.sleep(0.002)
-        await until(lambda: len(node.heard) == 200)
+        await eventually_async(lambda: len(node.heard) == 200)
     # A busy machine takes longer, and may wake as often in all that time.
     assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing happens"
 
@@ -101,7 +97,7 @@ async def test_while_something_happens_it_wakes_at_most_twenty_times_a_second(dr
             node.to_tell.append("something")
             sock.sendto(b"%d" % number, (GROUP, port))
             await asyncio.sleep(0.002)
-        await until(lambda: len(node.heard) == 200)
+        await eventually_async(lambda: len(node.heard) == 200)
     assert node.asked <= (time.monotonic() - began) * 20 + 3
 
 
@@ -109,13 +105,13 @@ async def test_what_is_due_is_done_with_what_comes_and_without_anything_more(dri
     node, driver, port = driven
     with sender() as sock:
         sock.sendto(b"first", (GROUP, port))
-        await until(lambda: node.heard)
+        await eventually_async(lambda: node.heard)
         for _ in range(2):  # in the pause, and after it
             node.fired.clear()
             node.due = moment().steady + 0.01
             driver.tend()
             due = node.due
-            await until(lambda: node.fired)
+            await eventually_async(lambda: node.fired)
             assert due <= node.fired[0] < due + PATIENCE
             await asyncio.sleep(0.2)
 
@@ -124,10 +120,10 @@ async def test_what_is_due_is_done_when_the_interface_goes_in_a_pause(driven):
     node, driver, port = driven
     with sender() as sock:
         sock.sendto(b"first", (GROUP, port))
-        await until(lambda: node.heard)
+        await eventually_async(lambda: node.heard)
     node.due = moment().steady + 0.01
     driver.close()
-    await until(lambda: node.fired)
+    await eventually_async(lambda: node.fired)
 
 
 @pytest.fixture
@@ -152,10 +148,10 @@ async def test_a_timer_that_fails_fires_again(driven, told):
     node.on_timer = fail
     node.due = moment().steady
     driver.tend()
-    await until(lambda: len(calls) > 2)
+    await eventually_async(lambda: len(calls) > 2)
     assert len(told) > 1
     node.on_timer = works
-    await until(lambda: node.fired)
+    await eventually_async(lambda: node.fired)
 
 
 @pytest.mark.parametrize("fails_at", ["receive", "datagrams_to_send", "events"])
@@ -169,29 +165,29 @@ async def test_after_an_error_it_goes_on_to_hear_and_the_timer_fires(driven, tol
 
     with sender() as sock:
         sock.sendto(b"first", (GROUP, port))  # what comes now comes in the pause after it
-        await until(lambda: node.heard)
+        await eventually_async(lambda: node.heard)
         setattr(node, fails_at, fail)
         for number in range(6):
             before = len(calls)
             sock.sendto(b"%d" % number, (GROUP, port))
-            await until(lambda before=before: len(calls) > before)
+            await eventually_async(lambda before=before: len(calls) > before)
         setattr(node, fails_at, works)
         assert told
 
         node.heard.clear()
         sock.sendto(b"and now", (GROUP, port))
-        await until(lambda: b"and now" in [data for data, _ in node.heard])
+        await eventually_async(lambda: b"and now" in [data for data, _ in node.heard])
     node.fired.clear()
     node.due = moment().steady + 0.05
     driver.tend()
-    await until(lambda: node.fired)
+    await eventually_async(lambda: node.fired)
 
 
 async def test_an_answer_goes_to_who_asked_from_a_port_of_its_own(driven):
     node, driver, port = driven
     with sender() as sock:
         sock.sendto(b"question", (GROUP, port))
-        await until(lambda: node.heard)
+        await eventually_async(lambda: node.heard)
         [(_, source)] = node.heard
         node.to_send.append(Datagram(b"answer", source))
         driver.tend()
@@ -200,14 +196,14 @@ async def test_an_answer_goes_to_who_asked_from_a_port_of_its_own(driven):
         assert data == b"answer"
         assert place[1] != port
         sock.sendto(b"thanks", place)
-        await until(lambda: len(node.heard) == 2)
+        await eventually_async(lambda: len(node.heard) == 2)
 
 
 async def test_what_goes_to_the_group_is_heard_by_other_processes_of_this_machine(driven):
     node, driver, _ = driven
     node.to_send.append(Datagram(b"to all"))
     driver.tend()
-    await until(lambda: node.heard)
+    await eventually_async(lambda: node.heard)
     assert node.heard[0][0] == b"to all"
 
 
@@ -216,7 +212,7 @@ async def test_a_unicast_to_the_groups_port_does_not_get_in(driven):
     with sender() as sock:
         sock.sendto(b"from elsewhere", ("127.0.0.1", port))
         sock.sendto(b"to the group", (GROUP, port))
-        await until(lambda: node.heard)
+        await eventually_async(lambda: node.heard)
         assert [data for data, _ in node.heard] == [b"to the group"]
 
 
@@ -225,7 +221,7 @@ async def test_the_timer_fires_when_it_is_due_and_goes_on_without_sockets(driven
     driver.close()
     due = node.due = moment().steady + 0.05
     driver.tend()
-    await until(lambda: node.fired)
+    await eventually_async(lambda: node.fired)
     assert node.fired[0] >= due
     node.to_send.append(Datagram(b"to nobody"))
     driver.tend()

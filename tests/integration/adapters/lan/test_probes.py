@@ -186,10 +186,6 @@ def excused(registry):
     return [listed.key[1] for listed in link.node.registry if listed.health.is_excused]
 
 
-async def until(condition):
-    await eventually_async(condition)
-
-
 @pytest.mark.spec("SDP-health-probe")
 async def test_who_beats_no_more_is_kept_for_longer_where_its_endpoint_takes_connections(later):
     lan = own_lan()
@@ -198,16 +194,16 @@ async def test_who_beats_no_more_is_kept_for_longer_where_its_endpoint_takes_con
             provider = agent("agent-provider", lan, later)
             await provider.start()
             provider.announce([offer("there", there.getsockname()[1]), offer("closed", closed)])
-            await until(lambda: len(listed(registry)) == 2)
+            await eventually_async(lambda: len(listed(registry)) == 2)
             provider._links.end()  # no goodbye: it hangs, and what it offers goes on or does not
             await provider.stop()
 
             later.pass_by(10.5, registry)  # two beats and a little: both are suspected, and probed
-            await until(lambda: excused(registry) == ["there"])
+            await eventually_async(lambda: excused(registry) == ["there"])
             later.pass_by(5, registry)
             assert listed(registry) == {"there": "HEALTHY", "closed": "UNHEALTHY"}
             later.pass_by(12, registry)
-            await until(lambda: excused(registry) == ["there"])
+            await eventually_async(lambda: excused(registry) == ["there"])
             assert listed(registry) == {"there": "UNHEALTHY", "closed": "UNHEALTHY"}
             later.pass_by(4, registry)
             assert listed(registry) == {"there": "UNHEALTHY"}

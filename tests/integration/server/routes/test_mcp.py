@@ -13,7 +13,6 @@ from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
-from skillwire import limits
 from skillwire.model.execution import ExecutionQuery
 
 PLAIN = {
@@ -60,18 +59,6 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
                 lambda: desk.look_up(begun.execution_id), lambda found: found.status.is_final
             )
     assert found.failure.reason == "cancelled"
-
-
-TABLE = bytes(range(256)) * 20
-TEXT = 'Line "one"\\\n\U0001f98a' * 900
-
-
-@pytest.fixture
-async def application(tmp_path, tokens, monkeypatch):  # noqa: ARG001  # made first
-    monkeypatch.setattr(limits, "SERVER_PIECE_BYTES", 1000)
-    write_skill(tmp_path / "skills", "large-notes", {"table.bin": TABLE, "long.txt": TEXT})
-    async with published(tmp_path) as application:
-        yield application
 
 
 async def test_operator_is_told_at_the_start_which_pins_are_not_published(tmp_path, tokens):  # noqa: ARG001  # state

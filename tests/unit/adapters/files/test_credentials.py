@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 
-import keyring
 import pytest
-from tests.support.credentials import KEY, ORIGIN, TOKEN, Memory
+from tests.support.credentials import KEY, ORIGIN, TOKEN
 
 from skillwire.adapters.files.credentials import CredentialStore, find_password, find_token, open_store
 from skillwire.errors import ConflictError, DecodeError, StorageError, UsageError
@@ -18,14 +17,6 @@ from skillwire.model.url import parse_url
 @pytest.fixture
 def store(tmp_path):
     return CredentialStore(tmp_path / "state" / "credentials.json")
-
-
-@pytest.fixture
-def memory():
-    before, memory = keyring.get_keyring(), Memory()
-    keyring.set_keyring(memory)
-    yield memory
-    keyring.set_keyring(before)
 
 
 def test_the_file_is_for_its_owner_alone(store):

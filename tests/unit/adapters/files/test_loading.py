@@ -7,7 +7,6 @@ import time
 
 import pytest
 from tests.support.catalogs import make_skill
-from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.loading import (
     BuildRecord,
@@ -96,15 +95,6 @@ def test_a_folder_that_is_gone_has_a_signature_of_its_own(folder, tmp_path):
     assert gone == sign_folder(str(tmp_path / "also-gone")).value
     (tmp_path / "empty").mkdir()
     assert gone not in {sign_folder(str(folder)).value, sign_folder(str(tmp_path / "empty")).value}
-
-
-@pytest.fixture
-def folders(tmp_path):
-    folders = [str(write_skill(tmp_path / "skills", f"skill-{n}", {"a.md": f"# {n}\n"})) for n in range(7)]
-    broken = tmp_path / "skills" / "broken"
-    broken.mkdir()
-    (broken / "SKILL.md").write_text("nothing")
-    return [*folders, str(broken)]
 
 
 def test_roots_have_to_be_folders(tmp_path):

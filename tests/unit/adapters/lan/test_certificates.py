@@ -13,7 +13,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from tests.support.eventually import eventually_async
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
@@ -107,11 +106,6 @@ def trust(authority, settings, clock, tmp_path):
     names = RequestedNames(("agent-001",), ("skill-a",), ("192.0.2.7",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))
     return load(settings, folder=tmp_path / "lan", now=clock.now)
-
-
-async def until(condition):
-    """Wait until a condition holds."""
-    await eventually_async(condition)
 
 
 def renewal(trust, settings, clock, **options):

@@ -70,6 +70,11 @@ class Agent:
             f"{kind} of {skill}",
         )
 
+    def was_heard_first(self, first, second):
+        """Assert that one change of a skill, (kind, skill), came before another."""
+        order = [(one["kind"], one["skill"]["skill_id"]) for one in self.changes if one["skill"]]
+        assert order.index(first) < order.index(second)
+
     def wait_for_notice(self, event):
         """Wait until it has told what others tell of a group; return it."""
         return self._wait_for(lambda change: change["notice"] and change["notice"]["event"] == event, event)

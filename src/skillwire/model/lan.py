@@ -1,7 +1,4 @@
-"""What is known of a local network: its skills, scenes and changes, as everybody above the protocol sees them.
-
-Spec: SDP §2 to §5, §8, §11.
-"""
+"""The values of a local network, without its protocol: skills, scenes and changes. Spec: SDP §2 to §5, §8, §11."""
 
 from __future__ import annotations
 
@@ -139,14 +136,9 @@ def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
 
     All agents compute this order, that of :mod:`skillwire.protocols.skill_discovery.scenes`.
     """
-    ranked = sorted(
-        (skill for skill in providers if skill.is_usable),
-        key=lambda skill: (not skill.is_verified, skill.status == "UNKNOWN", skill.agent_id, skill.skill_id),
-    )
-    return tuple(
-        LanMember(skill.agent_id, skill.skill_id, "BACKUP" if place else "PRIMARY")
-        for place, skill in enumerate(ranked)
-    )
+    usable = (one for one in providers if one.is_usable)
+    ranked = sorted(usable, key=lambda one: (not one.is_verified, one.status == "UNKNOWN", one.agent_id, one.skill_id))
+    return tuple(LanMember(*one[:2], "BACKUP" if place else "PRIMARY") for place, one in enumerate(ranked))
 
 
 class LanScene(NamedTuple):

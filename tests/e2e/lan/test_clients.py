@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import threading
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
+from tests.support.lan_agents import on_loopback
 from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
 
@@ -29,7 +31,7 @@ class Place:
         self.folder = folder
         self.processes: list[subprocess.Popen] = []
         self.readers: list[threading.Thread] = []
-        lan = own_lan()
+        lan = self.own = own_lan()
         (folder / "discovery.toml").write_text(
             f"[udp]\ninterfaces = ['lo']\nmulticastGroup = '{lan.group}'\nport = {lan.port}\n[mdns]\nenabled = false\n"
         )
@@ -150,6 +152,27 @@ def test_a_call_goes_to_the_next_when_the_first_is_killed(two):
     assert called["lan"]["passed_over"] == []
     done = two.run("call", "lan:org-data-read", "--unverified", "-o", "got")
     assert "answered by directory-b" in done.err
+
+
+def test_a_healthy_provider_that_refuses_the_call_is_skipped_and_named(lan, tmp_path):
+    with socket.socket() as closed, contextlib.ExitStack() as stack:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: a connection is refused
+        settings = {"port": lan.own.port, "group": lan.own.group}
+        agent = on_loopback("agent-refusing", home=tmp_path / "refusing", settings=settings)
+        stack.callback(agent.process.communicate, timeout=PATIENCE)
+        stack.callback(agent.process.kill)
+        offer = {"skill": "directory-0", "port": closed.getsockname()[1], "capabilities": ["org-data-read"]}
+        agent.started().ask("announce", offers=[offer])
+        lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
+        lan.wait_for("directory-0", "directory-a")
+
+        called = lan.ask("call", "lan:org-data-read", "--unverified")
+        assert called["lan"]["skill"]["skill_id"] == "directory-a"
+        [skipped] = called["lan"]["passed_over"]
+        assert (skipped["skill"]["skill_id"], skipped["skill"]["status"]) == ("directory-0", "HEALTHY")
+        done = lan.run("call", "lan:org-data-read", "--unverified", "-o", "got")
+        assert "skipped directory-0" in done.err
+        assert "answered by directory-a" in done.err
 
 
 def test_what_nobody_certified_is_not_used_unless_the_user_says_so(two):

@@ -93,13 +93,12 @@ def test_a_server_that_is_killed_is_missed_and_one_that_ends_says_goodbye(place,
     observer.wait_for(lambda found: found == both, "not both were found")
 
     first.kill()
-    change = observer.wait_for_change("status", "leads-sync")
-    assert change["skill"]["status"] == "UNHEALTHY"
-    observer.wait_for_change("evicted", "leads-sync")
-
     assert second.end() == 0
-    observer.wait_for_change("left", "csv-profile")
+    assert observer.wait_for_change("left", "csv-profile")["reason"] == "shutdown"
+    assert observer.wait_for_change("status", "leads-sync")["skill"]["status"] == "UNHEALTHY"
+    observer.wait_for_change("evicted", "leads-sync")
     assert observer.skills() == {}
+    observer.was_heard_first(("left", "csv-profile"), ("evicted", "leads-sync"))
     missed = [one["skill"]["skill_id"] for one in observer.changes if one["kind"] in {"status", "evicted"}]
     assert "csv-profile" not in missed
 

@@ -79,6 +79,7 @@ def test_one_that_crashes_is_missed_and_one_that_ends_is_gone_at_once(serve, obs
 
     assert observer.wait_for_change("status", "skill-1")["skill"]["status"] == "UNHEALTHY"
     observer.wait_for_change("evicted", "skill-1")
+    observer.was_heard_first(("left", "skill-2"), ("evicted", "skill-1"))
     again = serve(1)
     assert again.agent == first.agent
     observer.wait_for(lambda found: found == {"skill-1": "HEALTHY"}, "it was not found again")

@@ -191,7 +191,7 @@ def _check_agent_id(agent_id: str, folder: Path) -> None:
         read_agent_id(agent_id)
     except ValueError as error:
         message = f"the name of this agent {error}; it is {ascii(agent_id)[:60]}, of {len(agent_id)}"
-        fix = "Set agentId to such a name; where a certificate names the agent, have one issued for it."
+        fix = "Set agentId to such a name; where a certificate names the agent, have a new one issued."
         raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(folder)), fix=fix) from None
 
 
@@ -365,15 +365,15 @@ class LanAgent:
         self._roles = roles
         self._health = health
         self._received = 0  # on removed links
-        who = self._who = load_agent_identity(settings, roles, identity, authority)
-        self.agent_id, self.trust = who.agent_id, who.trust
+        self._identity = kept = load_agent_identity(settings, roles, identity, authority)
+        self.agent_id, self.trust = kept.agent_id, kept.trust
         self._certificates: CertificateTasks | None = None
-        if who.trust is not None and who.is_kept:
-            self._certificates = CertificateTasks(who.trust, settings, self._review)
+        if kept.trust is not None and kept.is_kept:
+            self._certificates = CertificateTasks(kept.trust, settings, self._review)
         self._counters: Counter[str] = Counter()
         self._state: StateWriter | None = None
         if keeps_state:
-            state = LanState(who.folder, settings.profile)
+            state = LanState(kept.folder, settings.profile)
             window = settings.figures.window
             self._state = StateWriter(
                 state, self.agent_id, settings.profile, window, counters=self._counters, clock=clock
@@ -382,7 +382,7 @@ class LanAgent:
         self._view = View(self._listeners.put, clock)
         self._queries = Queries(settings, self._view, clock)
         # `request_scene` decides whether an uncertified provider may be used at all.
-        self._queries.secrets = SecretsClient(self.agent_id, who.identity, who.authority, use_unverified=True)
+        self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
         self._suspects = SuspectProbes()
         self._router = EventRouter(
             self._view, self._state, self._suspects, self._queries, listeners=self._listeners, on_trouble=on_trouble
@@ -396,8 +396,8 @@ class LanAgent:
 
         Raises: FetchError: ``LAN_UNAVAILABLE`` without an interface; ConflictError: ``LAN_NAME`` is in use.
         """
-        if self._who.name is not None:
-            self._who.name.hold()
+        if self._identity.name is not None:
+            self._identity.name.hold()
         links = Links(
             self.settings, self._network, self._counters, self._clock, make=self._make_link, remove=self._remove_link
         )
@@ -408,15 +408,15 @@ class LanAgent:
         except BaseException:
             links.end()
             self._links = self._queries.links = None
-            if self._who.name is not None:
-                self._who.name.let_go()
+            if self._identity.name is not None:
+                self._identity.name.let_go()
             raise
 
     def _make_link(self, address: LinkAddress) -> Link:
         node = DiscoveryNode(
             self.agent_id,
-            identity=self._who.identity,
-            authority=self._who.authority,
+            identity=self._identity.identity,
+            authority=self._identity.authority,
             random=SystemRandom(),
             roles=self._roles,
             profile=self.settings.profile,
@@ -445,7 +445,7 @@ class LanAgent:
             raise FetchError("LAN_UNAVAILABLE", why, place=place, fix=fix)
         links.offer(self._offers.values())
         if self.settings.mdns:
-            self._mdns = Hints(self.agent_id, self._who.identity, links)
+            self._mdns = Hints(self.agent_id, self._identity.identity, links)
             links.on_change = self._mdns.follow_links
             self._mdns.announce(self._offers.values())
             self._mdns.start()
@@ -473,8 +473,8 @@ class LanAgent:
         self._router.end()
         await self._suspects.stop()
         self._listeners.end()
-        if self._who.name is not None:
-            self._who.name.let_go()
+        if self._identity.name is not None:
+            self._identity.name.let_go()
 
     async def _send_goodbyes(self, links: Links) -> None:
         """Wait until each goodbye was sent as often as it has to be, for a bounded time."""
@@ -578,7 +578,7 @@ class LanAgent:
         """Warnings for the user: unused settings, our name, our certificate, ignored peers, mDNS."""
         of_trust = self._certificates.notes if self._certificates is not None else ()
         of_mdns = [self._mdns.note] if self._mdns is not None and self._mdns.note else []
-        return (*self.settings.notes, *self._who.notes, *self._router.notes, *of_trust, *of_mdns)
+        return (*self.settings.notes, *self._identity.notes, *self._router.notes, *of_trust, *of_mdns)
 
     def _review(self) -> None:
         """Remove the agents whose certificates were revoked."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SECONDS: Final = 1.0
 _AT_ONCE: Final = 32
 _AT_ONCE_OF_HOST: Final = 4
-#: Probes that wait or run. A further one answers no, and the next silence asks for it again.
+#: Probes that wait or run. A further one answers no; the next silence repeats it.
 _MOST: Final = 4096
 _MOST_OF_HOST: Final = 256
 
@@ -49,7 +49,7 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Probe:
-    """One probe, and how many callers wait for it."""
+    """One probe, and the number of its callers."""
 
     task: asyncio.Task[bool]
     callers: int = 0
@@ -66,7 +66,7 @@ class Prober:
     async def answers(self, host: str, port: int) -> bool:
         """Return whether a server listens at ``host``, IPv6 with a zone where it needs one, and ``port``.
 
-        A probe ends when no caller waits for it any more.
+        A probe ends with its last caller.
         """
         address = host, port
         probe = self._under_way.get(address)

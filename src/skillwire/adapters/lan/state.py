@@ -195,7 +195,7 @@ class StateWriter:
         self._clock = clock
         self._kept = SavedState()
         self._changed: dict[tuple[str, Key], Change] = {}
-        #: Newest timestamps that are not written yet: who forgets one lets a replay count after a restart.
+        #: Newest timestamps that are not written yet: without one, a replay counts after a restart.
         self._timestamps: dict[Stream, int] = {}
         self._running: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
@@ -286,5 +286,5 @@ class StateWriter:
 
 
 def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:
-    """Return the digest of the key of a skill's agent on a link, and who has certified it."""
+    """Return the digest of the key of a skill's agent on a link, and its issuer."""
     return rings[link].digest_of(key[0]) if link in rings else (b"", b"")

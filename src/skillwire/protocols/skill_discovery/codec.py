@@ -89,8 +89,7 @@ def read_identifier(text: str) -> str:
     return text
 
 
-#: What many say alike is read once: versions, endpoints, and the lists of capabilities and scenes. It is bounded, so
-#: strangers who say something else each time only have everything read.
+#: Versions, endpoints and lists repeat, so each text is decoded once; the cache is bounded.
 _once: Final = lru_cache(maxsize=1024)
 
 

@@ -32,7 +32,9 @@ from __future__ import annotations
 import hashlib
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import msgspec
 
 from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
@@ -41,7 +43,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from skillwire.protocols.skill_discovery.route_agent import Offer
 
@@ -67,31 +69,18 @@ _NO_VERSION: Final = "0.0.0"
 
 
 class Advertised(NamedTuple):
-    """What a TXT record says.
+    """The facts of a TXT record."""
 
-    Args:
-        agent_id: whose it is; empty where another implementation does not say.
-        skill_id: empty in the instance of an agent.
-        version: SemVer.
-        skill_type: None in the instance of an agent.
-        capabilities: of the skill; of all its skills for an agent.
-        scenes: in the same way.
-        path: of the details.
-        status: when it was published.
-        key_id: which key the agent signs with.
-        is_cut: whether a list was cut.
-    """
-
-    agent_id: str
-    skill_id: str = ""
+    agent_id: str  # empty when another implementation does not name it
+    skill_id: str = ""  # empty in the instance of an agent
     version: str = _NO_VERSION
-    skill_type: SkillType | None = None
-    capabilities: tuple[str, ...] = ()
+    skill_type: SkillType | None = None  # None in the instance of an agent
+    capabilities: tuple[str, ...] = ()  # of all its skills for an agent
     scenes: tuple[str, ...] = ()
-    path: str = ""
-    status: HealthStatus = HealthStatus.UNKNOWN
-    key_id: str = ""
-    is_cut: bool = False
+    path: str = ""  # of the details
+    status: HealthStatus = HealthStatus.UNKNOWN  # when it was published
+    key_id: str = ""  # of the key that the agent signs with
+    is_cut: bool = False  # a list was cut
 
 
 class Instance(NamedTuple):
@@ -157,9 +146,9 @@ def decode_txt(text: bytes) -> Advertised:
         skill_type=codec.SKILL_TYPE.read(named.get("t", SkillType.TOOL)) if skill_id else None,
         capabilities=codec.read_identifiers(named.get("cap", "")),
         scenes=codec.read_identifiers(named.get("sc", "")),
-        path=_taken(_PATH, named.get("p", "")),
+        path=_matching(_PATH, named.get("p", "")),
         status=HealthStatus(status) if status in HealthStatus.__members__ else HealthStatus.UNKNOWN,
-        key_id=_taken(_KEY_ID, named.get("kid", "")),
+        key_id=_matching(_KEY_ID, named.get("kid", "")),
         is_cut=named.get("more") == "1",
     )
 
@@ -167,24 +156,19 @@ def decode_txt(text: bytes) -> Advertised:
 def _named(text: bytes) -> Mapping[str, str]:
     """Return the values by their keys, whose case does not count; of equal keys the first. Spec: RFC 6763 §6.4."""
     named: dict[str, str] = {}
-    for string in _split(text):
-        key, _, value = string.partition(b"=")
-        if key.isascii() and value.isascii():
-            named.setdefault(key.decode().lower(), value.decode())
-    return named
-
-
-def _split(text: bytes) -> Iterator[bytes]:
     place = 0
     while place < len(text):
         end = place + 1 + text[place]
         if end > len(text):
             raise DecodeError("DATAGRAM", "a TXT record that breaks off")
-        yield text[place + 1 : end]
+        key, _, value = text[place + 1 : end].partition(b"=")
+        if key.isascii() and value.isascii():
+            named.setdefault(key.decode().lower(), value.decode())
         place = end
+    return named
 
 
-def _taken(form: re.Pattern[str], value: str) -> str:
+def _matching(form: re.Pattern[str], value: str) -> str:
     return value if form.fullmatch(value) else ""
 
 
@@ -227,9 +211,9 @@ def instances_of(
     skills = list(offers)
     if not skills:
         return [], []
-    union = [tuple(sorted({name for skill in skills for name in names(skill)})) for names in (_capabilities, _scenes)]
-    whole = Advertised(agent_id, capabilities=union[0], scenes=union[1], path=PATH, key_id=key_id)
-    own = whole._replace(version="0.7.0", status=HealthStatus.HEALTHY)
+    capabilities = tuple(sorted({name for skill in skills for name in skill.capabilities}))
+    scenes = tuple(sorted({name for skill in skills for name in skill.scenes}))
+    own = Advertised(agent_id, "", "0.7.0", None, capabilities, scenes, PATH, HealthStatus.HEALTHY, key_id)
     found = [Instance("", skills[0].endpoint.host, skills[0].endpoint.port, encode_txt(own))]
     left_out = [skill.skill_id for skill in skills[limits.LAN_MDNS_SKILLS :]]
     for skill in skills[: limits.LAN_MDNS_SKILLS]:
@@ -242,14 +226,6 @@ def instances_of(
             continue
         found.append(Instance(skill.skill_id, skill.endpoint.host, skill.endpoint.port, text))
     return found, left_out
-
-
-def _capabilities(offer: Offer) -> tuple[str, ...]:
-    return offer.capabilities
-
-
-def _scenes(offer: Offer) -> tuple[str, ...]:
-    return offer.scenes
 
 
 def is_cut(agent_id: str, offer: Offer) -> bool:
@@ -305,18 +281,29 @@ class AgentDetails(NamedTuple):
     skills: dict[str, Lists]
 
 
+class _Details(msgspec.Struct, rename="camel"):
+    agent_id: str
+    skills: list[Any] = []
+
+
+class _SkillDetails(msgspec.Struct, rename="camel"):
+    skill_id: str
+    capabilities: Annotated[list[str], msgspec.Meta(max_length=int(limits.LAN_DETAILS_NAMES))]
+    scenes: Annotated[list[str], msgspec.Meta(max_length=int(limits.LAN_DETAILS_NAMES))]
+
+
 def read_details(body: bytes, source: str) -> AgentDetails:
     """Return the details in the document at the URL ``source``. Raises: DecodeError."""
-    document = load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source)
-    if not isinstance(document, dict):
-        raise DecodeError("DATAGRAM", f"{source} is no object")
-    agent_id, skills = codec.read_identifier(_text(document.get("agentId"))), document.get("skills")
-    found = {}
-    for skill in skills if isinstance(skills, list) else ():
-        if isinstance(skill, dict):
-            name = codec.read_identifier(_text(skill.get("skillId")))
-            found[name] = Lists(_names(skill.get("capabilities")), _names(skill.get("scenes")))
-    return AgentDetails(agent_id, found)
+    try:
+        details = msgspec.convert(load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source), _Details)
+        skills = [msgspec.convert(one, _SkillDetails) for one in details.skills if isinstance(one, dict)]
+    except msgspec.ValidationError as error:
+        raise DecodeError("DATAGRAM", f"{source}: {error}") from None
+    names = codec.read_identifier
+    found = {
+        names(one.skill_id): Lists(tuple(map(names, one.capabilities)), tuple(map(names, one.scenes))) for one in skills
+    }
+    return AgentDetails(names(details.agent_id), found)
 
 
 def completed(hint: Register, details: AgentDetails) -> Register | None:
@@ -330,17 +317,4 @@ def completed(hint: Register, details: AgentDetails) -> Register | None:
         and lists.scenes[: len(hint.scenes)] == hint.scenes
     ):
         return None
-    named = {name: getattr(hint, name) for name in hint.__struct_fields__}
-    return type(hint)(**named | lists._asdict())
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise DecodeError("DATAGRAM", f"{ascii(value)[:60]} is no text")
-    return value
-
-
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > limits.LAN_DETAILS_NAMES:
-        raise DecodeError("DATAGRAM", "no list of names")
-    return tuple(codec.read_identifier(_text(name)) for name in value)
+    return msgspec.structs.replace(hint, capabilities=lists.capabilities, scenes=lists.scenes)

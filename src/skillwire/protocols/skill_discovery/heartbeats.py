@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 _JITTER: Final = 0.1
-#: Seconds after the first registration: soon, so that a registry that missed it asks for it.
+#: Seconds after the first registration: soon, so that a registry that missed it requests one.
 _FIRST: Final = (0.6, 1.4)
 #: Seconds after which a requested heartbeat is sent again.
 _AGAIN: Final = 0.2

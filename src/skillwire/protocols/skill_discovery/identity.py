@@ -49,7 +49,7 @@ class Key(Protocol):
 
 
 class RememberedKey(NamedTuple):
-    """A key of which only the digest was stored: it verifies nothing."""
+    """The stored digest of a key: it verifies nothing."""
 
     digest: bytes
 
@@ -183,7 +183,7 @@ class KeyRing:
         return self._authority.judge(agent_id, certificate, now)
 
     def digest_of(self, agent_id: str) -> tuple[bytes, bytes]:
-        """Return the digest of an agent's key, to be kept, and who has certified it; both empty for none."""
+        """Return the digest of an agent's key, and its issuer, to be stored; both empty for none."""
         known = self._agents.get(agent_id)
         return (b"", b"") if known is None else (known.key.digest, known.issuer)
 

@@ -188,7 +188,7 @@ class Ingress:
         pending = answer or self._challenges.take(source, message.nonce, now.steady)
         if pending is None:
             return self._stop("not asked for")
-        self._outbox.limit.prove(source, now.steady)  # the nonce came back from there, whoever answers
+        self._outbox.limit.prove(source, now.steady)  # the nonce came back from there
         judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
             return self._release(pending, source, now, "certificate")

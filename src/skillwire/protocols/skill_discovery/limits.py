@@ -37,7 +37,7 @@ class BoundedDict(dict[K, V]):
         self._most = most
 
     def put(self, key: K, value: V) -> K | None:
-        """Put an entry last; return the key of the entry that was dropped for it, if any."""
+        """Put an entry last; return the key of the dropped entry, if any."""
         self.pop(key, None)
         self[key] = value
         if len(self) <= self._most:

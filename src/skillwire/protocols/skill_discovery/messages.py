@@ -31,7 +31,7 @@ class SkillType(StrEnum):
 
 
 class HealthStatus(StrEnum):
-    """How a skill is. A heartbeat says any but ``UNKNOWN``, which is what we say when none came yet. Spec: SDP §8.1."""
+    """The health of a skill. A heartbeat has any but ``UNKNOWN``, which a registry shows before it. Spec: SDP §8.1."""
 
     HEALTHY = "HEALTHY"
     DEGRADED = "DEGRADED"
@@ -42,7 +42,7 @@ class HealthStatus(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a registration, or of taking it back. Spec: SDP §2.3."""
+    """The outcome of a registration or a goodbye. Spec: SDP §2.3."""
 
     SUCCESS = "SUCCESS"
     DUPLICATE = "DUPLICATE"
@@ -50,12 +50,12 @@ class Outcome(StrEnum):
     UNAUTHORIZED = "UNAUTHORIZED"
 
 
-#: What a registration is answered that is listed now.
+#: The answers to a registration that is listed.
 ACCEPTED: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 
 
 class Reason(StrEnum):
-    """Why a skill says goodbye. Spec: SDP §9.1."""
+    """The reason of a goodbye. Spec: SDP §9.1."""
 
     SHUTDOWN = "SHUTDOWN"
     ERROR = "ERROR"
@@ -83,11 +83,11 @@ class Endpoint(Struct, frozen=True, gc=False):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """What all messages have in common: that they are one."""
+    """Any message."""
 
 
 class Register(Message, frozen=True, gc=False):
-    """A skill says that it is there. Spec: SDP §2.1."""
+    """The registration of a skill. Spec: SDP §2.1."""
 
     agent_id: str
     skill_id: str
@@ -101,7 +101,7 @@ class Register(Message, frozen=True, gc=False):
 
 
 class RegisterAck(Message, frozen=True, gc=False):
-    """What became of a registration. **[ours]**: ``message`` begins with the skill's identifier. Spec: SDP §2.3."""
+    """The answer to a registration. **[ours]**: ``message`` begins with the skill's identifier. Spec: SDP §2.3."""
 
     agent_id: str
     status: Outcome
@@ -111,7 +111,7 @@ class RegisterAck(Message, frozen=True, gc=False):
 
 
 class Unregister(Message, frozen=True, gc=False):
-    """A skill says goodbye. Spec: SDP §9.1."""
+    """The goodbye of a skill. Spec: SDP §9.1."""
 
     agent_id: str
     skill_id: str
@@ -121,7 +121,7 @@ class Unregister(Message, frozen=True, gc=False):
 
 
 class UnregisterAck(Message, frozen=True, gc=False):
-    """What became of a goodbye. Spec: SDP §9.2; specs §3."""
+    """The answer to a goodbye. Spec: SDP §9.2; specs §3."""
 
     agent_id: str
     skill_id: str
@@ -161,7 +161,7 @@ class DiscoverResponse(Message, frozen=True, gc=False):
 
 
 class Heartbeat(Message, frozen=True, gc=False):
-    """A skill says that it is alive, and how it is. Spec: SDP §8.1."""
+    """A sign of life of a skill, with its status. Spec: SDP §8.1."""
 
     agent_id: str
     skill_id: str
@@ -171,7 +171,7 @@ class Heartbeat(Message, frozen=True, gc=False):
 
 
 class StatusUpdate(Message, frozen=True, gc=False):
-    """A skill says that it is otherwise than before, between its heartbeats. Spec: SDP §5.2; specs §3."""
+    """A change of a skill's status between its heartbeats. Spec: SDP §5.2; specs §3."""
 
     agent_id: str
     skill_id: str
@@ -298,4 +298,4 @@ class SceneEvent(Message, frozen=True, gc=False):
 
 
 class Unknown(Message, frozen=True, gc=False):
-    """A message of a type that is not ours to understand: passed over, and counted."""
+    """A message of an unknown type: counted and ignored."""

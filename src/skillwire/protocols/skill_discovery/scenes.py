@@ -415,7 +415,7 @@ class Memberships:
         return events
 
     def _identify(self, scene: str, digest: bytes, responder: Responder, now: Moment) -> Sequence[NodeEvent]:
-        """Record who sent an answer; a certified one is taken at once."""
+        """Record the sender of an answer; a certified one is taken at once."""
         found = self._answers[scene]
         found.unproven.discard(digest)
         joined = found.answers[digest]

@@ -121,7 +121,7 @@ class Responders:
         return self._sources.get(source)
 
     def take(self, source: Peer, now: float) -> tuple[ResponderAnswers, str] | None:
-        """Return the answers of a source, and a host that lost its last place for it; None without room."""
+        """Return the answers of a source, and a host that lost its last place; None when all are in use."""
         known = self._sources.get(source)
         if known is not None:
             return known, ""
@@ -396,7 +396,7 @@ class Searches:
         while (due := self._schedule.pop(now.steady)) is not None:
             kind, request = due
             search = self._searches[request]
-            if now.steady >= search.ends or (kind == "look" and self._has_enough(request, search, now)):
+            if now.steady >= search.ends or (kind == "look" and self._is_over(request, search, now)):
                 del self._searches[request]
                 self._schedule.cancel(("send", request))
                 self._schedule.cancel(("look", request))
@@ -417,7 +417,7 @@ class Searches:
     def _quiet(self, search: _Search) -> float:
         return self._settings.quiet if search.enough is None else search.enough.quiet
 
-    def _has_enough(self, request: str, search: _Search, now: Moment) -> bool:
+    def _is_over(self, request: str, search: _Search, now: Moment) -> bool:
         """Return whether a search may end; if not, request missing registrations, and look again in a moment."""
         enough = search.enough
         due = max(search.changed + self._quiet(search), search.began + (enough.least if enough else 0.0))

@@ -96,6 +96,20 @@ def test_agents_list_what_the_others_offer_and_see_it_leave(play):
     play(scenario)
 
 
+@pytest.mark.spec("SDP-unregister-reason")
+def test_a_goodbye_is_heard_long_before_the_silence_would_be_noticed(play):
+    async def scenario(start):
+        registry, provider = await start(1), await start(2, "skill-a")
+        await asyncio.sleep(1)
+        changes, began = registry.listen(), virtual_loop().moment().wall
+        await provider.stop()
+        change = await anext(changes)
+        assert (change.kind, change.reason) == ("left", "shutdown")
+        assert 0 <= change.at - began < 0.5
+
+    play(scenario)
+
+
 @pytest.mark.spec("SDP-health-silence")
 def test_a_skill_without_heartbeats_is_unhealthy_after_three_and_removed_after_thirty_seconds(play):
     async def scenario(start):

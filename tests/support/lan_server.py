@@ -31,10 +31,13 @@ class LanServer:
         arguments: more of ``serve``'s.
         start: starts a process, as ``subprocess.Popen`` does; a network's, for one of its hosts.
         lan: group and port that it speaks at, in place of the usual ones.
+        program: arguments of Python that run the command.
         discovery: tables beside ``udp``.
     """
 
-    def __init__(self, folder, home, *arguments, start=subprocess.Popen, lan=None, **discovery):
+    def __init__(
+        self, folder, home, *arguments, start=subprocess.Popen, lan=None, program=("-m", "skillwire"), **discovery
+    ):
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         udp = {"multicastGroup": lan.group, "port": lan.port} if lan else {}
@@ -47,7 +50,7 @@ class LanServer:
         self._errors = (home / "errors.log").open("a")
         command = ["serve", folder, "--lan", "--discovery", configuration, "--port", "0", "--json", *arguments]
         self.process = start(
-            [sys.executable, "-m", "skillwire", *map(str, command)],
+            [sys.executable, *program, *map(str, command)],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -12,11 +12,30 @@ import trustme
 from tests.support.publishing import write_skill
 from tests.support.sandbox_world import sandbox_missing
 
+from skillwire.folder import executors
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "lan" / "house" / "meeting-room"
 LOOPBACK = ("--interface", "127.0.0.1")
 MISSING = sandbox_missing()
 pytestmark = [pytest.mark.timeout(240), pytest.mark.spec("SDP-heartbeat-callback")]
 in_a_sandbox = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+
+#: Starts a command whose skills may be checked every second, not only every five.
+QUICK = """
+import sys
+from skillwire.cli.main import main
+from skillwire.folder import executors
+executors._LEAST_INTERVAL = 1
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let servers and commands of this test check skills every second."""
+    monkeypatch.setattr(executors, "_LEAST_INTERVAL", 1)
+    return {"program": ("-c", QUICK)}
 
 
 @in_a_sandbox
@@ -50,7 +69,7 @@ entrypoint = "main.py"
 [permissions]
 secrets = ["STOCK_STATE"]
 [health]
-interval = 5
+interval = 1
 """
 CODE = """
 import os
@@ -61,12 +80,12 @@ def main(args):
 def health(args):
     return os.environ["STOCK_STATE"]
 """
-SLOW = 'kind = "action"\n[runtime]\nentrypoint = "main.py"\n[health]\ninterval = 5\ntimeout = 6\n'
+SLOW = 'kind = "action"\n[runtime]\nentrypoint = "main.py"\n[health]\ninterval = 1\ntimeout = 6\n'
 HANGS = "import time\ndef main(args): ...\ndef health(args):\n    time.sleep(3600)\n"
 
 
 @in_a_sandbox
-def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tmp_path):
+def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, quick, tmp_path):
     """The same files say different things, as what they look at changes; only what was granted is looked at."""
     folder = tmp_path / "skills"
     write_skill(folder, "stock", {"skill.toml": STOCK, "main.py": CODE})
@@ -79,7 +98,7 @@ def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, tm
         write_skill(folder, f"slow-{number}", {"skill.toml": SLOW, "main.py": HANGS})
 
     observer = place.agent()
-    server = place.serve(folder, arguments=(*LOOPBACK, "--config", config)).started()
+    server = place.serve(folder, arguments=(*LOOPBACK, "--config", config), **quick).started()
     observer.wait_for(lambda found: found.get("stock") == "DEGRADED", "the skill was not found")
     assert "it is not granted on this server" in server.log()
 
@@ -155,12 +174,12 @@ def api(tmp_path, monkeypatch):
     thread.join()
 
 
-def test_an_api_says_how_the_skill_is_that_calls_it(place, api, tmp_path):
+def test_an_api_says_how_the_skill_is_that_calls_it(place, quick, api, tmp_path):
     origin = f"https://localhost:{api.server_port}"
     manifest = (
         f'kind = "action"\n[executor]\nkind = "http"\nurl = "{origin}/v1/rates"\n'
         '[executor.headers]\nX-Key = "${RATES_KEY}"\n[permissions]\nsecrets = ["RATES_KEY"]\n'
-        '[health]\nurl = "/healthz"\ninterval = 5\n'
+        '[health]\nurl = "/healthz"\ninterval = 1\n'
     )
     write_skill(tmp_path / "skills", "rates", {"skill.toml": manifest})
     secrets, config = tmp_path / "secrets.env", tmp_path / "server.toml"
@@ -169,7 +188,7 @@ def test_an_api_says_how_the_skill_is_that_calls_it(place, api, tmp_path):
     config.write_text(f'[executions]\nsecrets_file = "{secrets}"\nallow = ["{origin}"]\n')
 
     observer = place.agent()
-    server = place.serve(tmp_path / "skills", arguments=(*LOOPBACK, "--config", config)).started()
+    server = place.serve(tmp_path / "skills", arguments=(*LOOPBACK, "--config", config), **quick).started()
     observer.wait_for(lambda found: found.get("rates") == "DEGRADED", "the skill was not found")
     assert api.asked == []
     server.run("grant", "add", tmp_path / "skills" / "rates", "--yes")

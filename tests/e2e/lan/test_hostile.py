@@ -39,6 +39,7 @@ def bench(results: Path, rate: int) -> tuple[list[float], list[float]]:
     return answers, memories
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_who_is_honest_is_registered_under_attack_and_memory_stays(tmp_path):
     told = []

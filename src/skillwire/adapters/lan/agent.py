@@ -581,7 +581,6 @@ class LanAgent:
         return (*self.settings.notes, *self._identity.notes, *self._router.notes, *of_trust, *of_mdns)
 
     def _review(self) -> None:
-        """Remove the agents whose certificates were revoked."""
         for link in self._links or ():
             link.node.review(self._clock())
             link.act()

@@ -438,7 +438,6 @@ class TokenIssuer:
         return secret
 
     async def _count(self, host: str, now: float) -> None:
-        """Count one more new key."""
         if not 0 <= now - self._counted_since < KEY_SECONDS:
             self._counted_since = now
             self._new.clear()

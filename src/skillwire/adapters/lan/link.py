@@ -449,7 +449,6 @@ class Links:
         return True
 
     def _trouble(self, what: str, error: OSError, where: str = "") -> None:
-        """Count a failure, and keep where it happened."""
         reason = errno.errorcode.get(error.errno or 0, "error")
         self._counters[f"{what}: {reason}"] += 1
         self.troubles.add(f"{what} {where}: {reason}" if where else f"{what}: {reason}")

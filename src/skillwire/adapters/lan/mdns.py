@@ -185,7 +185,6 @@ class DnsSd:
 
 
 def _import() -> tuple[Any, Any]:
-    """Return the library and our module on top of it."""
     return importlib.import_module("zeroconf.asyncio"), importlib.import_module("skillwire.adapters.lan.mdns_zeroconf")
 
 
@@ -432,7 +431,6 @@ class Hints:
         return [link.address.host for link in self._links.open_links() if link.address is not None]
 
     def _is_hint(self, key: Key) -> bool:
-        """Return whether a skill is known by mDNS alone."""
         known = [listed for link in self._links if (listed := link.node.registry.get(key)) is not None]
         return bool(known) and all(listed.is_hint for listed in known)
 

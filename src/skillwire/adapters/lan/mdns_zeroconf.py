@@ -48,7 +48,7 @@ class Resolved(NamedTuple):
     addresses: tuple[str, ...]
 
 
-class DnsBrowser:
+class DnsBrowser(RecordUpdateListener):
     """Follows the instances on the network.
 
     ``on_resolved`` gets an instance with each announcement, and returns whether it is useful; ``on_removed`` its name.
@@ -71,8 +71,7 @@ class DnsBrowser:
         self._useless: dict[str, None] = {}  # the useless ones of them, the oldest first
         self._waiting: dict[str, None] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._again = _AnnouncedAgain(self._announced)
-        self._zeroconf.async_add_listener(self._again, None)
+        self._zeroconf.async_add_listener(self, None)
         self._browser = self._browse()
 
     async def ask(self) -> None:
@@ -83,7 +82,7 @@ class DnsBrowser:
     async def close(self) -> None:
         """Stop."""
         await self._browser.async_cancel()
-        self._zeroconf.async_remove_listener(self._again)
+        self._zeroconf.async_remove_listener(self)
         self._waiting.clear()
         for asking in self._asking.values():
             asking.cancel()
@@ -111,10 +110,13 @@ class DnsBrowser:
             self._useless[name] = None
         self._look(name)
 
-    def _announced(self, name: str) -> None:
-        """Take note that a known instance was announced again."""
-        if self._reported.get(name, self._loop.time()) + _AGAIN < self._loop.time():
-            self._loop.call_soon(self._look, name)  # the cache has the new record then
+    def async_update_records(self, zc: Zeroconf, now: float, records: list[RecordUpdate]) -> None:  # noqa: ARG002
+        """Resolve again what is announced again: the library calls this before its cache has the records."""
+        for update in records:
+            name = update.new.name
+            is_again = update.old is not None and update.new.type == _SRV and not update.new.is_expired(now)
+            if is_again and self._reported.get(name, self._loop.time()) + _AGAIN < self._loop.time():
+                self._loop.call_soon(self._look, name)
 
     def _look(self, name: str) -> None:
         """Resolve an instance from the cache, or else have it asked for."""
@@ -152,7 +154,6 @@ class DnsBrowser:
             self._report(info)
 
     def _asked(self, name: str, _: object) -> None:
-        """Give a turn to the next, however asking has ended."""
         del self._asking[name]
         self._ask_next()
 
@@ -172,24 +173,6 @@ class DnsBrowser:
         self._useless.pop(name, None)
         if self._types.pop(name, None) is not None:
             self._on_removed(name)
-
-
-class _AnnouncedAgain(RecordUpdateListener):
-    """Reports each instance whose SRV record comes again."""
-
-    def __init__(self, on_announced: Callable[[str], object]) -> None:
-        self._on_announced = on_announced
-
-    def async_update_records(
-        self,
-        zc: Zeroconf,  # noqa: ARG002 - the library's form
-        now: float,
-        records: list[RecordUpdate],
-    ) -> None:
-        """Take the records of one packet, before the cache has them."""
-        for update in records:
-            if update.old is not None and update.new.type == _SRV and not update.new.is_expired(now):
-                self._on_announced(update.new.name)
 
 
 #: Services that are announced at once, and the pause in seconds until the next are.

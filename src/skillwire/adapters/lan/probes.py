@@ -49,8 +49,6 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Probe:
-    """One probe, and the number of its callers."""
-
     task: asyncio.Task[bool]
     callers: int = 0
 

@@ -245,7 +245,6 @@ class Queries:
         return next(chain(trusted, named), None)
 
     def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
-        """Return the skills of some keys that have registered with us."""
         found = map(self._view.skill, keys)
         return (one for one in found if one is not None and one.found_via is not FoundVia.MDNS)
 

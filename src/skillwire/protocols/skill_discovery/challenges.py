@@ -159,8 +159,6 @@ class Responder(NamedTuple):
 
 
 class _AnswerChallenge(NamedTuple):
-    """A challenge of a responder, and how often it was sent."""
-
     digest: bytes
     peer: Peer
     sends: int = 0
@@ -262,7 +260,6 @@ class ChallengeResponder:
         return None
 
     def _size(self) -> int:
-        """Return the most bytes of a proof with the current certificate."""
         certificate = self._outbox.identity.certificate
         if self._proof_size[0] is not certificate:
             proof = ChallengeResponse(self._outbox.agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)

@@ -71,7 +71,7 @@ _NO_PLACE: Final = frozenset({AddressScope.NOWHERE, AddressScope.METADATA})
 
 
 class Field(NamedTuple):
-    """One kind of field: what reads its value, and what writes a value as a text that reads back as the same."""
+    """A kind of field: reads a text, and writes a value as a text that reads back as the same."""
 
     read: Callable[[str], Any]
     write: Callable[[Any], str]
@@ -262,7 +262,6 @@ def _reading_back(read: Callable[[str], Any], write: Callable[[Any], str]) -> Fi
 
 
 def _of_itself(read: Callable[[str], str]) -> Field:
-    """Return a kind of field whose text is its value."""
     return Field(read, read)
 
 

@@ -226,7 +226,6 @@ class Ingress:
         return found
 
     def _why_malformed(self, data: bytes, source: Peer) -> str:
-        """Return why a datagram is refused that does not decode in our profile."""
         other = _OTHER[self._profile]
         try:
             if isinstance(decode(data, other), m.Unknown):
@@ -236,7 +235,6 @@ class Ingress:
         return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
 
     def _why_forged(self, signature: str, source: Peer) -> str:
-        """Return why a signature is refused that the signer's key does not verify."""
         if not self._ring.is_shared:
             return "forged"
         is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None

@@ -139,7 +139,6 @@ class _Names:
         return iter(self._sets)
 
     def add(self, name: str, number: int) -> None:
-        """Give the skill with this number a name."""
         found = self._sets.get(name, ())
         if isinstance(found, int):
             self._sets[name] = found | 1 << number
@@ -148,7 +147,6 @@ class _Names:
             self._sets[name] = found if len(found) <= _FEW else _bits(found)
 
     def remove(self, name: str, number: int) -> None:
-        """Take a name from a skill."""
         found = self._sets.get(name, ())
         if isinstance(found, int):
             bits = found & ~(1 << number)
@@ -169,7 +167,6 @@ class _Names:
         return bits
 
     def any_of(self, names: Iterable[str]) -> int:
-        """Return the skills that have one of some names."""
         bits = 0
         few: set[int] = set()
         for name in names:

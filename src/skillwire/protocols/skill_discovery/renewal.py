@@ -71,8 +71,8 @@ def write_renewal(identity: Identity, key: EllipticCurvePrivateKey, names: Reque
 def judge_renewal(body: bytes, judge: Callable[[bytes, float], VerifiedCertificate | None], now: float) -> Renewal:
     """Return what may be issued for a request at ``now``, seconds since the epoch.
 
-    ``judge`` may read files: it is called only for a well-formed request. Trust: ``body`` is untrusted.
-    Raises: DecodeError; ValidationError: ``CERTIFICATE_REQUEST``; TrustError: ``CERTIFICATE_REFUSED``.
+    ``judge`` may read files: it is called only for a well-formed request. Trust: ``body`` is untrusted. Raises:
+    DecodeError; ValidationError: ``CERTIFICATE_REQUEST``; TrustError: ``CERTIFICATE_REFUSED``.
     """
     renewal = _read(body, _Request)
     request = renewal.request.encode("utf-8", "replace")

@@ -322,7 +322,6 @@ class RouteAgent:
         return sent.sends >= least and not is_first and self._registries.are_within(sent.acknowledged, now)
 
     def _settle(self, kind: str, skill_id: str, now: Moment) -> None:
-        """Stop repeating a datagram; a registration is renewed after a while."""
         if kind != "register":
             self._forget((kind, skill_id))
             return

@@ -101,8 +101,6 @@ class _Notice(NamedTuple):
 
 
 class _Group:
-    """One scene's group."""
-
     __slots__ = ("due", "is_busy", "members", "primary", "waiting")
 
     def __init__(self, primary: Key | None) -> None:
@@ -118,7 +116,6 @@ class _Group:
         return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
 
     def remove_silent(self, now: float) -> None:
-        """Remove the members that were silent for too long."""
         self.members = {name: one for name, one in self.members.items() if one[1] > now}
 
     def put(self, notice: _Notice) -> None:

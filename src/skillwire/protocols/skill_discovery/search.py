@@ -264,8 +264,6 @@ def _is_own(found: Found) -> bool:
 
 @dataclass(slots=True)
 class _Search:
-    """One search under way."""
-
     message: Discover
     data: bytes
     began: float

@@ -426,8 +426,6 @@ def _as_yaml(value: Any) -> Any:
 
 
 class _Reading:
-    """One configuration while it is read."""
-
     def __init__(self, place: Callable[[Path], SourceLocation]) -> None:
         self._place = place
         self._paths: dict[str, Path] = {}

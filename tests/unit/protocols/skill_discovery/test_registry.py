@@ -18,11 +18,15 @@ KEY = "agent-001", "skill-org-feishu"
 SETTINGS = DiscoverySettings()
 
 
-class Kept(Registry):
-    """A registry that keeps what it tells."""
+HOST = "192.168.1.100"
 
-    def __init__(self):
+
+class Kept(Registry):
+    """A registry that keeps what it tells, and whose probes are answered as long as ``answers``."""
+
+    def __init__(self, *, answers=False):
         self.told: list[Change] = []
+        self.answers = answers
         super().__init__(SETTINGS)
 
     def _report(self, change):
@@ -32,12 +36,23 @@ class Kept(Registry):
     def __getitem__(self, key):
         return self.get(key)
 
-    def take(self, message, now=0.0, *, is_verified=False, host="192.168.1.100"):
+    def take(self, message, now=0.0, *, is_verified=False, host=HOST):
         return self.register(message, now, is_verified=is_verified, host=host)[0]
 
     def run(self, until):
         while (due := self.timer()) is not None and due <= until:
+            before = len(self.told)
             self.on_timer(due)
+            for change in self.told[before:]:
+                if change.kind is ChangeKind.SUSPECTED and self.answers:
+                    self.answered_probe(change.listed.key, due + 0.1)
+
+    def beat(self, *agents, until, since=5):
+        """Let time pass until then, with a heartbeat of these agents every five seconds."""
+        for now in range(since, until, 5):
+            self.run(now)
+            for agent in agents:
+                self.on_heartbeat((agent, KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
 
     def kinds(self):
         return [change.kind for change in self.told]
@@ -162,10 +177,7 @@ def test_when_many_expire_the_network_is_suspected_and_nothing_evicted(alive, si
     registry = Kept()
     for number in range(alive + silent):
         registry.take(registration(f"agent-{number:02}"))
-    for now in range(5, 121, 5):
-        registry.run(now)
-        for number in range(alive):
-            registry.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+    registry.beat(*(f"agent-{number:02}" for number in range(alive)), until=121)
     assert len(registry) == alive + silent - evicted
     assert registry.network_is_suspected(120.0) is (evicted == 0)
     assert sum(listed.health.is_stale for listed in registry) == silent - evicted
@@ -177,10 +189,7 @@ def test_when_the_network_heals_the_dead_are_forgotten_and_nobody_else(registry)
         registry.take(registration(f"agent-{number}"))
     registry.run(100.0)
     assert len(registry) == 10
-    for now in range(100, 200, 5):
-        registry.run(now)
-        for number in range(9):
-            registry.on_heartbeat((f"agent-{number}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+    registry.beat(*(f"agent-{number}" for number in range(9)), since=100, until=200)
     assert sorted(one.key[0][-1] for one in registry) == list("012345678")
     assert all(one.health.status is HealthStatus.HEALTHY and not one.health.is_stale for one in registry)
     assert registry.kinds().count(ChangeKind.EVICTED) == 1
@@ -188,15 +197,11 @@ def test_when_the_network_heals_the_dead_are_forgotten_and_nobody_else(registry)
 
 @pytest.mark.spec("SDP-mass-expiry")
 def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(registry):
-    certified = [registration(f"agent-{number}") for number in range(10)]
-    for message in certified:
-        registry.take(message, is_verified=True)
+    for number in range(10):
+        registry.take(registration(f"agent-{number}"), is_verified=True)
     for number in range(40):
         registry.take(registration(f"made-up-{number}"))
-    for now in range(5, 61, 5):
-        registry.run(now)
-        for message in certified[1:]:
-            registry.on_heartbeat((message.agent_id, message.skill_id), HealthStatus.HEALTHY, AT + now, float(now))
+    registry.beat(*(f"agent-{number}" for number in range(1, 10)), until=61)
     left = {one.key[0] for one in registry if one.is_verified}
     assert left == {f"agent-{number}" for number in range(1, 10)}
     assert sum(one.health.is_stale for one in registry) == 40, "of their own kind they may be"
@@ -315,36 +320,9 @@ def test_there_is_a_bound(monkeypatch):
     assert tombstones.of(("agent-001", "0")) == 9
 
 
-HOST = "192.168.1.100"
-
-
-class KeptHints(Registry):
-    """A registry that keeps what it tells, and whose probes are answered as long as ``answers``."""
-
-    def __init__(self, *, answers=False):
-        self.told: list[Change] = []
-        self.answers = answers
-        super().__init__(SETTINGS)
-
-    def _report(self, change):
-        super()._report(change)
-        self.told += self.changes()
-
-    def run(self, until):
-        while (due := self.timer()) is not None and due <= until:
-            before = len(self.told)
-            self.on_timer(due)
-            for change in self.told[before:]:
-                if change.kind is ChangeKind.SUSPECTED and self.answers:
-                    self.answered_probe(change.listed.key, due + 0.1)
-
-    def kinds(self):
-        return [change.kind for change in self.told]
-
-
 @pytest.fixture
 def hints():
-    return KeptHints()
+    return Kept()
 
 
 @pytest.mark.spec("SDP-mdns-hint")
@@ -435,15 +413,12 @@ def test_hints_have_a_bound_and_take_no_room_from_registrations(hints, monkeypat
 
 @pytest.mark.spec("SDP-mass-expiry")
 def test_made_up_hints_make_nobody_suspect_the_network():
-    hints = KeptHints()
+    hints = Kept()
     for number in range(50):
         hints.hint(registration(f"hint-{number}"), 0.0, host=HOST)
     for number in range(20):
         hints.register(registration(f"agent-{number:02}"), 0.0, is_verified=False, host=HOST)
-    for now in range(5, 121, 5):
-        hints.run(now)
-        for number in range(19):
-            hints.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.HEALTHY, AT + now, float(now))
+    hints.beat(*(f"agent-{number:02}" for number in range(19)), until=121)
     assert not hints.network_is_suspected(120.0)
     assert hints.get(("agent-19", KEY[1])) is None
     assert sum(listed.is_hint for listed in hints) == 50, "of hints so many at once are the network"
@@ -456,7 +431,7 @@ ACTS = st.sampled_from(["hint", "other hint", "unhint", "register", "goodbye", "
 @pytest.mark.spec("SDP-mdns-hint")
 @given(st.lists(st.tuples(ACTS, st.sampled_from(["a", "b"])), max_size=25))
 def test_whatever_comes_a_registration_outlasts_hints_and_the_books_are_right(acts):
-    hints, now, registered = KeptHints(answers=True), 0.0, {}
+    hints, now, registered = Kept(answers=True), 0.0, {}
     for number, (act, agent) in enumerate(acts):
         key, now = (agent, KEY[1]), now + 1.0
         if act == "register":

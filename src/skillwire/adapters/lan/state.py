@@ -15,6 +15,7 @@ import logging
 import os
 import sqlite3
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.adapters.files.atomic import make_folder
@@ -25,7 +26,7 @@ from skillwire.protocols.skill_discovery.messages import Profile, Register
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from skillwire.adapters.lan.link import Link
@@ -72,17 +73,6 @@ class SavedState(NamedTuple):
     is_broken: bool = False
 
 
-class Changes(NamedTuple):
-    """The changes to be written. Times are in milliseconds since the epoch."""
-
-    heard: tuple[tuple[str, str, str, str, bytes, bytes, bytes], ...] = ()  # rows of the table
-    gone: tuple[tuple[str, Key], ...] = ()
-    timestamps: tuple[tuple[Stream, int], ...] = ()
-    edge: int = 0  # older timestamps need not be stored
-    links: tuple[str, ...] = ()  # that are open
-    now: int = 0
-
-
 class LanState:
     """The file; one thread at a time uses it, and every method waits for the disk."""
 
@@ -110,24 +100,34 @@ class LanState:
             heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times), self._was_broken
         )
 
-    def write(self, changes: Changes) -> None:
-        """Write the changes. Raises: OSError; sqlite3.Error."""
+    def write(
+        self,
+        *,
+        heard: Sequence[tuple[str, str, str, str, bytes, bytes, bytes]] = (),
+        gone: Sequence[tuple[str, Key]] = (),
+        timestamps: Collection[tuple[Stream, int]] = (),
+        edge: int = 0,
+        links: Sequence[str] = (),
+        now: int = 0,
+    ) -> None:
+        """Write rows of registrations, delete others, keep timestamps from ``edge`` on, and note the open links.
+
+        Times are in milliseconds since the epoch. Raises: OSError; sqlite3.Error.
+        """
         with closing(self._connect()) as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", changes.heard)
+            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", heard)
             connection.executemany(
                 "DELETE FROM registrations WHERE link = ? AND agent = ? AND skill = ?",
-                [(link, *key) for link, key in changes.gone],
+                [(link, *key) for link, key in gone],
             )
             connection.executemany(
                 "INSERT INTO timestamps VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
-                [(*stream, at) for stream, at in changes.timestamps],
+                [(*stream, at) for stream, at in timestamps],
             )
-            connection.execute("DELETE FROM timestamps WHERE at < ?", (changes.edge,))
-            here = {*changes.links, *(row[0] for row in changes.heard)}
-            connection.executemany(
-                "INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, changes.now) for link in sorted(here)]
-            )
-            connection.execute("DELETE FROM links WHERE seen < ?", (changes.now - _GONE_MS,))
+            connection.execute("DELETE FROM timestamps WHERE at < ?", (edge,))
+            here = {*links, *(row[0] for row in heard)}
+            connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
+            connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
             connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
 
     def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> StoredRegistration | None:
@@ -254,35 +254,33 @@ class StateWriter:
 
     async def _write(self) -> None:
         changed, self._changed = self._changed, {}
-        changes = self._collect(changed)
-        if not (changes.heard or changes.gone or changes.timestamps):
-            return
-        try:
-            await asyncio.to_thread(self._state.write, changes)
-        except (OSError, sqlite3.Error) as error:
-            self._counters[f"state: {type(error).__name__}"] += 1
-            self._changed = {**changed, **self._changed}
-        else:
-            self._timestamps.clear()
-
-    def _collect(self, changed: dict[tuple[str, Key], Change]) -> Changes:
         links = tuple(self._links())
         rings = {link.name: link.node.ring for link in links}
-        heard = [
-            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(rings, link, key))
-            for (link, key), change in changed.items()
-            if change.after is not None
-        ]
-        gone = [named for named, change in changed.items() if change.after is None]
         now = int(self._clock().wall * 1000)
         edge = now - int(2 * self._window * 1000)
         newest = self._timestamps
         for link in links:
             for stream, at in link.node.ingress.replay.changed():
                 newest[stream] = max(at, newest.get(stream, at))
-        newest = self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
-        here = tuple(link.name for link in links if link.is_open)
-        return Changes(tuple(heard), tuple(gone), tuple(newest.items()), edge, here, now)
+        self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
+        heard = [
+            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(rings, link, key))
+            for (link, key), change in changed.items()
+            if change.after is not None
+        ]
+        gone = [named for named, change in changed.items() if change.after is None]
+        if not (heard or gone or self._timestamps):
+            return
+        times = list(self._timestamps.items())
+        here = [link.name for link in links if link.is_open]
+        write = partial(self._state.write, heard=heard, gone=gone, timestamps=times, edge=edge, links=here, now=now)
+        try:
+            await asyncio.to_thread(write)
+        except (OSError, sqlite3.Error) as error:
+            self._counters[f"state: {type(error).__name__}"] += 1
+            self._changed = {**changed, **self._changed}
+        else:
+            self._timestamps.clear()
 
 
 def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:

@@ -82,11 +82,17 @@ def refuse(what: str, text: str) -> NoReturn:
     raise DecodeError("DATAGRAM", f"not {what}: {text[:80]!r}")
 
 
-def read_identifier(text: str) -> str:
-    """Return an identifier as it is."""
-    if _IDENTIFIER(text) is None:
-        refuse("an identifier", text)
-    return text
+def _matching(what: str, form: Callable[[str], object]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not form(text):
+            refuse(what, text)
+        return text
+
+    return read
+
+
+#: Returns an identifier as it is.
+read_identifier: Final = _matching("an identifier", _IDENTIFIER)
 
 
 #: Versions, endpoints and lists repeat, so each text is decoded once; the cache is bounded.
@@ -134,11 +140,7 @@ def _reachable(host: str) -> str:
     return host
 
 
-@_once
-def _read_version(text: str) -> str:
-    if not is_version(text):
-        refuse("a version", text)
-    return text
+_read_version: Final = _once(_matching("a version", is_version))
 
 
 def _read_timestamp(text: str) -> int:
@@ -151,17 +153,6 @@ def _write_timestamp(timestamp: int) -> str:
     if type(timestamp) is not int or not 0 <= timestamp < _END_OF_TIME:
         refuse("a timestamp", str(timestamp))
     return str(timestamp)
-
-
-def is_signature(text: str) -> bool:
-    """Whether a text has the form of a signature."""
-    return _SIGNATURE(text) is not None
-
-
-def _read_signature(text: str) -> str:
-    if _SIGNATURE(text) is None:
-        refuse("a signature", text)
-    return text
 
 
 def _read_text(text: str) -> str:
@@ -224,10 +215,6 @@ def _read_answer(text: str) -> SceneAnswer:
     return answer
 
 
-def _write_answer(answer: SceneAnswer) -> str:
-    return write_text(msgspec.json.encode(answer).decode())
-
-
 def read_record(text: str) -> SkillRecord:
     """Return one skill of a response. Spec: SDP §3.2."""
     parts = text.split("|")
@@ -275,26 +262,19 @@ def _of(kind: type[E], *excluded: E) -> Field:
     return _of_itself(read)
 
 
-def _several_of(one: Field) -> Field:
-    def read(text: str) -> tuple[Any, ...]:
-        return tuple([one.read(part) for part in text.split(",")]) if text else ()
-
-    return _reading_back(read, ",".join)
-
-
 IDENTIFIER: Final = _of_itself(read_identifier)
 IDENTIFIERS: Final = _reading_back(read_identifiers, ",".join)
 VERSION: Final = _of_itself(_read_version)
 ENDPOINT: Final = _reading_back(read_endpoint, str)
 TIMESTAMP: Final = Field(_read_timestamp, _write_timestamp)
-SIGNATURE: Final = _of_itself(_read_signature)
+SIGNATURE: Final = _of_itself(_matching("a signature", _SIGNATURE))
 TEXT: Final = Field(_read_text, write_text)
 NONCE: Final = _reading_back(_read_nonce, _write_base64)
 CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
 RECORD: Final = _reading_back(read_record, write_record)
-SCENE_ANSWER: Final = _reading_back(_read_answer, _write_answer)
+SCENE_ANSWER: Final = _reading_back(_read_answer, lambda answer: write_text(msgspec.json.encode(answer).decode()))
 SKILL_TYPE: Final = _of(SkillType)
-SKILL_TYPES: Final = _several_of(SKILL_TYPE)
+SKILL_TYPES: Final = _reading_back(lambda text: tuple(map(SKILL_TYPE.read, text.split(","))) if text else (), ",".join)
 OUTCOME: Final = _of(Outcome)
 REASON: Final = _of(Reason)
 REPORTED_STATUS: Final = _of(HealthStatus, HealthStatus.UNKNOWN)
@@ -302,7 +282,7 @@ STATUS: Final = _of(HealthStatus)
 GROUP_EVENT: Final = _of(GroupEvent)
 
 
-_TYPE_LENGTH: Final = 64
+_TYPE_NAME: Final = re.compile(r"(?=.*[A-Z])[A-Z_][A-Z0-9_]{0,63}", re.ASCII).fullmatch
 _SIGNATURE_LENGTH: Final = 96  # of the longest ECDSA P-256 signature: 72 bytes of DER in base64
 _LONGEST_FIELDS: Final = int(limits.LAN_IDENTIFIER_LENGTH) + 14 + _SIGNATURE_LENGTH  # a name, a time, and a signature
 
@@ -381,7 +361,7 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     name, colon, payload = text.partition(":")
     found = _READERS.get(name) if colon else None
     if found is None:
-        if not colon or not _is_type(name):
+        if not colon or not _TYPE_NAME(name):
             refuse("a message", text)
         return Unknown()
     message, readers, is_signed = found
@@ -392,12 +372,6 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
     return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
-
-
-def _is_type(name: str) -> bool:
-    return (
-        0 < len(name) <= _TYPE_LENGTH and name.replace("_", "A").isalnum() and name.isupper() and not name[0].isdigit()
-    )
 
 
 def _read_response(parts: list[str], signature: str) -> DiscoverResponse:
@@ -435,7 +409,7 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     data = (name + ";".join(texts)).encode("ascii")
     if is_signed or profile is Profile.SIGNED:
         signature = sign(data)
-        if not is_signature(signature):
+        if not _SIGNATURE(signature):
             raise ValidationError("DATAGRAM_FIELD", f"not a signature: {ascii(signature)[:80]}")
         data += b";" + signature.encode("ascii")
     if len(data) > limits.DATAGRAM_BYTES:

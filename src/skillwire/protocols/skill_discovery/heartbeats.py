@@ -197,24 +197,17 @@ class SuspectPinger:
     def on_timer(self, now: Moment) -> None:
         """Ask the agents of skills that are still silent."""
         while (key := self._schedule.pop(now.steady)) is not None:
-            sends = self._sends.pop(key)
-            if self._is_suspect(key, now):
-                self._ask(key, now)
-                if sends + 1 < self._settings.retry_count:
-                    self._sends[key] = sends + 1
-                    self._schedule.set(key, now.steady + self._pause)
-
-    def _is_suspect(self, key: Key, now: Moment) -> bool:
-        listed = self._registry.get(key)
-        if listed is None or not listed.health.is_suspect or listed.health.status in FALLEN:
-            return False
-        return not self._registry.network_is_suspected(now.steady, listed)
-
-    def _ask(self, key: Key, now: Moment) -> None:
-        second, count = self._sent_in_second
-        self._sent_in_second = int(now.steady), (count + 1 if second == int(now.steady) else 1)
-        peer = self._addresses.get(key[0])
-        if peer is None or self._sent_in_second[1] > limits.LAN_DOUBTS:
-            return
-        message = RegisterAck(key[0], Outcome.DUPLICATE, f"{key[1]} {SILENT_SKILL}", self._outbox.stamp(now))
-        self._outbox.send(self._outbox.write(message), now, peer)
+            sends, listed = self._sends.pop(key), self._registry.get(key)
+            if listed is None or not listed.health.is_suspect or listed.health.status in FALLEN:
+                continue
+            if self._registry.network_is_suspected(now.steady, listed):
+                continue
+            second, count = self._sent_in_second
+            self._sent_in_second = int(now.steady), (count + 1 if second == int(now.steady) else 1)
+            peer = self._addresses.get(key[0])
+            if peer is not None and self._sent_in_second[1] <= limits.LAN_DOUBTS:
+                message = RegisterAck(key[0], Outcome.DUPLICATE, f"{key[1]} {SILENT_SKILL}", self._outbox.stamp(now))
+                self._outbox.send(self._outbox.write(message), now, peer)
+            if sends + 1 < self._settings.retry_count:
+                self._sends[key] = sends + 1
+                self._schedule.set(key, now.steady + self._pause)

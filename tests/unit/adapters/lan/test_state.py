@@ -14,7 +14,7 @@ from tests.support.certificates import NOW
 from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.lan.state import Changes, LanState, SavedState, StateWriter, StoredRegistration
+from skillwire.adapters.lan.state import LanState, SavedState, StateWriter, StoredRegistration
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
@@ -47,8 +47,8 @@ def test_nothing_was_kept_before_the_first_time(state):
 
 
 def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
-    state.write(Changes(heard=(row(registration()), row(registration("skill-b"))), timestamps=((STREAM, 7),)))
-    state.write(Changes(heard=(row(registration(version="1.0.1")),), gone=(("eth0/4", ("agent-001", "skill-b")),)))
+    state.write(heard=(row(registration()), row(registration("skill-b"))), timestamps=((STREAM, 7),))
+    state.write(heard=(row(registration(version="1.0.1")),), gone=(("eth0/4", ("agent-001", "skill-b")),))
 
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
@@ -59,7 +59,7 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
 
 
 def test_only_the_owner_may_read_it(state):
-    state.write(Changes(timestamps=((STREAM, 7),)))
+    state.write(timestamps=((STREAM, 7),))
     assert state.path.stat().st_mode & 0o077 == 0
 
 
@@ -71,46 +71,46 @@ def test_it_is_never_there_for_others_to_read(state, monkeypatch):
         return connect(path, **named)
 
     monkeypatch.setattr(sqlite3, "connect", looking)
-    state.write(Changes(timestamps=((STREAM, 7),)))
+    state.write(timestamps=((STREAM, 7),))
     assert set(modes) == {0o600}
 
 
 def test_what_was_heard_on_a_link_that_is_gone_for_a_month_is_forgotten(state):
     on_other = ("wlan0/4", *row(registration("skill-b"))[1:])
-    state.write(Changes(heard=(row(registration()), on_other), now=int(EPOCH * 1000)))
+    state.write(heard=(row(registration()), on_other), now=int(EPOCH * 1000))
     month = 30 * 86_400_000
     later = int(EPOCH * 1000) + 2 * month // 3
-    state.write(Changes(timestamps=((STREAM, 7),), links=("eth0/4",), now=later))
+    state.write(timestamps=((STREAM, 7),), links=("eth0/4",), now=later)
     assert {heard.link for heard in state.load().heard} == {"eth0/4", "wlan0/4"}
 
-    state.write(Changes(timestamps=((STREAM, 8),), now=later + 2 * month // 3))
+    state.write(timestamps=((STREAM, 8),), now=later + 2 * month // 3)
     assert {heard.link for heard in state.load().heard} == {"eth0/4"}
 
 
 def test_of_two_timestamps_the_newest_is_kept_and_old_ones_are_not(state):
     old = ("Register", "agent-001", "skill-a")
-    state.write(Changes(timestamps=((STREAM, 700), (old, 50))))
-    state.write(Changes(timestamps=((STREAM, 600),), edge=100))
+    state.write(timestamps=((STREAM, 700), (old, 50)))
+    state.write(timestamps=((STREAM, 600),), edge=100)
     assert state.load().timestamps == ((STREAM, 700),)
 
 
 def test_what_is_no_registration_any_more_is_passed_over(state):
-    state.write(Changes(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", b""))))
+    state.write(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", b"")))
     assert [heard.message.skill_id for heard in state.load().heard] == ["skill-a"]
 
 
 def test_a_file_that_cannot_be_read_is_made_anew(state):
-    state.write(Changes(timestamps=((STREAM, 7),)))
+    state.write(timestamps=((STREAM, 7),))
     state.path.write_bytes(b"no database " * 1000)
 
     assert state.load() == SavedState(is_broken=True)
-    state.write(Changes(timestamps=((STREAM, 8),)))
+    state.write(timestamps=((STREAM, 8),))
     assert state.load().timestamps == ((STREAM, 8),)
 
 
 def test_a_file_that_is_broken_in_the_midst_is_made_anew(tmp_path):
     state = LanState(tmp_path / "lan", Profile.OPEN)
-    state.write(Changes(heard=tuple(row(registration(f"skill-{number}")) for number in range(500))))
+    state.write(heard=tuple(row(registration(f"skill-{number}")) for number in range(500)))
     with sqlite3.connect(state.path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -120,18 +120,18 @@ def test_a_file_that_is_broken_in_the_midst_is_made_anew(tmp_path):
 
     again = LanState(tmp_path / "lan", Profile.OPEN)
     assert again.load() == SavedState(is_broken=True)
-    again.write(Changes(timestamps=((STREAM, 8),)))
+    again.write(timestamps=((STREAM, 8),))
     assert LanState(tmp_path / "lan", Profile.OPEN).load().timestamps == ((STREAM, 8),)
 
 
 def test_a_file_of_another_version_is_made_anew(state):
-    state.write(Changes(timestamps=((STREAM, 7),)))
+    state.write(timestamps=((STREAM, 7),))
     with sqlite3.connect(state.path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
 
     assert state.load() == SavedState()
-    state.write(Changes(timestamps=((STREAM, 8),)))
+    state.write(timestamps=((STREAM, 8),))
     assert state.load().timestamps == ((STREAM, 8),)
 
 
@@ -145,11 +145,11 @@ class Disk:
         self.tries = 0
         self.written = []
 
-    def write(self, changes):
+    def write(self, **changes):
         self.tries += 1
         if self.tries == 1:
             raise sqlite3.OperationalError("disk I/O error at /a/path")
-        self.written.append(changes)
+        self.written.append(SimpleNamespace(**changes))
 
 
 async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
@@ -168,7 +168,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
 
     await keeping._write()
     [changes] = disk.written
-    assert changes.timestamps == ((STREAM, int(now * 1000)),)
+    assert changes.timestamps == [(STREAM, int(now * 1000))]
     assert changes.links == ("eth0/4",)
     async with asyncio.timeout(20):
         await keeping.stop()

@@ -176,7 +176,8 @@ CHAIN, NAME, SIGNED = (
     ("identity", "answers", "reason"),
     [
         pytest.param(
-            lambda _: center().issue(agents=[AGENT], key=other_curve()), "refused", "certificate", marks=CHAIN, id="curve"
+            lambda _: center().issue(agents=[AGENT], key=other_curve()), "refused", "certificate",
+            marks=CHAIN, id="curve",
         ),
         pytest.param(lambda _: certified(start=-8, days=7), "refused", "certificate", marks=CHAIN, id="expired"),
         pytest.param(lambda _: certified(start=1, days=7), "refused", "certificate", marks=CHAIN, id="not yet"),

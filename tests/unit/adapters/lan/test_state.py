@@ -169,7 +169,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     await keeping._write()
     [changes] = disk.written
     assert changes.timestamps == [(STREAM, int(now * 1000))]
-    assert changes.links == ("eth0/4",)
+    assert changes.links == ["eth0/4"]
     async with asyncio.timeout(20):
         await keeping.stop()
     assert disk.tries == 2  # and it is not written again

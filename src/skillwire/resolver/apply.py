@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.model.ref import Files, SkillRef
-    from skillwire.ports import Download, SkillsFolder, SkillsFolderChange
+    from skillwire.ports import SkillsFolder, SkillsFolderChange
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
     from skillwire.trust.archive import ArchiveFormat
@@ -48,7 +48,7 @@ def fetch_contents(
     """Return the fetched content or the error of each skill, in order; ``on_done`` is called for each."""
     known: list[Fetched | None] = yield from work(lambda: [_look_up(skill, context, on_done) for skill in skills])
     missing = [skill for skill, content in zip(skills, known, strict=True) if content is None]
-    fetched = iter((yield from _fetch_missing(missing, context, on_done)) if missing else ())
+    fetched = iter((yield from run_all([_fetch(skill, context) for skill in missing], on_done)) if missing else ())
     return [content if content is not None else next(fetched) for content in known]
 
 
@@ -86,53 +86,21 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
     return TrustError("NO_DIGEST", message, place=place, fix=asking if is_knowledge else called)
 
 
-def _fetch_missing(
-    skills: Sequence[SkillRef], context: ResolveContext, on_done: Callable[[], object]
-) -> Flow[list[Fetched]]:
-    def open_downloads() -> list[Download | None]:
-        return [
-            context.blobs.download(skill.digest)
-            if skill.digest is not None and skill.artifact_type == "archive"
-            else None
-            for skill in skills
-        ]
-
-    downloads = yield from work(open_downloads)
-    try:
-        flows = [_fetch(*row, context) for row in zip(skills, downloads, strict=True)]
-        fetched = yield from run_all(flows, on_done)
-        rows = list(zip(skills, downloads, fetched, strict=True))
-        if None in fetched:
-            return (yield from work(lambda: [_keep(*row) for row in rows]))
-        return [_keep(*row) for row in rows]
-    finally:
-        for download in downloads:
-            if download is not None:
-                download.close()
-
-
-def _fetch(
-    skill: SkillRef, download: Download | None, context: ResolveContext
-) -> Flow[bytes | None] | Flow[list[FileContent]]:
-    authorization = context.credential_for(skill.url)
+def _fetch(skill: SkillRef, context: ResolveContext) -> Flow[Fetched]:
+    authorization, digest = context.credential_for(skill.url), skill.digest
     if skill.artifact_type == "files":
-        return fetch_files(skill.indexed_files, authorization=authorization)
-    return fetch_artifact(skill, authorization=authorization, sink=download)
-
-
-def _keep(
-    skill: SkillRef, download: Download | None, fetched: bytes | list[FileContent] | SkillwireError | None
-) -> Fetched:
-    """Return the fetched content; a download becomes a blob."""
-    if fetched is not None:
-        return fetched
-    assert download is not None  # noqa: S101  # without a download, bytes were returned
-    assert skill.digest is not None  # noqa: S101  # same
+        return (yield from fetch_files(skill.indexed_files, authorization=authorization))
+    if skill.artifact_type != "archive" or digest is None:
+        return (yield from fetch_artifact(skill, authorization=authorization)) or b""
+    download = yield from work(partial(context.blobs.download, digest))
     try:
-        download.keep()
-    except StorageError as error:
-        return error
-    return skill.digest
+        content = yield from fetch_artifact(skill, authorization=authorization, sink=download)
+        if content is not None:
+            return content
+        yield from work(download.keep)
+        return digest
+    finally:
+        download.close()
 
 
 def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> Files:

@@ -88,4 +88,4 @@ class SkillRef(NamedTuple):
     @property
     def has_no_artifact(self) -> bool:
         """Whether it cannot be installed, only called or read at its endpoint."""
-        return self.is_only_described or self.rpc is not None
+        return self.is_only_described or self.rpc is not None or not (self.url or self.files is not None)

@@ -76,7 +76,11 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
     called = f"It is called, not installed: skillwire show {reference_to(ref)} says how."
     message = f"only Skill Sharing lists {ref.name}, and gives no digest that files could be verified by"
     if ref.shared is None:
-        return TrustError("NO_DIGEST", message, place=SourceLocation(ref.origin), fix=called)
+        message = (
+            f"{ref.name} was announced on the local network, which gives no digest that files could be verified by"
+        )
+        fix = f"Read it at its server: {reference_to(ref)}."
+        return TrustError("NO_DIGEST", message, place=SourceLocation(ref.origin), fix=fix)
     place, is_knowledge = SourceLocation(ref.shared.descriptor_url), ref.shared.capability_type == "knowledge"
     if ref.shared.access != "public" and not is_logged_in:
         message = f"{ref.name} is {ref.shared.access}, and you are not logged in there"

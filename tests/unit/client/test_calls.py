@@ -120,6 +120,22 @@ class Place:
     def status(self, *outcomes):
         self.publisher.reply("GET", STATUS, *outcomes)
 
+    def accepts(self, *outcomes, **headers):
+        """Accept a call; answer the questions for its status so."""
+        self.post(told("accepted", 202, headers=headers))
+        if outcomes:
+            self.status(*outcomes)
+
+    def moves(self, base, *outcomes):
+        """Name an endpoint at another place in the descriptor."""
+        urls = {
+            "url": f"{base}/call",
+            "status_url": f"{base}/{{execution_id}}",
+            "result_url": f"{base}/r/{{execution_id}}",
+        }
+        self.describe(endpoint=urls)
+        self.publisher.reply("POST", f"{base}/call", *outcomes)
+
     def call(self, client=None, **options):
         inputs = options.pop("inputs", {"city": "Bern"})
         return (client or self.client).call(NAME, inputs, **options)
@@ -197,9 +213,7 @@ class TestSending:
         place.call()
         place.call(place.open())
         first, second = (body["caller"]["id"] for body in place.bodies)
-        place.describe(endpoint={"url": "https://other.example/call", "status_url": "https://other.example/{execution_id}",
-                                 "result_url": "https://other.example/r/{execution_id}"})  # fmt: skip
-        place.publisher.reply("POST", "https://other.example/call", DONE)
+        place.moves("https://other.example", DONE)
         place.call()
         (third,) = place.sent("POST", "https://other.example/call")
         assert first == second != json.loads(third.body)["caller"]["id"]
@@ -278,8 +292,7 @@ class TestSending:
 class TestCredentials:
     def test_it_goes_to_the_endpoint_and_is_in_no_body(self, place):
         place.client.set_token(ORIGIN, "secret-1")
-        place.post(ACCEPTED)
-        place.status(DONE)
+        place.accepts(DONE)
         place.call()
         assert [request.headers["Authorization"] for request in [*place.sent("POST"), *place.sent("GET")]] == [
             "Bearer secret-1"
@@ -290,8 +303,7 @@ class TestCredentials:
     def test_an_api_key_goes_in_the_field_that_the_descriptor_names(self, place):
         place.describe(auth={"type": "api_key", "header": "X-API-Key"})
         place.client.set_token(ORIGIN, "key-1")
-        place.post(ACCEPTED)
-        place.status(RUNNING, DONE)
+        place.accepts(RUNNING, DONE)
         place.call(wait=False)
         later = place.open()
         later.set_token(ORIGIN, "key-1")
@@ -300,20 +312,16 @@ class TestCredentials:
             assert request.headers["X-API-Key"] == "key-1"
             assert "Authorization" not in request.headers
 
-    def test_a_stored_key_is_put_in_by_who_stores_it(self, place):
-        open_store().keep(Credential(ORIGIN, "api_key", "key-1", "login", header="X-Key"))
-        place.post(ACCEPTED)
-        place.status(DONE)
-        place.call(place.open())
-        assert {request.headers["X-Key"] for request in [*place.sent("POST"), *place.sent("GET")]} == {"key-1"}
-
-    def test_a_login_after_the_skill_was_looked_at_counts(self, place):
-        client = place.open()
-        skill = client.show(NAME)
+    @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after the skill was looked at"])
+    def test_a_stored_key_is_put_in_its_field(self, place, is_late):
+        login = Credential(ORIGIN, "api_key", "key-1", "login", header="X-Key")
+        if not is_late:
+            open_store().keep(login)
+        skill = place.open().show(NAME)
         skill.descriptor()
-        open_store().keep(Credential(ORIGIN, "api_key", "key-1", "login", header="X-Key"))
-        place.post(ACCEPTED)
-        place.status(DONE)
+        if is_late:
+            open_store().keep(login)
+        place.accepts(DONE)
         skill.call({"city": "Bern"})
         assert {request.headers["X-Key"] for request in [*place.sent("POST"), *place.sent("GET")]} == {"key-1"}
 
@@ -340,22 +348,18 @@ class TestCredentials:
 
     def test_no_descriptor_makes_calls_in_the_users_name_elsewhere(self, place):
         bank = "https://bank.example"
-        place.describe(endpoint={"url": f"{bank}/transfer", "status_url": f"{bank}/{{execution_id}}",
-                                 "result_url": f"{bank}/r/{{execution_id}}"})  # fmt: skip
-        place.publisher.reply("POST", f"{bank}/transfer", DONE)
+        place.moves(bank, DONE)
         open_store().keep(Credential(bank, "api_key", "key-1", "login"))
         client = place.open()
         error = failing(place.call, client)
         assert (type(error), error.code) == (TrustError, "ENDPOINT_FOREIGN")
-        assert not place.sent("POST", f"{bank}/transfer")
+        assert not place.sent("POST", f"{bank}/call")
         place.call(client, consent=True)
-        (request,) = place.sent("POST", f"{bank}/transfer")
+        (request,) = place.sent("POST", f"{bank}/call")
         assert request.headers["Authorization"] == "Bearer key-1"
 
     def test_an_endpoint_that_nobody_is_known_at_needs_no_consent(self, place):
-        place.describe(endpoint={"url": "https://other.example/call", "status_url": "https://other.example/{execution_id}",
-                                 "result_url": "https://other.example/r/{execution_id}"})  # fmt: skip
-        place.publisher.reply("POST", "https://other.example/call", DONE)
+        place.moves("https://other.example", DONE)
         place.client.set_token(ORIGIN, "secret-1")
         place.call()
         (request,) = place.sent("POST", "https://other.example/call")
@@ -363,9 +367,7 @@ class TestCredentials:
 
     def test_an_endpoint_below_the_named_host_gets_its_own_credential(self, place):
         below = "https://api.skills.example.com"
-        place.describe(endpoint={"url": f"{below}/call", "status_url": f"{below}/{{execution_id}}",
-                                 "result_url": f"{below}/r/{{execution_id}}"})  # fmt: skip
-        place.publisher.reply("POST", f"{below}/call", ACCEPTED)
+        place.moves(below, ACCEPTED)
         place.publisher.reply("GET", f"{below}/exec-1", DONE)
         open_store().keep(Credential(below, "api_key", "key-1", "login"))
         place.call(place.open(), wait=False)
@@ -544,8 +546,7 @@ class TestSendingAgain:
 class TestFollowing:
     def test_until_it_has_ended(self, place):
         seen = []
-        place.post(ACCEPTED)
-        place.status(RUNNING, RUNNING, DONE)
+        place.accepts(RUNNING, RUNNING, DONE)
         execution = place.call(on_change=lambda one: seen.append(str(one.status)))
         assert (execution.output, execution.created_at) == ({"high": 31}, STAMPS["created_at"])
         assert seen == ["accepted", "running", "completed"]
@@ -562,8 +563,7 @@ class TestFollowing:
         assert all(one.timeout == 50 for one in place.sent("GET"))
 
     def test_one_that_does_not_wait_is_asked_in_growing_pauses(self, place):
-        place.post(ACCEPTED)
-        place.status(*[RUNNING] * 12, DONE)
+        place.accepts(*[RUNNING] * 12, DONE)
         place.call()
         assert all(0.25 <= seconds <= 5 for seconds in place.pauses)
         assert all(after >= before for before, after in pairwise(place.pauses[1:]))
@@ -586,41 +586,35 @@ class TestFollowing:
         assert len(place.pauses) >= 35
 
     def test_what_was_accepted_is_not_given_up_for_some_failures(self, place):
-        place.post(ACCEPTED)
-        place.status(refused(500, "X"), LOST, refused(503, "X"), LOST, LOST, LOST, RUNNING, LOST, DONE)
+        place.accepts(refused(500, "X"), LOST, refused(503, "X"), LOST, LOST, LOST, RUNNING, LOST, DONE)
         assert place.call().output == {"high": 31}
         assert sum(place.pauses) > 30, "the circuit was open for a while"
 
     def test_after_many_failures_it_says_how_to_go_on(self, place):
-        place.post(ACCEPTED)
-        place.status(LOST)
+        place.accepts(LOST)
         error = failing(place.call)
         assert error.code == "CONNECTION_LOST"
         assert "skillwire executions result exec-1" in error.fix
         assert [row["execution_id"] for row in place.book] == ["exec-1"]
 
     def test_the_output_is_fetched_where_the_status_does_not_have_it(self, place):
-        place.post(ACCEPTED)
-        place.status(told("completed"))
+        place.accepts(told("completed"))
         place.publisher.reply("GET", RESULT, DONE)
         assert place.call().output == {"high": 31}
 
     def test_a_result_may_be_the_output_itself(self, place):
-        place.post(ACCEPTED)
-        place.status(told("completed"))
+        place.accepts(told("completed"))
         place.publisher.reply("GET", RESULT, http(b"\x89PNG", content_type="image/png"))
         execution = place.call()
         assert (execution.output, execution.content_type) == (b"\x89PNG", "image/png")
 
     def test_an_output_that_is_null_is_one(self, place):
-        place.post(ACCEPTED)
-        place.status(told("completed", output=None))
+        place.accepts(told("completed", output=None))
         assert place.call().output is None
         assert not place.sent("GET", RESULT)
 
     def test_a_forgotten_output_is_an_error(self, place):
-        place.post(ACCEPTED)
-        place.status(told("completed"))
+        place.accepts(told("completed"))
         place.publisher.reply("GET", RESULT, refused(410, "SKILL_NOT_FOUND", "The output was forgotten."))
         assert isinstance(failing(place.call), NotFoundError)
 
@@ -637,7 +631,7 @@ class TestFollowing:
         assert not [request for request in place.publisher.requests if "evil" in request.url]
 
     def test_without_waiting_it_comes_back_when_it_was_accepted(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         execution = place.call(wait=False)
         assert (execution.status, execution.is_final, execution.output) == (ExecutionStatus.ACCEPTED, False, None)
         assert "Prefer" not in place.sent("POST")[0].headers
@@ -646,8 +640,7 @@ class TestFollowing:
             execution.check()
 
     def test_when_the_time_is_over_it_looks_once_more_and_comes_back(self, place):
-        place.post(ACCEPTED)
-        place.status(RUNNING)
+        place.accepts(RUNNING)
         execution = place.call(timeout=20)
         assert execution.status is ExecutionStatus.RUNNING
         assert 1020 <= place.seconds < 1021
@@ -693,8 +686,7 @@ class TestFollowing:
         assert "call the skill again" in failing(place.call().check).fix
 
     def test_an_execution_that_is_forgotten_is_no_matter_of_the_skills_name(self, place):
-        place.post(ACCEPTED)
-        place.status(refused(404, "SKILL_NOT_FOUND"))
+        place.accepts(refused(404, "SKILL_NOT_FOUND"))
         assert "delete executions" in failing(place.call).fix
 
     def test_an_output_that_was_not_promised_is_told(self, place):
@@ -725,18 +717,15 @@ class TestHostileAnswers:
         assert error.code == code
 
     def test_the_status_of_another_execution_is_refused(self, place):
-        place.post(ACCEPTED)
-        place.status(told("completed", execution_id="exec-2", output="theirs"))
+        place.accepts(told("completed", execution_id="exec-2", output="theirs"))
         assert failing(place.call).code == "ID_DIFFERS"
 
     def test_a_page_in_place_of_a_status_is_an_error(self, place):
-        place.post(ACCEPTED)
-        place.status(http(b"<html>", content_type="text/html"))
+        place.accepts(http(b"<html>", content_type="text/html"))
         assert failing(place.call).code == "CONTENT_TYPE"
 
     def test_a_status_that_moves_to_another_origin_is_not_followed(self, place):
-        place.post(ACCEPTED)
-        place.status(http(status=302, location="https://evil.example/"))
+        place.accepts(http(status=302, location="https://evil.example/"))
         assert failing(place.call).code == "REDIRECT_REFUSED"
 
     def test_an_id_with_a_slash_stays_below_its_place(self, place):
@@ -766,7 +755,7 @@ class TestHostileAnswers:
 
 class TestRemembering:
     def test_an_execution_is_asked_for_by_its_id_in_another_run(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         (row,) = place.book
         assert row["status_url"] == STATUS
@@ -778,7 +767,7 @@ class TestRemembering:
 
     @pytest.mark.parametrize("chance", [0.1, 1.0])
     def test_a_look_says_soon_that_nobody_is_there(self, place, chance):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         place.status(nobody())
         before, place.chance = place.seconds, chance
@@ -788,7 +777,7 @@ class TestRemembering:
         assert place.seconds - before <= 5
 
     def test_who_waited_in_vain_is_told_the_last_cause(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         place.status(nobody())
         error = failing(place.open().result, "exec-1", timeout=20)
@@ -796,7 +785,7 @@ class TestRemembering:
         assert "CONNECT_FAILED, nobody listens there" in error.message
 
     def test_it_is_cancelled_by_its_id(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         error = {"code": "EXECUTION_FAILED", "message": "Cancelled.", "details": {"reason": "cancelled"}}
         place.publisher.reply("DELETE", STATUS, told("failed", error=error))
@@ -810,7 +799,7 @@ class TestRemembering:
         assert (execution.execution_id, execution.skill_id, execution.output) == ("exec-1", ENTRY["id"], {"high": 31})
 
     def test_an_id_that_nobody_knows_is_said_to_be(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         error = failing(place.client.execution, "exec-l")
         assert (error.code, error.fix) == ("EXECUTION_UNKNOWN", "Did you mean exec-1?")
@@ -836,11 +825,9 @@ class TestRemembering:
         assert place.client.execution("exec-0123456789").execution_id == "exec-0123456789"
 
     def test_an_id_of_two_providers_is_not_guessed(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
-        place.describe(endpoint={"url": "https://other.example/call", "status_url": "https://other.example/{execution_id}",
-                                 "result_url": "https://other.example/r/{execution_id}"})  # fmt: skip
-        place.publisher.reply("POST", "https://other.example/call", ACCEPTED)
+        place.moves("https://other.example", ACCEPTED)
         place.call(wait=False)
         error = failing(place.client.execution, "exec-1")
         assert error.code == "REFERENCE"
@@ -866,7 +853,7 @@ class TestRemembering:
         assert place.codes == []
 
     def test_what_was_answered_is_called_anew(self, place):
-        place.post(ACCEPTED)
+        place.accepts()
         place.call(wait=False)
         place.call(wait=False)
         assert len(set(place.keys)) == 2

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import tarfile
+from contextlib import contextmanager
 
 import pytest
 
@@ -27,6 +28,14 @@ INDEX = f"{ORIGIN}/.well-known/agent-skills/index.json"
 OLD_INDEX = f"{ORIGIN}/.well-known/skills/index.json"
 
 
+@contextmanager
+def failing(kind, code):
+    """Expect an error of this class and code."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert caught.value.code == code
+
+
 def skill_md(name, body="Do it.\n"):
     return f"---\nname: {name}\ndescription: Does {name}. Use when {name} is asked for.\n---\n{body}".encode()
 
@@ -48,8 +57,9 @@ class Site:
         self.publisher = SimulatedPublisher()
         self.entries = {}
 
-    def put(self, name, content, *, digest=None, **fields):
+    def put(self, name="one", content=None, *, digest=None, **fields):
         """Publish ``content`` under ``name``: as it is, or as an archive when it is one."""
+        content = skill_md(name) if content is None else content
         is_archive = content.startswith(b"\x1f\x8b")
         url = f"/.well-known/agent-skills/{name}" + (".tar.gz" if is_archive else "/SKILL.md")
         self.entries[name] = {
@@ -72,6 +82,12 @@ class Site:
         self.publisher.answer(OLD_INDEX, json.dumps(document).encode())
         for name in names:
             self.publisher.answer(f"{ORIGIN}/.well-known/skills/{name}/SKILL.md", skill_md(name))
+
+    def open(self, folder, **options):
+        """Return another client of this publisher."""
+        client = Client(folder, **options)
+        client.driver = self.publisher
+        return client
 
     @property
     def asked(self):
@@ -105,36 +121,35 @@ def installed(client):
 
 class TestLooking:
     def test_level_one_fetches_the_index_and_nothing_else(self, client, site):
-        site.put("one", skill_md("one"))
-        site.put("two", skill_md("two"))
+        site.put()
+        site.put("two")
         assert [skill.name for skill in client.index("example.com")] == ["one", "two"]
         assert site.asked == ["agent-skills/index.json"]
 
     def test_level_two_and_three_fetch_the_artifact_once(self, client, site):
         site.put("one", tar_gz({"SKILL.md": (skill_md("one"), 0o644), "references/a.md": (b"A", 0o644)}))
-        site.put("two", skill_md("two"))
+        site.put("two")
         skill = client.show("example.com/one")
         assert skill.body() == "Do it.\n"
         assert skill.open("references/a.md") == b"A"
         assert site.asked == ["agent-skills/index.json", "agent-skills/one.tar.gz"]
 
     def test_an_artifact_seen_once_is_never_fetched_again(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.show("example.com/one").body()
         client.show("example.com/one").body()
         assert site.asked.count("agent-skills/one/SKILL.md") == 1
 
     @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a\\b", ""])
     def test_a_path_that_leads_out_is_refused(self, client, site, path):
-        site.put("one", skill_md("one"))
+        site.put()
         with pytest.raises(TrustError):
             client.show("example.com/one").open(path)
 
     def test_an_absent_file_is_said_to_be_absent(self, client, site):
-        site.put("one", skill_md("one"))
-        with pytest.raises(NotFoundError) as caught:
+        site.put()
+        with failing(NotFoundError, "FILE_NOT_FOUND"):
             client.show("example.com/one").open("references/none.md")
-        assert caught.value.code == "FILE_NOT_FOUND"
 
     def test_an_unknown_name_is_answered_with_those_that_look_alike(self, client, site):
         site.put("code-review", skill_md("code-review"))
@@ -144,7 +159,7 @@ class TestLooking:
 
     def test_a_scope_is_looked_at_when_the_origin_has_no_such_skill(self, client, site):
         document = {"$schema": SCHEMA_URI, "skills": []}
-        site.put("one", skill_md("one"))
+        site.put()
         document = {**document, "skills": [site.entries["one"]]}
         site.publisher.answer(f"{ORIGIN}/team/.well-known/agent-skills/index.json", json.dumps(document).encode())
         site.entries.clear()
@@ -155,59 +170,55 @@ class TestLooking:
         site.index()
         with pytest.raises(NotFoundError, match="publishes no skills yet"):
             client.index("example.com")
-        with pytest.raises(NotFoundError) as caught:
+        with failing(NotFoundError, "SKILL_NOT_FOUND"):
             client.show("example.com/one")
-        assert caught.value.code == "SKILL_NOT_FOUND", "the index is there; the name is not"
 
     def test_no_index_at_all(self, client):
-        with pytest.raises(NotFoundError) as caught:
+        with failing(NotFoundError, "INDEX_NOT_FOUND"):
             client.index("example.com")
-        assert caught.value.code == "INDEX_NOT_FOUND"
 
     def test_an_unknown_schema_stops(self, client, site):
         site.publisher.answer(INDEX, b'{"$schema": "https://example.com/9", "skills": []}')
-        with pytest.raises(ValidationError) as caught:
+        with failing(ValidationError, "INDEX_SCHEMA_UNKNOWN"):
             client.index("example.com")
-        assert caught.value.code == "INDEX_SCHEMA_UNKNOWN"
         assert site.asked == ["agent-skills/index.json"], "the old path must not be tried then"
 
     def test_a_bad_entry_is_reported_and_the_others_work(self, client, site, findings):
-        site.put("one", skill_md("one"))
-        site.put("two", skill_md("two"), type="wasm")
+        site.put()
+        site.put("two", type="wasm")
         assert [skill.name for skill in client.index("example.com")] == ["one"]
         assert [finding.code for finding in findings] == ["ARTIFACT_TYPE_UNKNOWN"]
 
 
 class TestCache:
     def test_a_fresh_answer_is_used_without_asking(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.index(cache_control="max-age=60")
         client.index("example.com")
         client.index("example.com")
         assert len(site.asked) == 1
 
     def test_a_stale_one_is_asked_about_with_its_validator(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.index("example.com")
         client.index("example.com")
         assert site.publisher.requests[1].headers["If-None-Match"]
 
     def test_offline_uses_what_is_there_and_says_what_is_not(self, client, site):
-        site.put("one", skill_md("one"))
-        site.put("two", skill_md("two"))
+        site.put()
+        site.put("two")
         client.show("example.com/one").body()
         offline = Client(client.root, offline=True)
         offline.driver = SimulatedPublisher()
         assert offline.show("example.com/one").body() == "Do it.\n"
-        with pytest.raises(FetchError) as caught:
+        with failing(FetchError, "OFFLINE"):
             offline.show("example.com/two").body()
-        assert caught.value.code == "OFFLINE"
         with pytest.raises(FetchError):
             offline.index("example.net")
         assert not offline.driver.requests
 
     def test_what_must_not_be_stored_is_not(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.index(cache_control="no-store")
         client.index("example.com")
         offline = Client(client.root, offline=True)
@@ -215,7 +226,7 @@ class TestCache:
             offline.index("example.com")
 
     def test_a_damaged_cache_is_as_good_as_none(self, client, site, tmp_path):
-        site.put("one", skill_md("one"))
+        site.put()
         client.show("example.com/one").body()
         cached = [path for path in (tmp_path / "skillwire/cache").rglob("*") if path.is_file()]
         assert cached
@@ -224,10 +235,10 @@ class TestCache:
         assert client.show("example.com/one").body() == "Do it.\n"
 
     def test_what_a_fresh_cache_lacks_is_asked_for_before_it_is_denied(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.index(cache_control="max-age=600")
         client.index("example.com")
-        site.put("two", skill_md("two"))
+        site.put("two")
         assert client.show("example.com/two").body() == "Do it.\n"
 
 
@@ -241,16 +252,15 @@ class TestGenerations:
         assert site.asked == ["agent-skills/index.json", "skills/index.json", "skills/one/SKILL.md"]
 
     def test_going_back_to_no_digests_is_refused(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.index("example.com")
         site.publisher.forget(INDEX)
         site.old_index(["one"])
-        with pytest.raises(TrustError) as caught:
+        with failing(TrustError, "DOWNGRADE"):
             client.index("example.com")
-        assert caught.value.code == "DOWNGRADE"
 
     def test_going_back_at_the_same_address_is_refused_too(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.index("example.com")
         site.publisher.answer(INDEX, b'{"skills": []}')
         with pytest.raises(TrustError):
@@ -259,9 +269,8 @@ class TestGenerations:
     def test_a_denied_index_is_not_an_absent_one(self, client, site):
         site.publisher.answer(INDEX, b"", status=401)
         site.old_index(["one"])
-        with pytest.raises(FetchError) as caught:
+        with failing(FetchError, "ACCESS_DENIED"):
             client.index("example.com")
-        assert caught.value.code == "ACCESS_DENIED"
 
 
 class TestAdding:
@@ -288,7 +297,7 @@ class TestAdding:
         assert site.asked == ["agent-skills/index.json", "agent-skills/two/SKILL.md"]
 
     def test_other_agents_get_a_link_that_works(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", agents=["codex", "claude-code"], consent=True)
         link = client.root / ".claude/skills/one"
         assert link.is_symlink()
@@ -296,46 +305,42 @@ class TestAdding:
         assert (link / "SKILL.md").read_bytes() == skill_md("one")
 
     def test_copies_on_demand(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", agents=["codex", "claude-code"], copy=True, consent=True)
         assert not (client.root / ".claude/skills/one").is_symlink()
         assert (client.root / ".claude/skills/one/SKILL.md").is_file()
 
     def test_agents_in_use_are_served_unasked(self, client, site):
         (client.root / ".claude").mkdir()
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         assert (client.root / ".claude/skills/one").is_symlink()
 
     def test_a_new_origin_needs_consent_once(self, client, site):
-        site.put("one", skill_md("one"))
-        with pytest.raises(TrustError) as caught:
+        site.put()
+        with failing(TrustError, "ORIGIN_UNKNOWN"):
             client.add("example.com/one")
-        assert caught.value.code == "ORIGIN_UNKNOWN"
         assert installed(client) == []
         client.add("example.com/one", consent=True)
-        site.put("two", skill_md("two"))
+        site.put("two")
         client.add("example.com/two")
         assert set(client._session.folder.read_lock().skills) == {"one", "two"}
 
     def test_an_origin_outside_the_policy_is_refused_even_with_consent(self, client, site):
-        site.put("one", skill_md("one"))
-        strict = Client(client.root, settings=Settings(trusted_origins=("example.net",), only_trusted=True))
-        strict.driver = site.publisher
-        with pytest.raises(TrustError) as caught:
+        site.put()
+        strict = site.open(client.root, settings=Settings(trusted_origins=("example.net",), only_trusted=True))
+        with failing(TrustError, "ORIGIN_REFUSED"):
             strict.add("example.com/one", consent=True)
-        assert caught.value.code == "ORIGIN_REFUSED"
 
     def test_other_bytes_than_promised_are_refused_and_nothing_is_left(self, client, site):
-        site.put("one", skill_md("one"), digest=Digest.of(b"other"))
-        with pytest.raises(TrustError) as caught:
+        site.put(digest=Digest.of(b"other"))
+        with failing(TrustError, "DIGEST_MISMATCH"):
             client.add("example.com/one", consent=True)
-        assert caught.value.code == "DIGEST_MISMATCH"
         assert installed(client) == []
         assert not (client.root / ".agents").exists()
 
     def test_one_bad_skill_does_not_stop_the_others(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.put("two", b"no frontmatter")
         report = client.add("example.com", consent=True)
         assert [locked.name for locked in report.installed] == ["one"]
@@ -349,7 +354,7 @@ class TestAdding:
         assert [finding.code for finding in findings] == ["NAME_MISMATCH"]
 
     def test_a_skill_that_was_named_and_cannot_be_had_ends_it_all(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.put("two", b"no frontmatter")
         with pytest.raises(SkillwireError):
             client.add("example.com/one", "example.com/two", consent=True)
@@ -388,14 +393,14 @@ class TestAdding:
         assert [finding.code for finding in findings] == ["HIDDEN_TEXT"]
 
     def test_the_same_again_changes_nothing(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         before = (client.root / "skills.lock").stat().st_mtime_ns
         assert client.add("example.com/one").unchanged == ("one",)
         assert (client.root / "skills.lock").stat().st_mtime_ns == before
 
     def test_two_skills_of_one_name_are_refused(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         other = "https://example.net/.well-known/agent-skills/"
         document = {"$schema": SCHEMA_URI, "skills": [{**site.entries["one"], "digest": Digest.of(b"x")}]}
         site.publisher.answer(other + "index.json", json.dumps(document).encode())
@@ -412,18 +417,18 @@ class TestConflicts:
         return folder / "SKILL.md"
 
     def test_what_is_not_ours_is_not_overwritten_silently(self, client, site, mine):
-        site.put("one", skill_md("one"))
+        site.put()
         with pytest.raises(ConflictError):
             client.add("example.com/one", consent=True)
         assert mine.read_text() == "mine"
 
     def test_with_leave_it_is(self, client, site, mine):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True, overwrite=True)
         assert mine.read_bytes() == skill_md("one")
 
     def test_local_changes_are_not_overwritten(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         file = client.root / ".agents/skills/one/SKILL.md"
         file.write_text("edited")
@@ -434,12 +439,12 @@ class TestConflicts:
 
     def test_a_folder_where_a_link_would_go(self, client, site):
         (client.root / ".claude/skills/one").mkdir(parents=True)
-        site.put("one", skill_md("one"))
+        site.put()
         with pytest.raises(ConflictError):
             client.add("example.com/one", agents=["universal", "claude-code"], consent=True)
 
     def test_a_skill_of_another_origin(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         other = "https://example.net/.well-known/agent-skills/"
         document = {
@@ -453,14 +458,13 @@ class TestConflicts:
     def test_a_skills_folder_that_leads_out_of_the_project_is_refused(self, client, site, tmp_path):
         (tmp_path / "outside").mkdir()
         (client.root / ".agents").symlink_to(tmp_path / "outside")
-        site.put("one", skill_md("one"))
-        with pytest.raises(TrustError) as caught:
+        site.put()
+        with failing(TrustError, "FOLDER_OUTSIDE"):
             client.add("example.com/one", consent=True)
-        assert caught.value.code == "FOLDER_OUTSIDE"
         assert not list((tmp_path / "outside").iterdir())
 
     def test_two_changes_at_once_are_kept_apart(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         change = client._session.folder.change()
         try:
             with pytest.raises(ConflictError) as caught:
@@ -475,7 +479,7 @@ class TestPlaces:
     AGENTS = ("universal", "claude-code")
 
     def test_links_become_copies_and_back(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", agents=self.AGENTS, consent=True)
         other = client.root / ".claude/skills/one"
         assert other.is_symlink()
@@ -486,14 +490,14 @@ class TestPlaces:
         assert other.is_symlink()
 
     def test_what_a_place_lacks_is_put_there(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", agents=self.AGENTS, consent=True)
         (client.root / ".claude/skills/one").unlink()
         assert client.add("example.com/one", agents=self.AGENTS).updated == ("one",)
         assert (client.root / ".claude/skills/one/SKILL.md").is_file()
 
     def test_a_skill_leaves_the_places_of_other_agents(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", agents=self.AGENTS, consent=True)
         client.add("example.com/one", agents=["codex"])
         assert not os.path.lexists(client.root / ".claude/skills/one")
@@ -505,7 +509,7 @@ class TestForgedLocks:
 
     @pytest.fixture
     def forged(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         (client.root / ".agents/skills/one/SKILL.md").unlink()
 
@@ -519,9 +523,8 @@ class TestForgedLocks:
 
     def test_a_remote_skill_cannot_pass_for_a_local_one(self, client, forged):
         forged(origin="path:x")
-        with pytest.raises(SkillwireError) as caught:
+        with failing(SkillwireError, "LOCK_FORM"):
             client.plan_locked()
-        assert caught.value.code == "LOCK_FORM"
 
     def test_an_artifact_elsewhere_needs_consent_of_its_own(self, client, forged):
         forged(url="https://evil.example/one.md")
@@ -530,16 +533,14 @@ class TestForgedLocks:
     def test_what_was_verified_is_not_replaced_by_what_cannot_be_on_any_machine(
         self, client, site, tmp_path, monkeypatch
     ):
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "another machine"))
         site.publisher.forget(INDEX)
         site.old_index(["one"])
-        other = Client(client.root)
-        other.driver = site.publisher
-        with pytest.raises(TrustError) as caught:
+        other = site.open(client.root)
+        with failing(TrustError, "DOWNGRADE"):
             other.add("example.com/one", consent=True)
-        assert caught.value.code == "DOWNGRADE"
 
 
 class TestInterruption:
@@ -547,8 +548,8 @@ class TestInterruption:
 
     @pytest.mark.parametrize("at", range(1, 9))
     def test_any_failing_rename_is_undone(self, client, site, monkeypatch, at):
-        site.put("one", skill_md("one"))
-        site.put("two", skill_md("two"))
+        site.put()
+        site.put("two")
         agents = ["universal", "claude-code"]
         client.add("example.com/one", agents=agents, consent=True)
         before = {path: (client.root / path).read_bytes() for path in installed(client)}
@@ -577,7 +578,7 @@ class TestInterruption:
         left = client.root / ".agents/skills/.skillwire-staging-abc/one"
         left.mkdir(parents=True)
         (left / "SKILL.md").write_text("half")
-        site.put("one", skill_md("one"))
+        site.put()
         client.add("example.com/one", consent=True)
         assert installed(client) == [".agents/skills/one/SKILL.md", "skills.lock"]
 
@@ -646,16 +647,14 @@ class TestLater:
         assert set(two._session.folder.read_lock().skills) == {"two"}
 
     def test_remove_what_is_not_installed(self, two):
-        with pytest.raises(NotFoundError) as caught:
+        with failing(NotFoundError, "NOT_INSTALLED"):
             two.remove("three")
-        assert caught.value.code == "NOT_INSTALLED"
 
     def test_frozen_installs_exactly_the_lock_without_an_index(self, two, site, tmp_path):
         other = tmp_path / "checkout"
         other.mkdir()
         (other / "skills.lock").write_bytes((two.root / "skills.lock").read_bytes())
-        fresh = Client(other)
-        fresh.driver = site.publisher
+        fresh = site.open(other)
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
         fresh.apply(fresh.plan_locked())
         assert sorted(site.asked) == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
@@ -668,39 +667,34 @@ class TestLater:
         two.remove("two")
         (two.root / ".agents/skills/one/SKILL.md").unlink()
         plan = two.plan_locked("one")
-        with pytest.raises(TrustError) as caught:
+        with failing(TrustError, "DIGEST_MISMATCH"):
             two.apply(plan, overwrite=True)
-        assert caught.value.code == "DIGEST_MISMATCH"
 
     def test_a_lock_alone_is_no_consent(self, two, site, tmp_path, monkeypatch):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "other user"))
-        fresh = Client(two.root)
-        fresh.driver = site.publisher
+        fresh = site.open(two.root)
         plan = fresh.plan_locked()
         assert plan.unknown_origins == (ORIGIN,)
         with pytest.raises(TrustError):
             fresh.apply(plan)
 
     def test_frozen_without_a_lock(self, client):
-        with pytest.raises(NotFoundError) as caught:
+        with failing(NotFoundError, "LOCK_MISSING"):
             client.plan_locked()
-        assert caught.value.code == "LOCK_MISSING"
 
 
 class TestSources:
     def test_a_bare_name_is_looked_up_in_order(self, client, site):
-        site.put("one", skill_md("one"))
-        sourced = Client(client.root, settings=Settings(sources=("example.net", "example.com")))
-        sourced.driver = site.publisher
+        site.put()
+        sourced = site.open(client.root, settings=Settings(sources=("example.net", "example.com")))
         assert sourced.show("one").ref.origin == ORIGIN
 
     def test_without_sources_it_is_an_error_with_the_fix(self, client):
-        with pytest.raises(UsageError) as caught:
+        with failing(UsageError, "NO_SOURCES"):
             client.show("one")
-        assert caught.value.code == "NO_SOURCES"
 
     def test_search_goes_on_without_an_origin_that_fails(self, client, site, findings):
-        site.put("one", skill_md("one"))
+        site.put()
         hits = client.find("one", ["example.net", "example.com"])
         assert [skill.ref.name for skill, _ in hits] == ["one"]
         assert [finding.code for finding in findings] == ["INDEX_NOT_FOUND"]
@@ -713,33 +707,30 @@ class TestSources:
 class TestCredentials:
     def test_a_token_goes_to_its_origin_only(self, client, site):
         cdn = "https://cdn.example.net/one.md"
-        site.put("one", skill_md("one"), url=cdn)
+        site.put(url=cdn)
         site.publisher.answer(cdn, skill_md("one"))
-        private = Client(client.root, tokens={ORIGIN: "secret"})
-        private.driver = site.publisher
+        private = site.open(client.root, tokens={ORIGIN: "secret"})
         private.show("example.com/one").body()
         sent = {request.url: request.headers.get("Authorization") for request in site.publisher.requests}
         assert sent == {INDEX: "Bearer secret", cdn: None}
 
     def test_the_environment_and_netrc(self, client, site, tmp_path, monkeypatch):
-        site.put("one", skill_md("one"))
+        site.put()
         monkeypatch.setenv("SKILLWIRE_TOKENS", "example.net=other https://example.com=mine")
         client.index("example.com")
         monkeypatch.delenv("SKILLWIRE_TOKENS")
         (tmp_path / "netrc").write_text("machine example.com login me password pw\n")
         (tmp_path / "netrc").chmod(0o600)
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-        other = Client(client.root)
-        other.driver = site.publisher
+        other = site.open(client.root)
         other.index("example.com")
         sent = [request.headers.get("Authorization") for request in site.publisher.requests]
         assert sent == ["Bearer mine", "Basic bWU6cHc="]
 
     def test_answers_for_one_credential_are_not_used_for_another(self, client, site):
-        site.put("one", skill_md("one"))
+        site.put()
         site.index(cache_control="max-age=600")
-        private = Client(client.root, tokens={ORIGIN: "secret"})
-        private.driver = site.publisher
+        private = site.open(client.root, tokens={ORIGIN: "secret"})
         private.index("example.com")
         client.index("example.com")
         assert len(site.asked) == 2

@@ -26,10 +26,11 @@ from skillwire import AsyncClient
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.adapters.files.credentials import open_store
 from skillwire.client import lan_flows
-from skillwire.errors import FetchError, TrustError, UsageError, ValidationError
+from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError, ValidationError
 from skillwire.model.credential import Credential
 from skillwire.model.lan import FoundVia, LanChange, LanMember, SceneResult
 from skillwire.model.url import parse_url
+from skillwire.resolver.settings import Settings
 from skillwire.wire.exchange import HttpResponse
 
 
@@ -438,3 +439,34 @@ def test_settings_that_nothing_uses_yet_are_said(network, tmp_path):
     network.client.lan.discover()
     assert [finding.level for finding in network.findings] == ["note"]
     assert "dht" in network.findings[0].message
+
+
+class TestSource:
+    """The local network as a row of the table of sources."""
+
+    def test_it_is_searched_like_any_other(self, network):
+        network.agent.skills += [FIRST, lan_skill("staff-directory", "192.168.1.9")]
+        hits = network.client.find("staff", ["lan:"])
+        assert [(skill.name, skill.ref.found_via) for skill, _ in hits] == [("staff-directory", "lan multicast")]
+        assert network.client.find("", ["lan:"], capability_type="api") == []
+        with pytest.raises(TrustError, match="announced on the local network") as caught:
+            hits[0][0].body()
+        assert caught.value.code == "NO_DIGEST"
+
+    def test_a_bare_name_is_read_at_the_server_of_its_best_provider(self, network):
+        network.serves(SECOND._replace(status="UNKNOWN"))
+        network.serves(FIRST)
+        client = network.open(settings=Settings(sources=("lan:",)))
+        assert client.show("forecast").ref.origin == "http://192.168.1.1:8000"
+        with pytest.raises(NotFoundError):
+            client.show("forecasts")
+
+    def test_what_is_not_certified_is_not_read(self, network):
+        network.serves(FIRST._replace(is_verified=False))
+        with pytest.raises(TrustError, match="no certified key"):
+            network.open(settings=Settings(sources=("lan:",))).show("forecast")
+
+    @pytest.mark.parametrize("verb", ["index", "add"])
+    def test_a_whole_network_is_no_reference(self, network, verb):
+        with pytest.raises(UsageError, match="names a whole network"):
+            getattr(network.client, verb)("lan:")

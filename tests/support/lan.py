@@ -63,6 +63,19 @@ class Lan(FakeNetwork):
         self.tend(host)
         return result
 
+    def sent_from(self, host):
+        """Return a list that gets what a host sends from now on: where it goes, and the datagram."""
+        found: list[tuple[Any, bytes]] = []
+        send = self._send
+
+        def keep(sender, datagram):
+            send(sender, datagram)
+            if sender.peer.host == host:
+                found.append((datagram.to, datagram.data))
+
+        self._send = keep  # type: ignore[method-assign]  # on this network alone
+        return found
+
     def events(self, kind, host=None):
         return [event for _, at, event in self.told if isinstance(event, kind) and host in {None, at}]
 

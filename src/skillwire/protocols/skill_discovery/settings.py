@@ -330,19 +330,13 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "healthCheck.suspectThreshold": (
         whole(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
     ),
-    "healthCheck.goodBeats": (
-        whole(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"
-    ),
+    "healthCheck.goodBeats": (whole(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"),
     "healthCheck.flapLimit": (number(1, 1000), "falls after which a skill is held down", "figures.flap_limit"),
     "healthCheck.flapHalfLife": (_SOME, "ms in which a fall counts half", "figures.flap_half_life"),
     "healthCheck.holdDown": (_LONG, "ms that a skill is held down", "figures.hold_down"),
-    "healthCheck.massShare": (
-        number(0, 1), "share of all skills whose silence is the network's", "figures.mass_share"
-    ),
+    "healthCheck.massShare": (number(0, 1), "share of all skills whose silence is the network's", "figures.mass_share"),
     "healthCheck.massLeast": (whole(1, 100_000), "silent skills that it takes for that", "figures.mass_least"),
-    "healthCheck.staleTimeout": (
-        _LONG, "ms of silence until a skill is removed even then", "figures.stale_timeout"
-    ),
+    "healthCheck.staleTimeout": (_LONG, "ms of silence until a skill is removed even then", "figures.stale_timeout"),
     "cache.enabled": (flag, "keep the found skills", "cache.enabled"),
     "cache.ttl": (_SOME, "ms that an entry is valid", "cache.ttl"),
     "cache.maxSize": (whole(1, 20_000), "skills that are kept", "cache.max_size"),

@@ -36,6 +36,7 @@ from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer
 
 A, B, EVIL, R = "192.168.1.10", "192.168.1.11", "192.168.1.66", "192.168.1.1"
+FIRST, SECOND, SEVENTH = "192.168.1.100", "192.168.1.101", "192.168.1.7"
 AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
 KEY = GroupKey(b"a key of whoever it is at all")
 
@@ -102,15 +103,15 @@ def test_when_all_are_certified_there_is_no_room(ring):
     assert known(ring) == set("abdefg")
 
 
+def own(name="agent-001", at=NOW):
+    return self_signed(name, new_key(), at)
+
+
 def network():
     """Return a network with a registry that has a key of its own."""
     lan = Lan()
     lan.node(R, REGISTRY, agent_id="registry", identity=own("registry"), authority=AUTHORITY)
     return lan
-
-
-def own(name):
-    return self_signed(name, new_key(), NOW)
 
 
 @pytest.mark.spec("SDP-hostile")
@@ -189,13 +190,6 @@ def test_made_up_challenges_leave_proofs_for_who_is_there():
     assert ("agent-a", "skill-a") in lan.listed(R)
 
 
-R, SEVENTH = "192.168.1.1", "192.168.1.7"
-
-
-def own_certificate(key=None, at=NOW):
-    return self_signed("agent-001", key or new_key(), at)
-
-
 @pytest.fixture
 def world():
     return World(EPOCH)
@@ -220,7 +214,7 @@ def verified(lan):
 
 
 def test_who_is_certified_while_it_runs_is_verified_soon(lan, world):
-    identity = own_certificate()
+    identity = own()
     join(lan, world, identity)
     assert verified(lan) == {"skill-a": False}
     identity.certificate = world.center.issue(RequestedNames(("agent-001",)), identity.key.public_key(), EPOCH)
@@ -231,16 +225,16 @@ def test_who_is_certified_while_it_runs_is_verified_soon(lan, world):
 
 def test_who_comes_back_with_another_key_is_believed_when_it_may_be(lan, world):
     """It lost its key, and has another one, which nobody certified: as long as nothing of it is listed."""
-    join(lan, world, own_certificate())
+    join(lan, world, own())
     lan.crash(SEVENTH)
     lan.run(40)
     assert verified(lan) == {}
-    join(lan, world, own_certificate(at=NOW + timedelta(seconds=43)))
+    join(lan, world, own(at=NOW + timedelta(seconds=43)))
     assert verified(lan) == {"skill-a": False}
 
 
 def test_who_is_certified_takes_the_place_of_who_is_not_at_once(lan, world):
-    join(lan, world, own_certificate())
+    join(lan, world, own())
     lan.crash(SEVENTH)
     join(lan, world, world.identity("agent-001"))
     assert verified(lan) == {"skill-a": True}
@@ -252,7 +246,7 @@ def test_nobody_takes_the_place_of_who_is_certified(lan, world):
     lan.crash(SEVENTH)
     stopped = lan.nodes[R].ingress.stopped
     for other in (
-        own_certificate(),
+        own(),
         world.identity("agent-001"),
         EcdsaIdentity(new_key(), world.identity("agent-001").certificate),
     ):
@@ -279,13 +273,8 @@ def test_who_is_revoked_is_forgotten_when_it_is_known_and_refused_when_it_comes(
     assert lan.nodes[R].ingress.stopped["certificate"] > 0
 
 
-R, FIRST, SECOND, EVIL = ("192.168.1.1", "192.168.1.100", "192.168.1.101", "192.168.1.66")
 AT = int(EPOCH * 1000)
 STREAM = "Register", "agent-001", "skill-org-feishu"
-
-
-def own_identity(agent_id):
-    return self_signed(agent_id, new_key(), NOW)
 
 
 def trusting_network(profile=Profile.OPEN, **options):
@@ -310,35 +299,30 @@ def forge(lan, data, host=EVIL):
     return set(lan.nodes[R].ingress.stopped - before)
 
 
-@pytest.mark.spec("SDP-authentication-flow")
-def test_a_skill_is_challenged_proves_itself_and_is_listed():
+@pytest.mark.parametrize(
+    ("identity", "is_verified"),
+    [
+        pytest.param(
+            lambda: center().issue(agents=["agent-001"]), True, marks=pytest.mark.spec("SDP-authentication-flow")
+        ),
+        pytest.param(own, False, marks=pytest.mark.spec("SDP-unverified")),
+    ],
+)
+def test_a_skill_is_challenged_proves_itself_and_is_listed(identity, is_verified):
     lan = trusting_network()
-    assert join_network(lan, FIRST, center().issue(agents=["agent-001"]), "agent-001") == {"SUCCESS"}
+    assert join_network(lan, FIRST, identity(), "agent-001") == {"SUCCESS"}
     (listed,) = lan.nodes[R].registry
-    assert listed.is_verified
-
-
-@pytest.mark.spec("SDP-unverified")
-def test_whom_nobody_certified_is_listed_as_unverified():
-    lan = trusting_network()
-    assert join_network(lan, FIRST, own_identity("agent-001"), "agent-001") == {"SUCCESS"}
-    (listed,) = lan.nodes[R].registry
-    assert not listed.is_verified
+    assert listed.is_verified is is_verified
 
 
 @pytest.mark.spec("SDP-authentication-flow")
 def test_with_loss_it_takes_longer_and_comes_to_the_same():
     lan = trusting_network(seed=3, loss=0.3)
     for number in range(20):
-        lan.node(
-            f"10.0.0.{number + 1}",
-            OFFERS,
-            agent_id=f"a-{number}",
-            identity=own_identity(f"a-{number}"),
-            authority=AUTHORITY,
-        )
+        host, name = f"10.0.0.{number + 1}", f"a-{number}"
+        lan.node(host, OFFERS, agent_id=name, identity=own(name), authority=AUTHORITY)
         for skill in range(5):
-            lan.offer(f"10.0.0.{number + 1}", f"skill-{skill}")
+            lan.offer(host, f"skill-{skill}")
     lan.run(12)
     assert len(lan.nodes[R].registry) == 100
 
@@ -349,7 +333,7 @@ def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
     assert join_network(lan, FIRST, center().issue(skills=["skill-org-dingding"]), "agent-001") == {"UNAUTHORIZED"}
     assert join_network(lan, SECOND, center().issue(agents=["agent-009"]), "agent-002") == {"UNAUTHORIZED"}
     assert lan.nodes[R].ingress.stopped["certificate"] > 0
-    assert join_network(lan, EVIL, own_identity("agent-009"), "agent-003") == {"UNAUTHORIZED"}
+    assert join_network(lan, EVIL, own("agent-009"), "agent-003") == {"UNAUTHORIZED"}
     assert len(lan.nodes[R].registry) == 0
     assert join_network(lan, "192.168.1.5", center().issue(skills=["skill-org-feishu"]), "agent-005") == {"SUCCESS"}
 
@@ -357,8 +341,8 @@ def test_a_certificate_is_good_for_whom_it_names_and_nobody_else():
 @pytest.mark.spec("SDP-key-stays")
 def test_another_key_for_the_same_agent_is_taken_only_when_it_is_certified():
     lan = trusting_network()
-    join_network(lan, FIRST, own_identity("agent-001"), "agent-001")
-    assert join_network(lan, EVIL, own_identity("agent-001"), "agent-001") == {"UNAUTHORIZED"}
+    join_network(lan, FIRST, own("agent-001"), "agent-001")
+    assert join_network(lan, EVIL, own("agent-001"), "agent-001") == {"UNAUTHORIZED"}
     assert lan.nodes[R].ingress.stopped["forged"] > 0
     (listed,) = lan.nodes[R].registry
     assert listed.host == FIRST
@@ -371,11 +355,11 @@ def test_what_is_signed_by_another_key_or_is_another_message_is_dropped():
     join_network(lan, FIRST, identity, "agent-001")
     later = registration(at=AT + 4000)
     other = encode_signed(registration(at=AT + 4001), identity.sign).rpartition(b";")[2].decode()
-    assert forge(lan, encode_signed(later, own_identity("agent-001").sign)) == {"forged"}
+    assert forge(lan, encode_signed(later, own("agent-001").sign)) == {"forged"}
     assert forge(lan, encode_signed(later, lambda _: other)) == {"forged"}
     assert forge(lan, encode_signed(later, GroupKey(b"x" * 16).sign)) == {"forged"}, "policy says which algorithm"
     beat = m.Unregister("agent-001", "skill-org-feishu", m.Reason.SHUTDOWN, AT + 4000)
-    assert forge(lan, encode_signed(beat, own_identity("agent-001").sign)) == {"forged"}
+    assert forge(lan, encode_signed(beat, own("agent-001").sign)) == {"forged"}
     assert len(lan.nodes[R].registry) == 1
 
 
@@ -413,9 +397,9 @@ def test_what_is_replayed_changes_nothing_and_is_no_sign_of_life():
 @pytest.mark.spec("SDP-replay")
 def test_a_challenge_is_answered_once_by_who_was_asked():
     lan = trusting_network()
-    assert forge(lan, encode_signed(registration(), own_identity("agent-001").sign), FIRST) == {"held"}
+    assert forge(lan, encode_signed(registration(), own("agent-001").sign), FIRST) == {"held"}
     (pending,) = lan.nodes[R]._challenges._pending.values()
-    identity = own_identity("agent-001")
+    identity = own("agent-001")
 
     def response(nonce):
         text = challenge_text("registry", "agent-001", nonce, pending.digest)
@@ -431,13 +415,8 @@ def test_a_challenge_is_answered_once_by_who_was_asked():
 @pytest.mark.spec("SDP-endpoint-source")
 def test_a_certified_endpoint_may_be_elsewhere():
     lan = trusting_network()
-    lan.node(
-        FIRST,
-        OFFERS,
-        agent_id="agent-001",
-        identity=center().issue(agents=["agent-001"], hosts=[SECOND]),
-        authority=AUTHORITY,
-    )
+    identity = center().issue(agents=["agent-001"], hosts=[SECOND])
+    lan.node(FIRST, OFFERS, agent_id="agent-001", identity=identity, authority=AUTHORITY)
     lan.offer(FIRST, "skill-here")
     lan.offer(FIRST, "skill-there", endpoint=Endpoint(SECOND, 8080))
     lan.offer(FIRST, "skill-stolen", endpoint=Endpoint(EVIL, 8080))
@@ -456,7 +435,7 @@ def test_in_the_profile_signed_consumers_believe_agents_that_prove_themselves():
     evil = m.DiscoverResponse("agent-001.2", (), AT + 6000)
     lan.do(FIRST, lambda node, now: node.searches.discover(now))
     before = lan.nodes[FIRST].ingress.stopped["forged"]
-    lan.inject(encode_signed(evil, own_identity("registry").sign, Profile.SIGNED), Peer(R, 40_000), FIRST)
+    lan.inject(encode_signed(evil, own("registry").sign, Profile.SIGNED), Peer(R, 40_000), FIRST)
     assert lan.nodes[FIRST].ingress.stopped["forged"] == before + 1
 
 
@@ -542,7 +521,7 @@ def test_while_thousands_of_made_up_agents_register_a_real_one_is_listed_within_
         lan.at(0.001, flood)
 
     def start():
-        lan.node(FIRST, OFFERS, agent_id="agent-001", identity=own_identity("agent-001"), authority=AUTHORITY)
+        lan.node(FIRST, OFFERS, agent_id="agent-001", identity=own("agent-001"), authority=AUTHORITY)
         lan.offer(FIRST, "skill-org-feishu")
 
     flood()

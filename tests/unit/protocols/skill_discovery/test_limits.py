@@ -87,20 +87,6 @@ AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
 OTHER_RULE = bytes(range(32))
 
 
-def sent_from(lan, host):
-    """Return what a host sends from now on, as it does, with where it goes."""
-    found: list[tuple[Peer | None, bytes]] = []
-    send = lan._send
-
-    def keep(sender, datagram):
-        send(sender, datagram)
-        if sender.peer.host == host:
-            found.append((datagram.to, datagram.data))
-
-    lan._send = keep
-    return found
-
-
 def sent_lately(node, kind):
     """Return how nonces name the datagrams that a node has sent."""
     return getattr(node._responder, kind)
@@ -108,7 +94,7 @@ def sent_lately(node, kind):
 
 def challenge(lan, host, *sources, nonce=OTHER_RULE):
     """Let agents at ``sources`` challenge an agent; return what they are answered."""
-    sent = sent_from(lan, host)
+    sent = lan.sent_from(host)
     for number, source in enumerate(sources):
         lan.inject(encode(m.Challenge(f"registry-{number}", nonce, AT)), source, host)
     lan.run(0.5)
@@ -131,7 +117,7 @@ def offering(identity: Identity | None = None):
 def test_who_is_said_to_have_answered_is_asked_within_three_times_the_answer(what, length):
     lan = Lan()
     lan.node(C, ASKS, agent_id="asker")
-    sent = sent_from(lan, C)
+    sent = lan.sent_from(C)
     if what == "discovery":
         request = lan.do(C, lambda node, now: node.searches.discover(now))
         record = SkillRecord("s" * length, "1.0.0", Endpoint(VICTIM.host, 80), (), ())
@@ -162,7 +148,7 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
     assert lan.nodes[C].ring.agent_at(source, lan.clock.steady)
     request = lan.do(C, lambda node, now: node.searches.discover(now))
     lan.crash(A)
-    sent = sent_from(lan, C)
+    sent = lan.sent_from(C)
     answer = encode(m.DiscoverResponse(request, (SkillRecord("b", "1.0.0", Endpoint(A, 80), (), ()),), AT))
     lan.inject(answer, source, C)
     lan.run(2)
@@ -188,7 +174,7 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
     lan.node(C, REGISTRY, OFFERS, ASKS, agent_id="agent-c", identity=identity, authority=AUTHORITY)
     for number in range(20):
         lan.offer(C, f"skill-{number}", scenes=("auth",))
-    sent = {host: sent_from(lan, host) for host in (A, C)}
+    sent = {host: lan.sent_from(host) for host in (A, C)}
     came = dict.fromkeys(sent, 0)
     lan.run(3)
     stranger = self_signed("stranger", new_key(), NOW)
@@ -301,7 +287,7 @@ def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_t
     for number in range(30):
         lan.offer(A, f"skill-{number}")
     lan.run(5)
-    sent = sent_from(lan, A)
+    sent = lan.sent_from(A)
     question = encode(m.Discover("x", (), (), (), AT))
     lan.inject(question, VICTIM, A)
     lan.run(2)

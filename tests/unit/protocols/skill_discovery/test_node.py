@@ -28,18 +28,10 @@ def lan():
 
 def sent(lan, host, *, seconds=1.0):
     """Return the messages that a host sends from now on for a while."""
-    found = []
-    send = lan._send
-
-    def watch(sender, datagram):
-        if sender.peer.host == host:
-            found.append((datagram.to, decode(datagram.data)))
-        send(sender, datagram)
-
-    lan._send = watch
+    send, found = lan._send, lan.sent_from(host)
     lan.run(seconds)
     lan._send = send
-    return found
+    return [(to, decode(data)) for to, data in found]
 
 
 @pytest.mark.spec("SDP-register-flow")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
     from skillwire.model.access import Token
     from skillwire.model.digest import Digest
@@ -215,7 +214,7 @@ class ExecutionLedger(Protocol):
     async def forget(self, now: Moment, *, outputs: float, rows: float) -> int:
         """Forget some of the outputs and executions that ended so many seconds ago; return how many."""
 
-    async def sweep_outputs(self) -> int:
+    async def remove_orphaned_outputs(self) -> int:
         """Remove outputs that no execution has, such as those of a crash; return how many."""
 
     async def statistics(self, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
@@ -248,7 +247,7 @@ class RunBlobs(Protocol):
     def spool(self) -> BinaryIO:
         """Return an unnamed file for content that may become blobs; it is gone when it is closed."""
 
-    async def sweep(self, now: float) -> int:
+    async def expire(self, now: float) -> int:
         """Delete some of the blobs that have expired; return how many."""
 
 

@@ -11,7 +11,7 @@ from skillwire.adapters.executors.python import kind_of, read_output_rows
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.errors import DecodeError, NotFoundError, TrustError, ValidationError
 from skillwire.model.execution import check_kind, digest_of, is_blob_id
-from skillwire.server.run_blobs import _text
+from skillwire.server.runs import _text
 from skillwire.trust.paths import check_path
 
 BOUNDS = ResourceLimits(1.0, blobs=3)

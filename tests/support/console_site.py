@@ -33,7 +33,7 @@ class ConsoleSite:
         self.desk = desk or FakeDesk()
         services = self.application.services
         self.console = ExecutionsConsole(
-            self.desk,
+            self.desk,  # type: ignore[arg-type]  # it has the methods that the pages call
             services.authentication,
             base_url=options.get("base_url") or "",
             has_skill=lambda skill: skill in services.catalog.current.catalog.skills,  # type: ignore[union-attr]  # loaded by then
@@ -66,7 +66,7 @@ class ConsoleServer:
             self.application = create_app(folders, blobs=blobs, access_log=False, **options)
         finally:
             app_module.make_executors = makers
-        self.desk = self.application.services.executions.desk
+        self.desk = self.application.services.executions.service
         self._socket = socket.socket()
         self._socket.bind(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -127,7 +127,7 @@ class ConsoleServer:
 
     def _change(self, change):
         result = change(BlockingLedger(self.desk.ledger))
-        self._loop.call_soon_threadsafe(self.desk.changes.tell_all)
+        self._loop.call_soon_threadsafe(self.desk.changes.notify_all)
         return result
 
 

@@ -36,10 +36,11 @@ def new_execution(skill="csv-profile", *, age=0.0, timeout=300.0, inputs=None, t
 
 
 class FakeDesk:
-    """Fills :class:`skillwire.server.console_requests.ConsoleExecutions`; used on one event loop."""
+    """Fills :class:`skillwire.server.execution_service.ExecutionService`, its ledger and its notifier."""
 
     def __init__(self, *executions):
         self.executions = {execution.execution_id: execution for execution in executions}
+        self.ledger = self.changes = self
         self.number = 1
         self._is_told = asyncio.Event()
         self.asked = []
@@ -70,7 +71,7 @@ class FakeDesk:
         more = {"status": status, "worker": None, "completed": at, "output": output, "failure": failure}
         return self.step(execution_id, what, at=at, note=failure.message if failure else "", **more)
 
-    async def look_up(self, execution_id):
+    async def find(self, execution_id):
         return self.executions.get(execution_id)
 
     async def find_begun(self, beginning):
@@ -88,7 +89,7 @@ class FakeDesk:
         page = tuple(found[start : start + query.limit])
         return FoundExecutions(page, str(start + query.limit) if len(found) > start + query.limit else None)
 
-    async def tasks(self, worker, whose, limit):
+    async def tasks(self, worker, whose, *, limit):
         found: dict[TaskOwner, list[Execution]] = {"open": [], "mine": [], "others": []}
         for one in sorted(self.executions.values(), key=lambda one: one.deadline):
             if one.executor == "human" and not one.status.is_final:
@@ -98,7 +99,7 @@ class FakeDesk:
     async def count(self, query):
         return Counter(one.status for one in self.executions.values() if self._fits(one, query._replace(statuses=None)))
 
-    async def output_of(self, execution):
+    async def output(self, execution):
         return execution.output
 
     async def cancel(self, execution_id, by):
@@ -139,7 +140,7 @@ class FakeDesk:
         self.step(claim.execution_id, "release", by=claim.worker, worker=None)
         return True
 
-    async def changed(self, since, seconds):
+    async def beyond(self, since, seconds):
         if self.number <= since:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

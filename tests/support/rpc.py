@@ -105,7 +105,7 @@ class Site:
     def __init__(self, caller):
         self.application = caller.application
         self.runs: Runs = self.application.services.executions.runs
-        self.desk = self.application.services.executions.desk
+        self.desk = self.application.services.executions.service
 
     @property
     def audience(self):

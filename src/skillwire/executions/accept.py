@@ -17,12 +17,11 @@ import msgspec
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.model.execution import Event, Execution, Priority, Webhook
+from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority, Webhook
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
 
 if TYPE_CHECKING:
     from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.model.execution import Attachments, ExecutionSettings
 
 
 #: Priority → seconds by which the turn moves.
@@ -62,30 +61,30 @@ def new_execution_id(accepted: float, *, is_task: bool = False) -> str:
 
 
 def make_execution(
-    offer: CallableSkill, invocation: Invocation, settings: ExecutionSettings, execution_id: str | None = None
+    callable_skill: CallableSkill, invocation: Invocation, settings: ExecutionSettings, execution_id: str | None = None
 ) -> Execution:
     """Return the execution that an invocation asks for. Raises ValidationError, see SSP §8.3.1."""
     request, accepted = invocation.request, invocation.accepted
-    if request.skill_id != offer.skill_id:
+    if request.skill_id != callable_skill.skill_id:
         message = "names another skill than the one that is called"
-        raise invalid_request("/skill_id", message, offer.skill_id, request.skill_id[:_TEXT_LENGTH])
+        raise invalid_request("/skill_id", message, callable_skill.skill_id, request.skill_id[:_TEXT_LENGTH])
     context = request.context or _NO_CONTEXT
     _check_texts(request.caller, context)
-    offer.inputs.check(request.inputs)
+    callable_skill.inputs.check(request.inputs)
     priority = context.priority or Priority.NORMAL
-    timeout = _timeout(offer, context, settings)
-    skill = offer.skill
+    timeout = _timeout(callable_skill, context, settings)
+    skill = callable_skill.skill
     return Execution(
-        execution_id=execution_id or new_execution_id(accepted, is_task=offer.task is not None),
+        execution_id=execution_id or new_execution_id(accepted, is_task=callable_skill.task is not None),
         skill=skill.name,
-        skill_id=offer.skill_id,
+        skill_id=callable_skill.skill_id,
         version=skill.version,
         digest=str(skill.artifact.digest),
-        executor=offer.action.executor,
+        executor=callable_skill.action.executor,
         caller=invocation.caller,
         caller_id=request.caller.id,
         caller_type=request.caller.type,
-        inputs=_encoder.encode({**offer.inputs.defaults, **request.inputs}),
+        inputs=_encoder.encode({**callable_skill.inputs.defaults, **request.inputs}),
         created=accepted,
         updated=accepted,
         deadline=accepted + timeout,
@@ -93,12 +92,12 @@ def make_execution(
         turn=queue_position(priority, accepted),
         priority=priority,
         trace_id=context.trace_id or None,
-        max_attempts=offer.max_attempts,
-        backoff=offer.backoff,
-        is_repeatable=offer.action.idempotent,
+        max_attempts=callable_skill.max_attempts,
+        backoff=callable_skill.backoff,
+        is_repeatable=callable_skill.action.idempotent,
         webhook=invocation.webhook,
         queue=settings.queue,
-        task=offer.task,
+        task=callable_skill.task,
         attachments=invocation.attachments,
         timeline=(Event(accepted, "accept", request.caller.id),),
     )
@@ -116,15 +115,15 @@ def invalid_request(path: str, message: str, expected: object, actual: object) -
     )
 
 
-def _timeout(offer: CallableSkill, context: InvocationContext, settings: ExecutionSettings) -> float:
+def _timeout(callable_skill: CallableSkill, context: InvocationContext, settings: ExecutionSettings) -> float:
     """Return the least of what the publisher, the caller and the operator allow, in seconds."""
-    longest = float(settings.longest_task if offer.action.executor == "human" else settings.longest)
+    longest = float(settings.longest_task if callable_skill.action.executor == "human" else settings.longest)
     wanted = context.timeout_ms
     if not wanted and wanted != 0:
-        return min(offer.timeout or longest, longest)
+        return min(callable_skill.timeout or longest, longest)
     if not math.isfinite(wanted) or wanted <= 0:
         raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", str(wanted))
-    return min(offer.timeout or longest, longest, wanted / _MS)
+    return min(callable_skill.timeout or longest, longest, wanted / _MS)
 
 
 def _check_texts(caller: Caller, context: InvocationContext) -> None:

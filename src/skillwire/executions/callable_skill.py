@@ -2,11 +2,9 @@
 
 It is made once for each version of a skill, because compiling schemas costs a thousand times what a check does.
 
-Code that a caller brings (SKP ``run_code``) is a callable skill that nobody published. It takes the way of every
-execution: one row of the ledger, the same sandbox, the same limits. Its code is stored in the row alone and forgotten
-with it, and it gets no network and no secrets. No grant can name code that was never seen before, so the operator
-allows all of it or none. Its name is one that no published skill can have, and its digest that of a text with which no
-artifact begins.
+Code that a caller brings (SKP ``run_code``) is a callable skill that is not published. Its code is stored in the row of
+its execution alone, and it gets no network and no secrets. The operator allows all such code or none. Its name and its
+digest are ones that no published skill can have.
 """
 
 from __future__ import annotations
@@ -21,12 +19,10 @@ from skillwire.errors import ValidationError
 from skillwire.executions.inputs import InputRules, OutputRules
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Skill
-from skillwire.protocols.skill_sharing.messages import AuthType
+from skillwire.protocols.skill_sharing.messages import AuthType, SkillDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
 
 
 _MS: Final = 1000
@@ -75,7 +71,6 @@ def make_callable_skill(skill: Skill, descriptor: SkillDescriptor) -> CallableSk
 
 
 def _task(descriptor: SkillDescriptor) -> bytes:
-    """Return what a person sees of the task."""
     shown = {
         "title": descriptor.name,
         "description": descriptor.description,

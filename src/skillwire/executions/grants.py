@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.execution import Grant
-from skillwire.model.skill import GRANTED
+from skillwire.model.skill import GRANTED, Action, Skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.model.skill import Action, Skill
     from skillwire.ports import GrantStore
 
 

@@ -19,15 +19,11 @@ cancellation and a deadline, the first that is stored decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from skillwire import limits
-from skillwire.model.execution import ExecutionStatus, Failure
+from skillwire.model.execution import Claim, ExecutionStatus, Failure
 from skillwire.wire.pacing import backoff
-
-if TYPE_CHECKING:
-    from skillwire.model.execution import Claim
-
 
 #: ``claim``: a worker takes it. ``retry``: an attempt failed, and another follows. ``release``: its worker gives it
 #: back. ``lose``: its worker was silent, and it may be run again. ``abandon``: it may not.

@@ -277,7 +277,7 @@ def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
     return ValidationError(
         "VALIDATION_ERROR",
         f"the output is not what was asked for: {told}",
-        fix="Give each field what it takes; skillwire inbox show ID says what that is.",
+        fix="Give each field a value of its kind; skillwire inbox show ID lists them.",
         details={"errors": [flaw._asdict() for flaw in flaws]},
     )
 
@@ -287,7 +287,6 @@ def _unknown(name: str, names: set[str]) -> Violation:
 
 
 def _blank(field: Field) -> Any:
-    """Return what a field stands for that must be there and was left blank."""
     if field.is_nullable:
         return None
     if field.kind == "lines" and not field.minimum:
@@ -377,7 +376,6 @@ def _json_field(spot: _Location) -> Field:
 
 
 def _choices(values: Sequence[Any]) -> tuple[str, ...]:
-    """Return a text for each value, no two the same."""
     texts = tuple(text_of(value) for value in values)
     return texts if len(set(texts)) == len(texts) else tuple(json.dumps(value) for value in values)
 

@@ -15,12 +15,11 @@ from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, UsageError
 from skillwire.executions.inputs import OutputRules
 from skillwire.executions.task_form import field_mismatch
-from skillwire.model.execution import Claim, ExecutionQuery, ExecutionStatus, Failure
+from skillwire.model.execution import Claim, Execution, ExecutionQuery, ExecutionStatus, Failure, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skillwire.model.execution import Execution, Moment
     from skillwire.ports import ExecutionLedger
 
 
@@ -164,5 +163,5 @@ class Inbox:
             status = "forgotten" if task is None else task.status.value if task.status.is_final else "past its deadline"
             raise ConflictError("TASK_ENDED", f"the task is {status}", details={"status": status})
         holder = holder_of(task)
-        who = "nobody has it" if holder is None else f"{ascii(holder)[1:-1]} has it"
+        who = "it is open" if holder is None else f"{ascii(holder)[1:-1]} has it"
         raise ConflictError("TASK_TAKEN", f"the task is not yours: {who}", details={"holder": holder})

@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
 from skillwire.executions.view import format_timestamp
-from skillwire.model.execution import ExecutionStatus, Webhook
+from skillwire.model.execution import Execution, ExecutionStatus, Webhook
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
-
-    from skillwire.model.execution import Execution
 
 
 #: What a receiver reads of a request. Spec: Standard Webhooks, "Webhook Headers".

@@ -18,14 +18,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import UsageError
-from skillwire.model.search import FacetValue, seal, unseal
-from skillwire.model.skill import is_skill_name
+from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
+from skillwire.model.skill import Skill, is_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from skillwire.model.search import SearchQuery
-    from skillwire.model.skill import Skill
 
 
 #: Keys of a skill's metadata whose values are tags.

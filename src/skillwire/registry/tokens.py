@@ -15,13 +15,12 @@ import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import NotFoundError, UsageError
-from skillwire.model.access import EVERY_SKILL, SCOPES, Token
+from skillwire.model.access import EVERY_SKILL, SCOPES, Token, TokenKind
 from skillwire.model.skill import is_skill_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from skillwire.model.access import TokenKind
     from skillwire.ports import TokenStore
 
 PREFIX: Final = "sw"
@@ -123,7 +122,6 @@ class Tokens:
         return hmac.digest(self._key, b"purpose\0" + purpose.encode(), hashlib.sha256)
 
     def _seal(self, token: Token) -> Issued:
-        """Return ``token`` with a new secret."""
         if token.kind == "signing_key":
             return Issued(token, self._derive(token.token_id))
         secret = f"{PREFIX}_{token.token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"

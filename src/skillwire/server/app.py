@@ -50,7 +50,7 @@ from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.auth.authentication import Authentication
-from skillwire.server.callable_skills import PublishWarnings
+from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, Services
 from skillwire.server.configuration import (
@@ -263,10 +263,10 @@ def make_services(
 
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
-        stats=ExecutionStats(executions.desk.ledger),
+        stats=ExecutionStats(executions.service.ledger),
         pages=SkillPages(catalog.blobs),
         console=ExecutionsConsole(
-            executions.desk, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
+            executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
         ),
         lan=service,
         authority=authority,
@@ -318,7 +318,7 @@ def make_components(
         lambda: SearchIndex(store.directory),
         base_url=base,
         poll=poll,
-        needed=lambda: _wait_for(_needed_blobs(executions.desk.ledger)),
+        needed=lambda: _wait_for(_needed_blobs(executions.service.ledger)),
         warn=_publish_warnings(settings) if runs.execute_skill or not is_local else lambda _: None,
         logs_all=is_local,
     )
@@ -393,10 +393,11 @@ def _publish_warnings(settings: ExecutionSettings) -> Callable[[Iterable[Skill]]
     def unset(names: Iterable[str]) -> list[str]:
         return _secrets(settings).find(names)[1]
 
-    warnings = PublishWarnings(
-        none_ungranted if settings.grant_all else ungranted_skills, unset if settings.concurrency else None
+    ungranted, found = (
+        none_ungranted if settings.grant_all else ungranted_skills,
+        unset if settings.concurrency else None,
     )
-    return lambda skills: _wait_for(warnings.tell(skills))
+    return lambda skills: _wait_for(log_publish_warnings(skills, ungranted, found))
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from skillwire.executions.callable_skill import callable_code, is_code, make_callable_skill
+from skillwire.executions.callable_skill import CallableSkill, callable_code, is_code, make_callable_skill
 from skillwire.executions.grants import needs_grant
 from skillwire.model.digest import Digest
 from skillwire.protocols.skill_sharing.codec import decode_descriptor
-from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType
+from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, SkillDescriptor
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.server.log import GRANT, log_ungranted, log_unset
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
-    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
 
 
 _KEPT: Final = 1_000
+#: Access decides how callers authenticate, before a descriptor is read.
+_NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 #: The site in descriptors made here; it is never shown.
 _PLACEHOLDER_SITE: Final = "https://skill.invalid"
 
@@ -38,11 +38,11 @@ class CallableSkills:
         self._kept: OrderedDict[Digest, CallableSkill] = OrderedDict()
 
     def known(self, skill: Skill) -> CallableSkill | None:
-        """Return the offer of a skill, if it was made."""
+        """Return the callable skill, if it was made before."""
         return self._kept.get(skill.artifact.digest)
 
     def of(self, skill: Skill) -> CallableSkill | None:
-        """Return the offer of a skill; None for one that is not executed here. It may read a file."""
+        """Return the callable skill; None for one that is not executed here. It may read a file."""
         if is_code(skill):
             return callable_code(skill)
         if skill.action is None or skill.sharing is None:
@@ -50,12 +50,12 @@ class CallableSkills:
         kept = self.known(skill)
         if kept is not None:
             return kept
-        offer = make_callable_skill(skill, self.descriptor(skill))
-        if offer is not None:
-            self._kept[skill.artifact.digest] = offer
+        callable_skill = make_callable_skill(skill, self.descriptor(skill))
+        if callable_skill is not None:
+            self._kept[skill.artifact.digest] = callable_skill
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-        return offer
+        return callable_skill
 
     def descriptor(self, skill: Skill) -> SkillDescriptor:
         """Return the descriptor of a skill, with URLs that mean nothing where it was made here."""
@@ -65,10 +65,6 @@ class CallableSkills:
         return decode_descriptor(
             self._blobs.read(described) or b"", f"{_PLACEHOLDER_SITE}/{skill.name}/descriptor.json"
         )
-
-
-#: How callers of guarded skills authenticate is decided by access, before an offer is looked at.
-_NO_AUTH: Final = AuthConfig(type=AuthType.NONE)
 
 
 #: Seconds for which a grant is believed when a call is accepted. The worker looks again, so a skill whose grant was
@@ -110,38 +106,25 @@ class GrantCache:
         return False
 
 
-class PublishWarnings:
-    """Logs what an operator has to do before published skills can run here.
+async def log_publish_warnings(
+    skills: Iterable[Skill],
+    ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]],
+    unset: Callable[[Iterable[str]], list[str]] | None,
+) -> None:
+    """Log the skills without the grant they need, and the secrets of the others without a value.
 
-    ``ungranted`` returns the skills without the grant they need, ``unset`` the secrets without a value; it is None
-    where no code runs in this process.
+    ``unset`` is None where no code runs in this process. Raises StorageError (``DATABASE``, ``SECRETS_FILE``).
     """
-
-    def __init__(
-        self,
-        ungranted: Callable[[Iterable[Skill]], Awaitable[list[str]]],
-        unset: Callable[[Iterable[str]], list[str]] | None,
-    ) -> None:
-        self._ungranted = ungranted
-        self._unset = unset
-        self._log = structlog.get_logger("skillwire")
-
-    async def tell(self, skills: Iterable[Skill]) -> None:
-        """Log which of the skills have no grant, and which secrets of the others have no value.
-
-        Raises:
-            StorageError: ``DATABASE``, ``SECRETS_FILE``.
-        """
-        asking = [skill for skill in skills if needs_grant(skill)]
-        ungranted = set(await self._ungranted(asking))
-        log_ungranted(self._log, sorted(ungranted))
-        if self._unset is None:
-            return
-        wanted = {
-            name: skill.name
-            for skill in asking
-            if skill.action is not None and skill.name not in ungranted
-            for name in skill.action.permissions.secrets
-        }
-        names = await asyncio.to_thread(self._unset, wanted)
-        log_unset(self._log, names, sorted({wanted[name] for name in names}))
+    log, asking = structlog.get_logger("skillwire"), [skill for skill in skills if needs_grant(skill)]
+    names = set(await ungranted(asking))
+    log_ungranted(log, sorted(names))
+    if unset is None:
+        return
+    secrets = {
+        secret: skill.name
+        for skill in asking
+        if skill.action is not None and skill.name not in names
+        for secret in skill.action.permissions.secrets
+    }
+    missing = await asyncio.to_thread(unset, secrets)
+    log_unset(log, missing, sorted({secrets[secret] for secret in missing}))

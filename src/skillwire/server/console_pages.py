@@ -1,60 +1,254 @@
-"""The pages of executions: the list, one of them, its documents, and what cancels it.
+"""The pages of the console: signing in, executions, tasks and the local network.
 
-The inbox: tasks are listed, claimed, handed in, declined and given back.
+A browser sends the cookie only with requests of our own pages (``SameSite=Strict``). A form is accepted only when three
+more things show that it is ours: ``Sec-Fetch-Site``, or ``Origin`` where a browser does not send that, names this site;
+its media type is that of forms; and it holds the token of the session. Each form of a task carries the attempt that it
+was made for, so it counts only as long as the person has the task.
 
-Each form carries the attempt for which it was made, so what a person typed while they had a task counts only as long
-as they have it: when it was given back meanwhile, and taken by another, it does not.
+A live page is sent anew with each change. A repeated heartbeat of a LAN skill is no change, so the page of the local
+network is also sent every few seconds, with the time since each skill was heard.
 
-The page of the local network: what the server's agent knows of it, for operators.
-
-What a skill does tells itself: a change makes the page anew at once. That a skill was heard again, as before, is no
-change, so the page is made anew every few seconds, too, and says how long ago each was heard.
+Trust: everything in a request is untrusted. Wrong keys count against the address like other refused credentials; after
+signing in, a person is only redirected to a page of the console.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import re
 import time
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import structlog
 
 from skillwire import limits
-from skillwire.errors import UsageError, ValidationError
+from skillwire.errors import NotFoundError, UsageError, ValidationError
 from skillwire.executions.task_form import read_form
-from skillwire.model.execution import FINAL, Claim, ExecutionQuery, ExecutionStatus, FoundExecutions
+from skillwire.executions.tasks import person_worker
+from skillwire.model.access import OPERATOR, TASKS
+from skillwire.model.execution import (
+    FINAL,
+    Claim,
+    Execution,
+    ExecutionQuery,
+    ExecutionStatus,
+    FoundExecutions,
+    TaskOwner,
+)
 from skillwire.model.lan import LanSnapshot
+from skillwire.server.auth.rate_limit import caller_of, network_of
 from skillwire.server.event_streams import PageStreams
-from skillwire.server.http import encode_fields
-from skillwire.web.environment import notice_page
+from skillwire.server.http import encode_fields, read_fields, site_of
+from skillwire.server.problems import READ, ProblemError
+from skillwire.server.responses import Page, Redirect
+from skillwire.server.routes.executions import may_follow
+from skillwire.server.sessions import Session, Sessions, is_form_token
+from skillwire.web.address import way_up
+from skillwire.web.environment import Frame, Notice, SignedInPerson, login_page, notice_page
 from skillwire.web.executions_page import (
+    Filters,
     ListedExecutions,
     ShownExecution,
     execution_page,
     executions_page,
     read_filters,
 )
-from skillwire.web.lan_map import read_lan_filters
+from skillwire.web.lan_map import LanFilters, read_lan_filters
 from skillwire.web.lan_page import lan_page
-from skillwire.web.task_page import TRAYS, ShownTask, TaskList, inbox_page, read_typed, task_page
+from skillwire.web.task_page import TRAYS, ShownTask, TaskList, Tray, inbox_page, read_typed, task_page
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from skillwire.model.execution import Execution, TaskOwner
-    from skillwire.server.console_requests import CallerNames, ConsoleExecutions, ConsoleRequest, Pairs
-    from skillwire.web.executions_page import Filters
-    from skillwire.web.lan_map import LanFilters
-    from skillwire.web.task_page import Tray
+    from starlette.types import Receive, Scope, Send
+
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.context import RequestContext
+    from skillwire.server.execution_service import ExecutionService
+
+Pairs = list[tuple[str, str]]
+
+_IDENTITY: Final = "identity "
+_PRINCIPAL: Final = "principal "
+_ADDRESS: Final = "address "
 
 
-#: Counting looks at every row, so what was counted is good for a moment, whoever looks.
+class CallerNames:
+    """Names of callers on pages: a token's name, a principal's, or an address; see ``rate_limit.caller_of``."""
+
+    def __init__(self, tokens: Callable[[], Tokens]) -> None:
+        self._tokens = tokens
+
+    async def names(self, callers: Iterable[str]) -> dict[str, str]:
+        """Return a name for each caller."""
+        return {caller: await self._name(caller) for caller in set(callers)}
+
+    async def caller_of(self, typed: str) -> str:
+        """Return the caller for typed text: a caller, an address, or the newest token of this name or ID."""
+        if typed.startswith((_IDENTITY, _PRINCIPAL, _ADDRESS)):
+            return typed
+        try:
+            ipaddress.ip_address(typed)
+        except ValueError:
+            known = [token for token in await self._tokens().all() if typed in {token.name, token.token_id}]
+            return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
+        return f"{_ADDRESS}{network_of(typed)}"
+
+    async def _name(self, caller: str) -> str:
+        kind, _, name = caller.partition(" ")
+        if f"{kind} " != _IDENTITY:
+            return name or caller
+        try:
+            return (await self._tokens().look_up(name)).name
+        except NotFoundError:  # of a signed request of long ago, or an issuer's
+            return name
+
+
+_FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
+
+
+class FormError(Exception):
+    """A form that is not ours, or cannot be read; nothing is done."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """A request of the console: its path from the root of the site, the frame of its pages, and the session."""
+
+    path: str
+    scope: Scope
+    receive: Receive
+    send: Send
+    frame: Frame
+    session: Session | None = None
+
+    @property
+    def name(self) -> str:
+        """The person's name on pages."""
+        return "" if self.session is None else self.session.principal.name
+
+    @property
+    def worker(self) -> str:
+        """The worker name of the person, which is unique."""
+        return person_worker(self.name, "" if self.session is None else self.session.principal.identity)
+
+    @property
+    def caller(self) -> str:
+        """The owner of the person's own executions."""
+        return "" if self.session is None else caller_of(self.session.principal, "")
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the person sees and cancels every execution."""
+        return self.session is not None and OPERATOR in self.session.principal.scopes
+
+    @property
+    def may_work(self) -> bool:
+        """Whether the person works the inbox."""
+        return self.session is not None and not self.session.principal.scopes.isdisjoint({OPERATOR, TASKS})
+
+    def sees(self, execution: Execution | None) -> bool:
+        """Whether the person may see an execution, and cancel it."""
+        return execution is not None and self.session is not None and may_follow(execution, self.session.principal)
+
+    def parameter(self, name: str) -> str:
+        """Return a parameter of the URL, or an empty text."""
+        try:
+            query: bytes = self.scope["query_string"]
+            pairs = dict(parse_qsl(query.decode("latin-1"), max_num_fields=limits.CONSOLE_FORM_FIELDS))
+        except ValueError:
+            return ""
+        return pairs.get(name, "")
+
+    async def form(self) -> Pairs:
+        """Return the form's fields, in order. Raises FormError (400, 403, 413, 415)."""
+        asked = read_fields(self.scope["headers"], b"content-type", b"sec-fetch-site", b"origin", b"host")
+        if not is_from_here(asked, self.frame.address):
+            raise FormError(HTTPStatus.FORBIDDEN)
+        if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
+            raise FormError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        body, more = b"", True
+        while more:
+            message = await self.receive()
+            if message["type"] != "http.request":  # the client disconnected
+                raise FormError(HTTPStatus.BAD_REQUEST)
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+            if len(body) > limits.CONSOLE_FORM_BYTES:
+                raise FormError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        try:
+            text = body.decode("ascii")
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.CONSOLE_FORM_FIELDS)
+        except ValueError as error:
+            raise FormError(HTTPStatus.BAD_REQUEST) from error
+        if self.session is not None and not is_form_token(self.session, dict(pairs).get("token", "")):
+            raise FormError(HTTPStatus.FORBIDDEN)
+        return pairs
+
+    async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
+        """Answer with a page."""
+        await Page(status, html, fields, is_private=True)(self.scope, self.receive, self.send)
+
+    async def show_notice(self, notice: Notice, status: int) -> None:
+        """Answer with a page of one notice."""
+        await self.show(await asyncio.to_thread(notice_page, notice, self.frame), status)
+
+    async def redirect(self, path: str, fields: Mapping[str, str] = {}, **query: str) -> None:
+        """Redirect to a path from the root of the site."""
+        own = {"Cache-Control": "no-store", "Vary": "Accept, Cookie", **fields}
+        location = f"{path}?{urlencode(query)}" if query else path
+        await Redirect(location, HTTPStatus.SEE_OTHER, own)(self.scope, self.receive, self.send)
+
+
+def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
+    """Whether the browser states that a page of this site made the request; ``address`` is the site's."""
+    site = asked.get(b"sec-fetch-site")
+    if site is not None:
+        return site in _SAME_SITE
+    origin = asked.get(b"origin", "")
+    scheme, mark, host = origin.partition("://")
+    if not mark or scheme not in {"http", "https"}:
+        return False
+    return host == asked.get(b"host") or origin == "{0.scheme}://{0.netloc}".format(urlsplit(address))
+
+
+#: Where a person may be redirected to after signing in: a path of the console, and a query.
+_FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
+_LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+_ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
+_WRONG: Final = "This is no key of this server, or one that has ended. A key begins with sw_."
+_TOO_MANY_WRONG: Final = "Too many wrong keys came from your address. Wait a minute, then try again."
+
+
+def following_path(text: str) -> str:
+    """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
+    return text if _FOLLOWING.fullmatch(text) else ""
+
+
+#: Seconds for which counts of executions are reused: counting looks at every row.
 _COUNTED_SECONDS: Final = 1.0
 _COUNTED: Final = 64
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _NOTICES: Final = {
     "cancelled": "The execution was cancelled.",
     "ended": "It had ended already, so nothing was cancelled.",
+}
+_TASK_NOTICES: Final = {
+    "claimed": "The task is yours.",
+    "taken": "Another person has this task, or it has ended: you do not have it.",
+    "lost": "You do not have this task any more, so nothing was handed in.",
+    "completed": "The task was handed in.",
+    "rejected": "The task was declined.",
+    "released": "The task was given back. It is open again.",
 }
 _DOCUMENT: Final = {
     "Content-Type": "application/json",
@@ -63,296 +257,16 @@ _DOCUMENT: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-class ExecutionPages:
-    """The pages of executions; ``has_skill`` tells whether a skill has a public page."""
-
-    def __init__(
-        self,
-        desk: ConsoleExecutions,
-        callers: CallerNames,
-        streams: PageStreams,
-        has_skill: Callable[[str], bool],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._desk = desk
-        self._callers = callers
-        self._streams = streams
-        self._has_skill = has_skill
-        self._clock = clock
-        self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
-
-    async def show_list(self, request: ConsoleRequest) -> None:
-        """Answer with the list."""
-        filters = read_filters(request.scope["query_string"])
-        listed = await self._listed(filters, request)
-        html = await asyncio.to_thread(executions_page, listed, filters, request.frame)
-        await request.show(html, HTTPStatus.BAD_REQUEST if listed.problem else HTTPStatus.OK)
-
-    async def follow_list(self, request: ConsoleRequest, is_good: Callable[[], Awaitable[bool]]) -> None:
-        """Send the list whenever it changes."""
-        filters = read_filters(request.scope["query_string"])
-
-        async def make() -> str:
-            listed = await self._listed(filters, request)
-            return await asyncio.to_thread(executions_page, listed, filters, request.frame, part=True)
-
-        await self._streams.serve(make, is_good, request.receive, request.send)
-
-    async def show(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Answer with the page of one; lead there from the beginning of its ID, which logs tell."""
-        execution = await self._seen(request, execution_id)
-        if execution is None:
-            begun = await self._desk.find_begun(execution_id)
-            if begun is not None and request.sees(begun):
-                await request.lead(f"/executions/{begun.execution_id}")
-                return
-            await show_gone(request)
-            return
-        shown = await self._shown(execution)
-        told = _NOTICES.get(request.parameter("told"), "")
-        await request.show(await asyncio.to_thread(execution_page, shown._replace(notice=told), request.frame))
-
-    async def follow(self, request: ConsoleRequest, execution_id: str, is_good: Callable[[], Awaitable[bool]]) -> None:
-        """Send what changes of the page whenever it does."""
-        if await self._seen(request, execution_id) is None:
-            await show_gone(request)
-            return
-
-        async def make() -> str:
-            execution = await self._desk.look_up(execution_id)
-            if execution is None:
-                return await asyncio.to_thread(notice_page, "gone", request.frame)
-            shown = await self._shown(execution)
-            return await asyncio.to_thread(execution_page, shown, request.frame, part=True)
-
-        await self._streams.serve(make, is_good, request.receive, request.send)
-
-    async def send_document(self, request: ConsoleRequest, execution_id: str, which: str) -> None:
-        """Answer with the inputs or the output, as a file."""
-        execution = await self._seen(request, execution_id)
-        data = None
-        if execution is not None:
-            data = execution.inputs if which == "inputs" else await self._desk.output_of(execution)
-        if data is None:
-            await show_gone(request)
-            return
-        name = f'attachment; filename="{execution_id}-{which}.json"'
-        fields = {**_DOCUMENT, "Content-Disposition": name, "Content-Length": str(len(data))}
-        await request.send({"type": "http.response.start", "status": 200, "headers": encode_fields(fields)})
-        body = b"" if request.scope["method"] == "HEAD" else data
-        await request.send({"type": "http.response.body", "body": body})
-
-    async def cancel(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Cancel one, and lead back to its page."""
-        await request.form()
-        execution = await self._seen(request, execution_id)
-        if execution is None:
-            await show_gone(request)
-            return
-        ended = execution.status.is_final
-        if not ended:
-            after = await self._desk.cancel(execution_id, request.name)
-            ended = after is None or after.failure is None or after.failure.reason != "cancelled"
-        told = urlencode({"told": "ended" if ended else "cancelled"})
-        await request.lead(f"/executions/{execution_id}?{told}")
-
-    async def _seen(self, request: ConsoleRequest, execution_id: str) -> Execution | None:
-        """Return an execution, if the person may see it."""
-        execution = await self._desk.look_up(execution_id)
-        return execution if execution is not None and request.sees(execution) else None
-
-    async def _shown(self, execution: Execution) -> ShownExecution:
-        output = await self._desk.output_of(execution) if execution.status is ExecutionStatus.COMPLETED else None
-        names = await self._callers.names((execution.caller,))
-        return ShownExecution(
-            execution,
-            output,
-            names[execution.caller],
-            self._clock(),
-            may_cancel=True,
-            has_skill=self._has_skill(execution.skill),
-        )
-
-    async def _listed(self, filters: Filters, request: ConsoleRequest) -> ListedExecutions:
-        query = filters.query(await self._callers.caller_of(filters.caller) if filters.caller else "")
-        if not request.sees_all:
-            query = query._replace(caller=request.caller)
-        problem = ""
-        try:
-            page = await self._desk.search(query)
-        except UsageError as error:
-            page, problem = FoundExecutions(()), error.message
-        names = await self._callers.names([execution.caller for execution in page.executions])
-        return ListedExecutions(page, await self._counted(query), names, self._clock(), problem)
-
-    async def _counted(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
-        asked = query._replace(statuses=None, after=None)
-        now = time.monotonic()
-        until, counts = self._counts.get(asked, (0.0, {}))
-        if until <= now:
-            counts = await self._desk.count(asked)
-            if len(self._counts) >= _COUNTED:
-                self._counts.clear()
-            self._counts[asked] = (now + _COUNTED_SECONDS, counts)
-        return counts
-
-
-async def show_gone(request: ConsoleRequest) -> None:
-    """Answer with the page that says that there is no such execution, for this person."""
-    html = await asyncio.to_thread(notice_page, "gone", request.frame)
-    await request.show(html, HTTPStatus.NOT_FOUND)
-
-
-_NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_TASK_NOTICES: Final = {
-    "claimed": "The task is yours.",
-    "taken": "Somebody else was quicker, or it has ended: you do not have this task.",
-    "lost": "You do not have this task any more, so nothing was handed in.",
-    "completed": "The task was handed in.",
-    "rejected": "The task was declined.",
-    "released": "The task was given back. It is open again.",
-}
-
-
-class InboxPages:
-    """The pages of tasks."""
-
-    def __init__(
-        self,
-        desk: ConsoleExecutions,
-        callers: CallerNames,
-        streams: PageStreams,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._desk = desk
-        self._callers = callers
-        self._streams = streams
-        self._clock = clock
-
-    async def show_list(self, request: ConsoleRequest) -> None:
-        """Answer with the inbox."""
-        tasks = await self._tasks(request)
-        tasks = tasks._replace(notice=_TASK_NOTICES.get(request.parameter("told"), ""))
-        await request.show(await asyncio.to_thread(inbox_page, tasks, request.frame))
-
-    async def follow_list(self, request: ConsoleRequest, is_good: Callable[[], Awaitable[bool]]) -> None:
-        """Send the inbox whenever it changes."""
-
-        async def make() -> str:
-            return await asyncio.to_thread(inbox_page, await self._tasks(request), request.frame, part=True)
-
-        await self._streams.serve(make, is_good, request.receive, request.send)
-
-    async def show(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Answer with the page of one task."""
-        task = await self._task(execution_id)
-        if task is None:
-            await show_gone(request)
-            return
-        await self._show(request, task, notice=_TASK_NOTICES.get(request.parameter("told"), ""))
-
-    async def claim(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Take a task."""
-        await request.form()
-        if await self._task(execution_id) is None:
-            await show_gone(request)
-            return
-        taken = await self._desk.take_task(execution_id, request.worker)
-        await request.lead(f"/inbox/{execution_id}?{urlencode({'told': 'claimed' if taken else 'taken'})}")
-
-    async def complete(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Hand in a task; show it again, with what was typed, when that does not fit."""
-        pairs = await request.form()
-        task = await self._task(execution_id)
-        if task is None:
-            await show_gone(request)
-            return
-        fields, typed = await asyncio.to_thread(read_typed, task, pairs)
-        claim = _claim(request, execution_id, pairs)
-        done = False
-        try:
-            output = await asyncio.to_thread(read_form, fields, typed)
-            done = await self._desk.complete_task(claim, output)
-        except ValidationError as error:
-            if claim == (execution_id, task.worker, task.attempt):
-                await self._show(request, task, HTTPStatus.UNPROCESSABLE_ENTITY, typed=typed, errors=_errors(error))
-                return
-        await request.lead("/inbox?tray=mine&told=completed" if done else f"/inbox/{execution_id}?told=lost")
-
-    async def reject(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Decline a task, with a reason."""
-        pairs = await request.form()
-        task = await self._task(execution_id)
-        if task is None:
-            await show_gone(request)
-            return
-        reason, most = dict(pairs).get("reason", "").strip(), limits.TASK_REASON_LENGTH
-        try:
-            done = await self._desk.reject_task(_claim(request, execution_id, pairs), reason)
-        except UsageError:
-            problem = f"Say it in at most {most:,} characters." if reason else "Say why."
-            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
-            await self._show(request, task, unfit, reason=reason[:most], reject_problem=problem)
-            return
-        await request.lead("/inbox?tray=mine&told=rejected" if done else f"/inbox/{execution_id}?told=lost")
-
-    async def release(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Give a task back."""
-        pairs = await request.form()
-        if await self._task(execution_id) is None:
-            await show_gone(request)
-            return
-        done = await self._desk.release_task(_claim(request, execution_id, pairs))
-        await request.lead("/inbox?told=released" if done else f"/inbox/{execution_id}?told=lost")
-
-    async def _task(self, execution_id: str) -> Execution | None:
-        execution = await self._desk.look_up(execution_id)
-        return execution if execution is not None and execution.executor == "human" else None
-
-    async def _show(self, request: ConsoleRequest, task: Execution, status: int = HTTPStatus.OK, **more: Any) -> None:
-        output = await self._desk.output_of(task) if task.status is ExecutionStatus.COMPLETED else None
-        names = await self._callers.names((task.caller,))
-        shown = ShownTask(task, output, names[task.caller], request.worker, self._clock(), **more)
-        await request.show(await asyncio.to_thread(task_page, shown, request.frame), status)
-
-    async def _tasks(self, request: ConsoleRequest) -> TaskList:
-        wanted = request.parameter("tray")
-        tray: Tray = cast("Tray", wanted) if wanted in TRAYS else "open"
-        after = request.parameter("after") or None
-        whose: TaskOwner = "open" if tray == "ended" else tray
-        active = await self._desk.tasks(request.worker, whose, limits.CONSOLE_TASKS)
-        found = await self._ended(after) if tray == "ended" else FoundExecutions(active.tasks)
-        names = await self._callers.names([task.caller for task in found.executions])
-        return TaskList(tray, found.executions, active.counts, names, self._clock(), found.after, after is None)
-
-    async def _ended(self, after: str | None) -> FoundExecutions:
-        query = ExecutionQuery(statuses=FINAL, executor="human", limit=limits.CONSOLE_EXECUTIONS, after=after)
-        try:
-            return await self._desk.search(query)
-        except UsageError:  # a cursor that is none of ours
-            return await self._desk.search(query._replace(after=None))
-
-
-def _claim(request: ConsoleRequest, execution_id: str, pairs: Pairs) -> Claim:
-    """Return the claim under which a form was sent."""
-    written = dict(pairs).get("attempt", "")
-    return Claim(execution_id, request.worker, int(written) if _NUMBER.fullmatch(written) else 0)
-
-
-def _errors(error: ValidationError) -> list[Any]:
-    """Return what is wrong, and where in the output."""
-    found = error.details.get("errors")
-    return found if isinstance(found, list) else [{"path": "", "message": error.message}]
-
-
-#: Seconds: as often as a skill is heard that has nothing new to say.
-_REFRESH_SECONDS: Final = 5.0
+#: Pages without a session; those for people who work the inbox; and those for operators.
+_PUBLIC: Final = frozenset({"log_in", "log_out"})
+_WORK: Final = frozenset(
+    {"list_tasks", "follow_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"}
+)
+_LAN: Final = frozenset({"show_lan", "follow_lan"})
 
 
 class LanSnapshots(Protocol):
-    """What the page needs of :class:`skillwire.server.lan.service.LanService`."""
+    """The part of :class:`skillwire.server.lan.service.LanService` that the page shows."""
 
     trouble: str
 
@@ -361,6 +275,381 @@ class LanSnapshots(Protocol):
 
     async def changed(self, since: int, seconds: float) -> int:
         """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
+
+
+class ConsolePages:
+    """Answers each page of the console; ``has_skill`` tells whether a skill has a public page."""
+
+    def __init__(
+        self,
+        service: ExecutionService,
+        authentication: Authentication,
+        sessions: Sessions,
+        *,
+        base_url: str,
+        has_skill: Callable[[str], bool],
+        lan: LanSnapshots | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._service = service
+        self._authentication = authentication
+        self._sessions = sessions
+        self._base_url = base_url
+        self._has_skill = has_skill
+        self._clock = clock
+        self._callers = CallerNames(authentication.tokens)
+        self._streams = PageStreams(service.changes.beyond)
+        self._lan = LanPages(lan, clock) if lan is not None else None
+        self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
+
+    def close(self) -> None:
+        """End the streams of live pages."""
+        self._streams.close()
+        if self._lan is not None:
+            self._lan.close()
+
+    async def answer(self, page: str, context: RequestContext) -> None:
+        """Answer a request for ``page``, which is a method of this class."""
+        request = await self._read(context)
+        if request.session is None and page not in _PUBLIC:
+            if request.path.endswith("/live"):
+                await request.show_notice("gone", HTTPStatus.FORBIDDEN)
+            else:
+                await self._send_to_login(request)
+        elif page in _WORK and not request.may_work:
+            await request.show_notice("denied", HTTPStatus.FORBIDDEN)
+        elif page in _LAN and self._lan is None:
+            await request.show_notice("no-lan", HTTPStatus.NOT_FOUND)
+        elif page in _LAN and not request.sees_all:
+            await request.show_notice("denied-lan", HTTPStatus.FORBIDDEN)
+        else:
+            try:
+                await getattr(self, page)(request, context.parameters.get("id") or context.path.rpartition("/")[2])
+            except FormError as error:
+                await request.show_notice("foreign" if error.status is HTTPStatus.FORBIDDEN else "unread", error.status)
+
+    async def _read(self, context: RequestContext) -> ConsoleRequest:
+        scope = context.scope
+        up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
+        frame = Frame(site_of(scope, self._base_url), up)
+        session = await self._sessions.find(scope)
+        request = ConsoleRequest(context.path, scope, context.receive, context.send, frame, session)
+        if session is None:
+            return request
+        sees_lan = self._lan is not None and request.sees_all
+        person = SignedInPerson(request.name, session.form_token, request.sees_all, request.may_work, sees_lan)
+        return ConsoleRequest(
+            context.path, scope, context.receive, context.send, frame._replace(person=person), session
+        )
+
+    async def _follow(self, request: ConsoleRequest, make: Callable[[], Awaitable[str]]) -> None:
+        await self._streams.serve(make, self._validity(request), request.receive, request.send)
+
+    def _validity(self, request: ConsoleRequest) -> Callable[[], Awaitable[bool]]:
+        """Return the check whether a stream's session is still valid, with the rights it began with."""
+
+        async def is_valid() -> bool:
+            session = await self._sessions.find(request.scope)
+            return session is not None and session == request.session
+
+        return is_valid
+
+    # --- signing in and out
+
+    async def log_in(self, request: ConsoleRequest, _: str) -> None:
+        """Answer with the form, or take the typed key."""
+        if request.scope["method"] != "POST" or request.session is not None:
+            await self._show_login(request, following_path(request.parameter("next")))
+            return
+        sent = dict(await request.form())
+        following = following_path(sent.get("next", ""))
+        try:
+            token = await self._authentication.recognise_typed(sent.get("key", "").strip(), request.scope)
+        except ProblemError as refusal:
+            fields = {"Retry-After": refusal.problem.fields["Retry-After"]}
+            await self._show_login(request, following, _TOO_MANY_WRONG, HTTPStatus.TOO_MANY_REQUESTS, fields)
+            return
+        if token is None:
+            await self._show_login(request, following, _WRONG, HTTPStatus.FORBIDDEN)
+            return
+        structlog.get_logger("skillwire").info("signed in to the console", token=token.token_id)
+        cookie = await asyncio.to_thread(self._sessions.set_cookie, request.scope, self._sessions.begin(token))
+        first = "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
+        await request.redirect(following or first, cookie)
+
+    async def log_out(self, request: ConsoleRequest, _: str) -> None:
+        """End the session, when a form of ours asks for it."""
+        if request.scope["method"] != "POST" or request.session is None:
+            await request.redirect("/login")
+            return
+        await request.form()
+        self._sessions.end(request.session)
+        await request.redirect("/login", await asyncio.to_thread(self._sessions.set_cookie, request.scope, ""))
+
+    async def _send_to_login(self, request: ConsoleRequest) -> None:
+        """Redirect a person without a session to the login page, and back afterwards.
+
+        A browser that follows another site's link sends no cookie, so a page of ours first asks again.
+        """
+        reads = request.scope["method"] in READ
+        site = read_fields(request.scope["headers"], b"sec-fetch-site").get(b"sec-fetch-site", "")
+        if reads and site in _ELSEWHERE:
+            await request.show_notice("again", HTTPStatus.OK)
+            return
+        query = request.scope["query_string"].decode("latin-1") if reads else ""
+        path = request.path if reads else request.path.rpartition("/")[0]
+        following = following_path(f"{path}?{query}" if query else path)
+        await request.redirect(f"/login?{urlencode({'next': following})}" if following else "/login")
+
+    async def _show_login(
+        self,
+        request: ConsoleRequest,
+        following: str,
+        problem: str = "",
+        status: int = HTTPStatus.OK,
+        fields: Mapping[str, str] = {},
+    ) -> None:
+        is_local = (request.scope.get("client") or ("", 0))[0].startswith(_LOOPBACK)
+        html = await asyncio.to_thread(
+            login_page, request.frame, following=following, problem=problem, is_local=is_local
+        )
+        await request.show(html, status, fields)
+
+    # --- executions
+
+    async def list_executions(self, request: ConsoleRequest, _: str) -> None:
+        """Answer with the list."""
+        filters = read_filters(request.scope["query_string"])
+        listed = await self._listed(filters, request)
+        html = await asyncio.to_thread(executions_page, listed, filters, request.frame)
+        await request.show(html, HTTPStatus.BAD_REQUEST if listed.problem else HTTPStatus.OK)
+
+    async def follow_executions(self, request: ConsoleRequest, _: str) -> None:
+        """Send the list whenever it changes."""
+        filters = read_filters(request.scope["query_string"])
+
+        async def make() -> str:
+            listed = await self._listed(filters, request)
+            return await asyncio.to_thread(executions_page, listed, filters, request.frame, part=True)
+
+        await self._follow(request, make)
+
+    async def show_execution(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Answer with the page of one; redirect from the beginning of its ID, which logs show."""
+        execution = await self._service.ledger.find(execution_id)
+        if execution is not None and request.sees(execution):
+            shown = (await self._shown(execution))._replace(notice=_NOTICES.get(request.parameter("notice"), ""))
+            await request.show(await asyncio.to_thread(execution_page, shown, request.frame))
+            return
+        begun = await self._service.ledger.find_begun(execution_id) if execution is None else None
+        if begun is not None and request.sees(begun):
+            await request.redirect(f"/executions/{begun.execution_id}")
+        else:
+            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+
+    async def follow_execution(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Send the page whenever it changes."""
+        if not request.sees(await self._service.ledger.find(execution_id)):
+            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+            return
+
+        async def make() -> str:
+            execution = await self._service.ledger.find(execution_id)
+            if execution is None:
+                return await asyncio.to_thread(notice_page, "gone", request.frame)
+            return await asyncio.to_thread(execution_page, await self._shown(execution), request.frame, part=True)
+
+        await self._follow(request, make)
+
+    async def send_document(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Answer with the inputs or the output, as a file."""
+        execution = await self._service.ledger.find(execution_id)
+        which, data = request.path.rpartition("/")[2], None
+        if execution is not None and request.sees(execution):
+            data = execution.inputs if which == "inputs.json" else await self._service.ledger.output(execution)
+        if data is None:
+            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+            return
+        name = f'attachment; filename="{execution_id}-{which}"'
+        fields = {**_DOCUMENT, "Content-Disposition": name, "Content-Length": str(len(data))}
+        await request.send({"type": "http.response.start", "status": 200, "headers": encode_fields(fields)})
+        body = b"" if request.scope["method"] == "HEAD" else data
+        await request.send({"type": "http.response.body", "body": body})
+
+    async def cancel(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Cancel one, and redirect to its page."""
+        await request.form()
+        execution = await self._service.ledger.find(execution_id)
+        if execution is None or not request.sees(execution):
+            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+            return
+        ended = execution.status.is_final
+        if not ended:
+            after = await self._service.cancel(execution_id, request.name)
+            ended = after is None or after.failure is None or after.failure.reason != "cancelled"
+        await request.redirect(f"/executions/{execution_id}", notice="ended" if ended else "cancelled")
+
+    async def _shown(self, execution: Execution) -> ShownExecution:
+        output = await self._service.ledger.output(execution) if execution.status is ExecutionStatus.COMPLETED else None
+        caller = (await self._callers.names((execution.caller,)))[execution.caller]
+        has_skill = self._has_skill(execution.skill)
+        return ShownExecution(execution, output, caller, self._clock(), may_cancel=True, has_skill=has_skill)
+
+    async def _listed(self, filters: Filters, request: ConsoleRequest) -> ListedExecutions:
+        query = filters.query(await self._callers.caller_of(filters.caller) if filters.caller else "")
+        if not request.sees_all:
+            query = query._replace(caller=request.caller)
+        page, problem = FoundExecutions(()), ""
+        try:
+            page = await self._service.ledger.search(query)
+        except UsageError as error:
+            problem = error.message
+        names = await self._callers.names([execution.caller for execution in page.executions])
+        return ListedExecutions(page, await self._counted(query), names, self._clock(), problem)
+
+    async def _counted(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
+        asked = query._replace(statuses=None, after=None)
+        now = time.monotonic()
+        until, counts = self._counts.get(asked, (0.0, {}))
+        if until <= now:
+            counts = await self._service.ledger.count(asked)
+            if len(self._counts) >= _COUNTED:
+                self._counts.clear()
+            self._counts[asked] = (now + _COUNTED_SECONDS, counts)
+        return counts
+
+    # --- tasks
+
+    async def list_tasks(self, request: ConsoleRequest, _: str) -> None:
+        """Answer with the inbox."""
+        tasks = await self._tasks(request)
+        tasks = tasks._replace(notice=_TASK_NOTICES.get(request.parameter("notice"), ""))
+        await request.show(await asyncio.to_thread(inbox_page, tasks, request.frame))
+
+    async def follow_tasks(self, request: ConsoleRequest, _: str) -> None:
+        """Send the inbox whenever it changes."""
+
+        async def make() -> str:
+            return await asyncio.to_thread(inbox_page, await self._tasks(request), request.frame, part=True)
+
+        await self._follow(request, make)
+
+    async def show_task(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Answer with the page of one task."""
+        task = await self._task(request, execution_id)
+        if task is not None:
+            await self._show_task(request, task, notice=_TASK_NOTICES.get(request.parameter("notice"), ""))
+
+    async def no_task(self, request: ConsoleRequest, _: str) -> None:
+        """Answer at a path of the inbox that is no task's."""
+        await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+
+    async def claim(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Take a task."""
+        await request.form()
+        if await self._task(request, execution_id) is not None:
+            taken = await self._service.take_task(execution_id, request.worker)
+            await request.redirect(f"/inbox/{execution_id}", notice="claimed" if taken else "taken")
+
+    async def complete(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Hand in a task; show it again, as typed, when that does not fit."""
+        pairs = await request.form()
+        task = await self._task(request, execution_id)
+        if task is None:
+            return
+        fields, typed = await asyncio.to_thread(read_typed, task, pairs)
+        claim, done = _claim(request, execution_id, pairs), False
+        try:
+            done = await self._service.complete_task(claim, await asyncio.to_thread(read_form, fields, typed))
+        except ValidationError as error:
+            if claim == (execution_id, task.worker, task.attempt):
+                found = error.details.get("errors")
+                errors = found if isinstance(found, list) else [{"path": "", "message": error.message}]
+                await self._show_task(request, task, HTTPStatus.UNPROCESSABLE_ENTITY, typed=typed, errors=errors)
+                return
+        await self._redirect_after(request, execution_id, "completed" if done else "lost")
+
+    async def reject(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Decline a task, with a reason."""
+        pairs = await request.form()
+        task = await self._task(request, execution_id)
+        if task is None:
+            return
+        reason, most = dict(pairs).get("reason", "").strip(), limits.TASK_REASON_LENGTH
+        try:
+            done = await self._service.reject_task(_claim(request, execution_id, pairs), reason)
+        except UsageError:
+            problem = f"Say it in at most {most:,} characters." if reason else "Say why."
+            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
+            await self._show_task(request, task, unfit, reason=reason[:most], reject_problem=problem)
+            return
+        await self._redirect_after(request, execution_id, "rejected" if done else "lost")
+
+    async def release(self, request: ConsoleRequest, execution_id: str) -> None:
+        """Give a task back."""
+        pairs = await request.form()
+        if await self._task(request, execution_id) is not None:
+            done = await self._service.release_task(_claim(request, execution_id, pairs))
+            await self._redirect_after(request, execution_id, "released" if done else "lost")
+
+    async def _redirect_after(self, request: ConsoleRequest, execution_id: str, notice: str) -> None:
+        if notice == "lost":
+            await request.redirect(f"/inbox/{execution_id}", notice=notice)
+        elif notice == "released":
+            await request.redirect("/inbox", notice=notice)
+        else:
+            await request.redirect("/inbox", tray="mine", notice=notice)
+
+    async def _task(self, request: ConsoleRequest, execution_id: str) -> Execution | None:
+        """Return a task; answer with a notice and return None when there is none."""
+        execution = await self._service.ledger.find(execution_id)
+        if execution is not None and execution.executor == "human":
+            return execution
+        await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+        return None
+
+    async def _show_task(
+        self, request: ConsoleRequest, task: Execution, status: int = HTTPStatus.OK, **more: Any
+    ) -> None:
+        output = await self._service.ledger.output(task) if task.status is ExecutionStatus.COMPLETED else None
+        names = await self._callers.names((task.caller,))
+        shown = ShownTask(task, output, names[task.caller], request.worker, self._clock(), **more)
+        await request.show(await asyncio.to_thread(task_page, shown, request.frame), status)
+
+    async def _tasks(self, request: ConsoleRequest) -> TaskList:
+        asked = request.parameter("tray")
+        tray: Tray = cast("Tray", asked) if asked in TRAYS else "open"
+        after = request.parameter("after") or None
+        whose: TaskOwner = "open" if tray == "ended" else tray
+        active = await self._service.ledger.tasks(request.worker, whose, limit=limits.CONSOLE_TASKS)
+        found = FoundExecutions(active.tasks)
+        if tray == "ended":
+            query = ExecutionQuery(statuses=FINAL, executor="human", limit=limits.CONSOLE_EXECUTIONS, after=after)
+            try:
+                found = await self._service.ledger.search(query)
+            except UsageError:  # an invalid cursor
+                found = await self._service.ledger.search(query._replace(after=None))
+        names = await self._callers.names([task.caller for task in found.executions])
+        return TaskList(tray, found.executions, active.counts, names, self._clock(), found.after, after is None)
+
+    # --- the local network
+
+    async def show_lan(self, request: ConsoleRequest, _: str) -> None:
+        """Answer with the page of the local network."""
+        await cast("LanPages", self._lan).show(request)
+
+    async def follow_lan(self, request: ConsoleRequest, _: str) -> None:
+        """Send the page of the local network whenever it changes."""
+        await cast("LanPages", self._lan).follow(request, self._validity(request))
+
+
+def _claim(request: ConsoleRequest, execution_id: str, pairs: Pairs) -> Claim:
+    written = dict(pairs).get("attempt", "")
+    return Claim(execution_id, request.worker, int(written) if _NUMBER.fullmatch(written) else 0)
+
+
+#: Seconds between two updates of an unchanged page: the interval of heartbeats.
+_REFRESH_SECONDS: Final = 5.0
 
 
 class LanPages:
@@ -380,16 +669,15 @@ class LanPages:
 
     async def show(self, request: ConsoleRequest) -> None:
         """Answer with the page; without a network, with the reason."""
-        filters = read_lan_filters(request.scope["query_string"])
-        html = await self._page(filters, request, part=False)
-        trouble = self._network.snapshot() is None
-        await request.show(html, HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK)
+        html = await self._page(read_lan_filters(request.scope["query_string"]), request, part=False)
+        has_network = self._network.snapshot() is not None
+        await request.show(html, HTTPStatus.OK if has_network else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def follow(self, request: ConsoleRequest, is_good: Callable[[], Awaitable[bool]]) -> None:
-        """Send what changes of the page whenever it does."""
+    async def follow(self, request: ConsoleRequest, is_valid: Callable[[], Awaitable[bool]]) -> None:
+        """Send the page whenever it changes."""
         filters = read_lan_filters(request.scope["query_string"])
         await self._streams.serve(
-            lambda: self._page(filters, request, part=True), is_good, request.receive, request.send
+            lambda: self._page(filters, request, part=True), is_valid, request.receive, request.send
         )
 
     async def _page(self, filters: LanFilters, request: ConsoleRequest, *, part: bool) -> str:

@@ -20,16 +20,14 @@ import structlog
 from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.errors import DecodeError, StorageError, UsageError, one_line
+from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError, one_line
 from skillwire.executions.view import encode_execution, frame_of, tag_of, tag_of_digest
-from skillwire.model.execution import ExecutionStatus
+from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, error_body
 from skillwire.protocols.skill_sharing.messages import RetryAdvice
-from skillwire.protocols.skill_sharing.paths import EXECUTIONS
-from skillwire.server.http import encode_fields, join_fields
+from skillwire.server.http import encode_fields
 from skillwire.server.problems import Problem
-from skillwire.server.responses import WireResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Send
 
-    from skillwire.errors import SkillwireError
-    from skillwire.model.execution import Execution
     from skillwire.server.execution_service import ExecutionService
 
 
@@ -69,65 +65,36 @@ def problem_for(error: SkillwireError) -> Problem:
     if isinstance(error, StorageError):
         structlog.get_logger("skillwire.executions").error("the ledger failed", error=one_line(error))
         error = StorageError(error.code, "The server cannot keep or read executions at the moment")
-    row, pause = error_row(error), error.details.get("retry_after")
+    code = code_for(error)
+    first = 400 if isinstance(error, UsageError) else ERRORS[code].statuses[0]
+    row, pause = ROWS.get(error.code, Row(first, code)), error.details.get("retry_after")
     advice, fields = None, {}
     if isinstance(pause, int):
         advice = RetryAdvice(suggested_delay_ms=pause * _MS, max_attempts=_ATTEMPTS)
         fields = {"Retry-After": str(pause)}
-    written = msgspec.json.encode(error_body(row.code, error.message, _details(error, row), advice))
+    details: Any = {name: fact for name, fact in error.details.items() if name != "retry_after"}
+    if isinstance(error, DecodeError):  # SSP §8.3.1: a list of what is wrong with a request, or else the facts
+        details = [{"path": "", "message": error.message, "expected": "an InvocationRequest, as JSON", "actual": None}]
+    elif row.code == "VALIDATION_ERROR" and "errors" in error.details:
+        details = error.details["errors"]
+    elif row.reason:
+        details["reason"] = row.reason
+    written = msgspec.json.encode(error_body(row.code, error.message, details or UNSET, advice))
     return Problem(row.status, row.code, error.message, fields=fields, written=written)
-
-
-def error_row(error: SkillwireError) -> Row:
-    """Return how an error is reported; the table covers every error."""
-    code = code_for(error)
-    return ROWS.get(error.code) or Row(400 if isinstance(error, UsageError) else ERRORS[code].statuses[0], code)
-
-
-def _details(error: SkillwireError, row: Row) -> Any:
-    """Return the list of what is wrong with a request, or else the facts. Spec: SSP §8.3.1."""
-    if isinstance(error, DecodeError):
-        return [{"path": "", "message": error.message, "expected": "an InvocationRequest, as JSON", "actual": None}]
-    if row.code == "VALIDATION_ERROR" and "errors" in error.details:
-        return error.details["errors"]
-    facts = {name: fact for name, fact in error.details.items() if name != "retry_after"}
-    return {**facts, "reason": row.reason} if row.reason else facts or UNSET
 
 
 _FIELDS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store", "Vary": "Accept, Prefer"}
 #: Seconds until it is worth asking again, by how long an execution has taken: young ones end soon.
 _PAUSES: Final = ((10.0, 1), (60.0, 2), (600.0, 5), (float("inf"), 15))
-_ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\n" + join_fields(encode_fields(_FIELDS, OPEN_FIELDS))
 
 
 def answer_fields(execution: Execution, tag: str, size: int, now: float) -> dict[str, str]:
     """Return the header fields of an answer with a body of this tag and size, about an execution ``now``."""
-    return {**_FIELDS, **_own_fields(execution, tag, size, now)}
-
-
-def _own_fields(execution: Execution, tag: str, size: int, now: float) -> dict[str, str]:
-    fields = {"ETag": tag, "Content-Length": str(size)}
+    fields = {**_FIELDS, "ETag": tag, "Content-Length": str(size)}
     if not execution.status.is_final:
-        fields["Retry-After"] = str(poll_delay(now - execution.created))
+        age = now - execution.created
+        fields["Retry-After"] = str(next(pause for until, pause in _PAUSES if age < until))
     return fields
-
-
-def poll_delay(age: float) -> int:
-    """Return after how many seconds it is worth asking again about an execution of this age."""
-    return next(pause for until, pause in _PAUSES if age < until)
-
-
-def location_of(execution: Execution, site: str) -> str:
-    """Return where an execution is followed."""
-    return f"{site}{EXECUTIONS}/{execution.execution_id}"
-
-
-def encode_accepted(execution: Execution, site: str, now: float) -> WireResponse:
-    """Return the answer to a call that was accepted, as it goes over the wire."""
-    body = encode_execution(execution)
-    own_fields = _own_fields(execution, tag_of(body), len(body), now)
-    own = encode_fields(own_fields, {"Location": location_of(execution, site)})
-    return WireResponse(202, _ACCEPTED + join_fields(own), body)
 
 
 #: Bytes of an output that are encoded and hashed at once on the event loop, in a fraction of a millisecond.
@@ -181,7 +148,7 @@ async def make_body(service: ExecutionService, execution: Execution) -> AnswerBo
         file = await service.ledger.output_file(execution)
         found = None if file is None else await asyncio.to_thread(_large, execution, file)
         return found or AnswerBody(encode_execution(execution))
-    output = await service.output_of(execution)
+    output = await service.ledger.output(execution)
     if output is None or len(output) <= _AT_ONCE:
         return AnswerBody(encode_execution(execution, output))
     return await asyncio.to_thread(lambda: AnswerBody(encode_execution(execution, output)))
@@ -200,7 +167,7 @@ async def small_output_of(service: ExecutionService, execution: Execution) -> by
     """Return what an execution gave, unless it is too large to be sent unasked: None."""
     if execution.output_blob is not None:
         return None
-    output = await service.output_of(execution)
+    output = await service.ledger.output(execution)
     return output if output is None or len(output) <= limits.WEBHOOK_BYTES else None
 
 
@@ -214,23 +181,20 @@ _CROWDED: Final = Problem(
 
 async def stream(service: ExecutionService, execution: Execution, caller: str, receive: Receive, send: Send) -> None:
     """Send ``execution`` and each of its changes to ``caller``, until it has ended or the client has gone."""
-    if not service.places.has_room(caller):
+    if not service.places.has_capacity(caller):
         await _CROWDED.send(send)
         return
-    with service.places.taking(caller):
-        await _stream(service, execution, receive, send)
-
-
-async def _stream(service: ExecutionService, execution: Execution, receive: Receive, send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": encode_fields(_STREAM_FIELDS, OPEN_FIELDS)})
-    sending = asyncio.create_task(_send_changes(service, execution, send))
-    gone = asyncio.create_task(until_disconnected(receive))
-    try:
-        await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-        sending.cancel()
-        await asyncio.gather(sending, gone, return_exceptions=True)
+    headers = encode_fields(_STREAM_FIELDS, OPEN_FIELDS)
+    with service.places.occupy(caller):
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        sending = asyncio.create_task(_send_changes(service, execution, send))
+        gone = asyncio.create_task(until_disconnected(receive))
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            sending.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
 
 
 async def until_disconnected(receive: Receive) -> None:
@@ -244,7 +208,7 @@ async def _send_changes(service: ExecutionService, execution: Execution, send: S
     end, shown = loop.time() + max(0.0, execution.deadline - service.clock().wall) + _HEARTBEAT, ""
     with service.changes.follow(execution.execution_id) as following:
         while True:
-            now = await service.look_up(execution.execution_id) or execution
+            now = await service.ledger.find(execution.execution_id) or execution
             body = encode_execution(now, await small_output_of(service, now))
             tag = tag_of(body)
             piece = b": \n\n" if tag == shown else b"event: status\nid: %s\ndata: %s\n\n" % (tag.encode(), body)

@@ -12,6 +12,7 @@ ledger alone, which cannot name the executions, so it notifies every subscriber.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -19,38 +20,30 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.executions.accept import make_execution
+from skillwire.executions.accept import Invocation, make_execution
 from skillwire.executions.tasks import check_task_output, rejection
 from skillwire.executions.view import without_ids
-from skillwire.model.execution import NewExecution
+from skillwire.model.execution import (
+    Accepted,
+    BlobHold,
+    Claim,
+    Execution,
+    ExecutionSettings,
+    Failure,
+    IdempotencyKey,
+    NewExecution,
+    OutputBlob,
+)
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from skillwire.executions.accept import Invocation
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.execution import (
-        Accepted,
-        BlobHold,
-        Claim,
-        Execution,
-        ExecutionQuery,
-        ExecutionSettings,
-        ExecutionStatus,
-        Failure,
-        FoundExecutions,
-        IdempotencyKey,
-        OpenTasks,
-        OutputBlob,
-        TaskOwner,
-    )
     from skillwire.model.skill import Skill
     from skillwire.ports import Clock, Dispatcher, ExecutionLedger
 
-    Sleep = Callable[[float], Awaitable[object]]
-
+#: Waits some seconds: ``asyncio.sleep``, or a clock of tests.
+Sleep = Callable[[float], Awaitable[object]]
 T = TypeVar("T")
 
 #: Seconds for which the ledger is known to have a skill version. The version stays as long as its last execution, a
@@ -63,7 +56,7 @@ _BATCH_PAUSE: Final = 0.001
 
 
 class Notifier:
-    """The changes of the ledger, as one event loop hears of them. ``number`` rises with each."""
+    """The changes of the ledger that one event loop notices; ``number`` rises with each."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -72,11 +65,10 @@ class Notifier:
         self._watchers: set[asyncio.Event] = set()
 
     def __len__(self) -> int:
-        """Return how many wait."""
         return len(self._watchers) + sum(map(len, self._followers.values()))
 
-    def tell(self, *execution_ids: str) -> None:
-        """Say that these changed."""
+    def notify(self, *execution_ids: str) -> None:
+        """Wake the subscribers of these executions."""
         self.number += 1
         for execution_id in execution_ids:
             for event in self._followers.get(execution_id, ()):
@@ -84,22 +76,23 @@ class Notifier:
         for event in self._watchers:
             event.set()
 
-    def tell_all(self) -> None:
-        """Say that any may have changed."""
-        self.tell(*self._followers)
+    def notify_all(self) -> None:
+        """Wake every subscriber: any execution may have changed."""
+        self.notify(*self._followers)
 
     def close(self) -> None:
         """Wake every subscriber for the last time."""
         self.is_closed = True
-        self.tell_all()
+        self.notify_all()
 
     def follow(self, execution_id: str) -> Subscription:
         """Begin to listen for changes of one execution: before it is looked up, so that none is missed."""
-        return Subscription(self._followers.setdefault(execution_id, set()), lambda: self._drop(execution_id))
 
-    def _drop(self, execution_id: str) -> None:
-        if not self._followers.get(execution_id):
-            self._followers.pop(execution_id, None)
+        def drop() -> None:
+            if not self._followers.get(execution_id):
+                self._followers.pop(execution_id, None)
+
+        return Subscription(self._followers.setdefault(execution_id, set()), drop)
 
     async def beyond(self, since: int, seconds: float) -> int:
         """Return :attr:`number` when it is more than ``since``, or as it is after ``seconds``."""
@@ -118,23 +111,21 @@ class Subscription:
         self._event = asyncio.Event()
 
     def __enter__(self) -> Self:
-        """Begin to listen."""
         self._events.add(self._event)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Listen no more."""
         self._events.discard(self._event)
         self._end()
 
     async def wait(self, seconds: float) -> bool:
-        """Return whether something was said since the last call, waiting at most ``seconds`` for it."""
+        """Return whether something changed since the last call, waiting at most ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
-        was_told = self._event.is_set()
+        is_changed = self._event.is_set()
         self._event.clear()
-        return was_told
+        return is_changed
 
 
 class WriteBatcher:
@@ -164,21 +155,18 @@ class WriteBatcher:
                 except Exception as error:  # noqa: BLE001  # each caller gets it
                     results = [error] * len(batch)
                 for (new, future), result in zip(batch, results, strict=True):
-                    self._settle(new, future, result)
+                    if not isinstance(result, Exception) and result.how == "new":
+                        self._accepted(new)
+                    if future.done():  # its caller was cancelled; what was stored stands
+                        continue
+                    if isinstance(result, Exception):
+                        future.set_exception(result)
+                    else:
+                        future.set_result(result)
                 if self._waiting:
                     await self._sleep(_BATCH_PAUSE)
         finally:
             self._task = None
-
-    def _settle(self, new: NewExecution, future: asyncio.Future[Accepted], result: Accepted | Exception) -> None:
-        if not isinstance(result, Exception) and result.how == "new":
-            self._accepted(new)
-        if future.done():  # its caller was cancelled; what was stored stands
-            return
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
 
 
 class ExecutionService:
@@ -214,7 +202,7 @@ class ExecutionService:
 
     async def accept(
         self,
-        offer: CallableSkill,
+        callable_skill: CallableSkill,
         invocation: Invocation,
         key: IdempotencyKey | None = None,
         *,
@@ -229,18 +217,15 @@ class ExecutionService:
         Raises ValidationError (``VALIDATION_ERROR``), NotFoundError (``BLOB_NOT_FOUND``),
         ConflictError (``TOO_MANY_EXECUTIONS``), StorageError (``DATABASE``).
         """
-        execution = make_execution(offer, invocation, self.settings)
+        execution = make_execution(callable_skill, invocation, self.settings)
         await self._quota.refresh(execution.caller)
         self._quota.check(execution.caller)
-        own = () if self._is_kept(offer.skill) else (offer.skill,)
+        known_until = self._versions_kept.get(callable_skill.skill.artifact.digest, 0.0)
+        own = () if known_until > self.clock().steady else (callable_skill.skill,)
         accepted = await self._batcher.add(NewExecution(execution, key, (*own, *skills), hold(execution)))
         if accepted.how == "another":
             raise ValidationError("VALIDATION_ERROR", "this Idempotency-Key was used with another request")
         return accepted
-
-    def _is_kept(self, skill: Skill) -> bool:
-        """Whether the ledger certainly has the version of a skill: one of its executions was accepted a while ago."""
-        return self._versions_kept.get(skill.artifact.digest, 0.0) > self.clock().steady
 
     def _accepted(self, new: NewExecution) -> None:
         now = self.clock().steady
@@ -254,34 +239,6 @@ class ExecutionService:
         self._notify(new.execution.execution_id)
         if self._log_accepted:
             self._log.info("accepted", **log_facts(new.execution))
-
-    async def look_up(self, execution_id: str) -> Execution | None:
-        """Return an execution."""
-        return await self.ledger.find(execution_id)
-
-    async def output_of(self, execution: Execution) -> bytes | None:
-        """Return an execution's output, JSON as bytes; None where there is none, or none any more."""
-        return await self.ledger.output(execution)
-
-    async def find_begun(self, beginning: str) -> Execution | None:
-        """Return the one execution whose ID begins so; None when none does, or several."""
-        return await self.ledger.find_begun(beginning)
-
-    async def search(self, query: ExecutionQuery) -> FoundExecutions:
-        """Return a page of executions, newest first."""
-        return await self.ledger.search(query)
-
-    async def tasks(self, worker: str, whose: TaskOwner, limit: int) -> OpenTasks:
-        """Return the most urgent tasks that are open, that ``worker`` has, or that others have."""
-        return await self.ledger.tasks(worker, whose, limit=limit)
-
-    async def count(self, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
-        """Return how many executions ``query`` finds, by status."""
-        return await self.ledger.count(query)
-
-    async def changed(self, since: int, seconds: float) -> int:
-        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
-        return await self.changes.beyond(since, seconds)
 
     async def cancel(self, execution_id: str, by: str) -> Execution | None:
         """End an execution, unless it has ended; return it as it is then."""
@@ -303,7 +260,7 @@ class ExecutionService:
 
     async def complete_task(self, claim: Claim, output: Any) -> bool:
         """Store a person's output; False when the claim no longer holds. Raises ValidationError."""
-        task = await self.look_up(claim.execution_id)
+        task = await self.ledger.find(claim.execution_id)
         return task is not None and await self.complete(claim, await asyncio.to_thread(check_task_output, task, output))
 
     async def reject_task(self, claim: Claim, message: str) -> bool:
@@ -325,7 +282,7 @@ class ExecutionService:
         return result
 
     def _notify(self, execution_id: str) -> None:
-        self.changes.tell(execution_id)
+        self.changes.notify(execution_id)
         self._dispatcher.wake()
 
 

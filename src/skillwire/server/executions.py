@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -16,19 +16,20 @@ from starlette.exceptions import HTTPException
 from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.callable_skill import is_code
-from skillwire.model.execution import RunSettings
+from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
-from skillwire.server.auth.authentication import has_credentials
+from skillwire.server.auth.authentication import Authentication, has_credentials
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.execution_service import ExecutionService, Notifier, Sleep
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
-from skillwire.server.problems import NOT_FOUND
-from skillwire.server.request_bodies import Bodies
+from skillwire.server.problems import NOT_FOUND, ProblemError
+from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.routes.executions import (
+    EndpointMatch,
     Endpoints,
     InvocationRoute,
     Request,
@@ -47,22 +48,17 @@ from skillwire.server.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
-    from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
-    from skillwire.server.auth.authentication import Authentication, AuthResult
+    from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
-    from skillwire.server.execution_service import Sleep
-    from skillwire.server.problems import ProblemError
-    from skillwire.server.request_bodies import Body
     from skillwire.server.revision import AccessView, Revision
     from skillwire.server.routes.console import ExecutionsConsole
-    from skillwire.server.routes.executions import EndpointMatch
     from skillwire.server.routes.pages import SkillPages
     from skillwire.server.routing import Handler
     from skillwire.trust.address import AddressPolicy
@@ -73,49 +69,27 @@ _SKILLS_KEPT: Final = 1_000
 _LEDGER_LOOK: Final = 2.0
 
 
-class Call(NamedTuple):
-    """The caller, its view of a revision with this number, and the body of the request."""
-
-    asker: AuthResult
-    audience: AccessView
-    revision: int
-    body: Body
-
-
-class BackgroundTask(Protocol):
-    """What works on executions beside requests."""
-
-    async def work(self) -> None:
-        """Work until it is stopped."""
-
-    def look(self) -> None:
-        """Look for work and for ended executions: another process has changed the ledger."""
-
-    async def stop(self, seconds: float) -> None:
-        """Begin nothing more; wait ``seconds`` for what is under way, then end it."""
-
-
 class Executions:
     """Calls and executions in this server: answers requests, and runs the tasks in the background."""
 
     def __init__(
         self,
-        desk: ExecutionService,
+        service: ExecutionService,
         route: InvocationRoute,
         *,
         origins: Origins,
-        background: Sequence[BackgroundTask],
-        offers: CallableSkills,
+        background: Sequence[Worker | WebhookSender],
+        callables: CallableSkills,
         locked: Callable[[Principal | None, str | None, Scope], ProblemError],
         base_url: str,
         runs: Runs,
     ) -> None:
-        self.desk = desk
+        self.service = service
         self.runs = runs
         self._route = route
         self._origins = origins
         self._background = background
-        self._offers = offers
+        self._callables = callables
         self._locked = locked
         self._base_url = base_url
         self.bodies = Bodies()
@@ -128,25 +102,32 @@ class Executions:
 
     async def resume(self) -> None:
         """Begin to run what other processes accepted, as soon as there may be something."""
-        if await self.desk.ledger.exists():
+        if await self.service.ledger.exists():
             self.start()
         else:
-            self._awaiting = self._begin(self._await_ledger())
 
-    async def _await_ledger(self) -> None:
-        while not await self.desk.ledger.exists():  # another process may make it
-            await self.desk.sleep(_LEDGER_LOOK)
-        self.start()
+            async def await_ledger() -> None:
+                while not await self.service.ledger.exists():  # another process may create it
+                    await self.service.sleep(_LEDGER_LOOK)
+                self.start()
+
+            self._awaiting = self._begin(await_ledger())
 
     def start(self) -> None:
         """Begin to run what waits, unless that has begun."""
+
+        def look() -> None:
+            self.service.changes.notify_all()
+            for one in self._background:
+                one.look()
+
         if not self._tasks:
-            self.desk.ledger.watch(self._look)
+            self.service.ledger.watch(look)
             self._tasks = [self._begin(one.work()) for one in self._background]
 
     def hang_up(self) -> None:
         """Answer every waiting request: the server stops."""
-        self.desk.changes.close()
+        self.service.changes.close()
 
     async def stop(self) -> None:
         """End what runs, after a while; return when all of it is on the disk."""
@@ -160,83 +141,77 @@ class Executions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        await self.desk.ledger.close()
+        await self.service.ledger.close()
 
-    def _skill(self, name: str, call: Call) -> Skill | None:
+    def _skill(self, name: str, view: AccessView, revision: int) -> Skill | None:
         """Return the skill of this name if its caller may use it; skills that are called often stay unpacked."""
-        if name not in call.audience.usable.skills:
+        if name not in view.usable.skills:
             return None
-        if self._skills[0] != call.revision or len(self._skills[1]) > _SKILLS_KEPT:
-            self._skills = (call.revision, {})
+        if self._skills[0] != revision or len(self._skills[1]) > _SKILLS_KEPT:
+            self._skills = (revision, {})
         kept = self._skills[1]
         if name not in kept:
-            kept[name] = call.audience.usable.skills[name]
+            kept[name] = view.usable.skills[name]
         return kept[name]
 
-    def _look(self) -> None:
-        self.desk.changes.tell_all()
-        for one in self._background:
-            one.look()
-
     def _begin(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+
+        def log_failure(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._log.error("a background task of executions has ended", exc_info=error)
+
         task = asyncio.create_task(coroutine)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(log_failure)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("what runs executions has ended", exc_info=error)
-
-    def meaning(self, path: str) -> EndpointMatch | None:
-        """Return what a path of ours asks about, or None."""
-        return match_standard_path(path)
-
     async def described(self, path: str, scope: Scope, revision: Revision) -> EndpointMatch | None:
-        """Return what a path asks about that a publisher's own descriptor names, or None."""
+        """Return the match of a path that a publisher's own descriptor names, or None."""
         if self._endpoints is None or self._endpoints[0] != revision.number:
             skills = revision.everything.skills
-            self._endpoints = (revision.number, await asyncio.to_thread(Endpoints, skills, self._offers))
-        return self._endpoints[1].meaning(f"{site_of(scope, self._base_url)}{path}")
+            self._endpoints = (revision.number, await asyncio.to_thread(Endpoints, skills, self._callables))
+        return self._endpoints[1].match(f"{site_of(scope, self._base_url)}{path}")
 
-    @staticmethod
-    def identified(scope: Scope, body: bytes) -> Scope:
-        """Return the scope by which the caller is recognised: with what it shows in the body, if only there."""
-        if b'"credentials"' not in body or has_credentials(scope["headers"]):
-            return scope
-        with suppress(SkillwireError):  # what is wrong with the body is said when it is read
-            shown = body_credentials(read_request(body, ""))
-            return {**scope, "headers": [*scope["headers"], *shown]}
-        return scope
-
-    def _check_page(self, meant: EndpointMatch, call: Call, scope: Scope) -> None:
-        """Refuse pages of other origins that act without a credential. Raises TrustError (``PAGE_REFUSED``)."""
-        acting = meant.method.value if meant.purpose == "invoke" else "DELETE"
-        if scope["method"] != acting or call.asker.principal is not None or self._origins.let_in(scope):
-            return
-        page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
-        message = f"A page of {ascii(page)[1:101]} may not have this done unless it says who it is"
-        raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
-
-    async def answer(self, meant: EndpointMatch, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, match: EndpointMatch, context: RequestContext) -> None:
         """Answer a request for an execution. Raises ProblemError (401, 403) for a skill that the caller may not use."""
-        try:
-            asker, audience = call.asker, call.audience
-            self._check_page(meant, call, scope)
-            request = Request(scope, asker.principal, call.body, read_options(scope["headers"]))
-            if meant.purpose != "invoke":
-                await self._route.follow(meant, request, receive, send)
-                return
-            skill = self._skill(meant.skill, call)
-            if skill is None and meant.skill in audience.visible.skills and request.method != "OPTIONS":
-                raise self._locked(asker.principal, meant.skill, scope)
-            if skill is None:
-                raise not_found(requested_name(meant, call.body.data))
-            self.start()
-            await self._route.invoke(meant, skill, request, send)
-        except SkillwireError as error:
-            if error.code == "AUTH_REQUIRED":
-                raise self._locked(call.asker.principal, meant.skill, scope) from error
-            await problem_for(error).send(send, head=scope["method"] == "HEAD")
+        scope = context.scope
+        async with self.bodies.reading(scope, context.receive) as body:
+            caller = await context.authenticate(body.data, scope=_with_body_credentials(scope, body.data))
+            view = await context.load()
+            try:
+                await self._answer(match, context, view, caller.principal, body)
+            except SkillwireError as error:
+                if error.code == "AUTH_REQUIRED":
+                    raise self._locked(caller.principal, match.skill, scope) from error
+                await problem_for(error).send(context.send, head=scope["method"] == "HEAD")
+
+    async def _answer(
+        self, match: EndpointMatch, context: RequestContext, view: AccessView, principal: Principal | None, body: Body
+    ) -> None:
+        scope, send = context.scope, context.send
+        acting = match.method.value if match.purpose == "invoke" else "DELETE"
+        if scope["method"] == acting and principal is None and not self._origins.let_in(scope):
+            page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
+            message = f"A page of {ascii(page)[1:101]} may not have this done unless it says who it is"
+            raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
+        request = Request(scope, principal, body, read_options(scope["headers"]))
+        if match.purpose != "invoke":
+            await self._route.follow(match, request, context.receive, send)
+            return
+        skill = self._skill(match.skill, view, context.revision.number)
+        if skill is None and match.skill in view.visible.skills and request.method != "OPTIONS":
+            raise self._locked(principal, match.skill, scope)
+        if skill is None:
+            raise not_found(requested_name(match, body.data))
+        self.start()
+        await self._route.invoke(match, skill, request, send)
+
+
+def _with_body_credentials(scope: Scope, body: bytes) -> Scope:
+    """Return the scope with the credentials of the body as header fields, unless the request has others."""
+    if b'"credentials"' in body and not has_credentials(scope["headers"]):
+        with suppress(SkillwireError):  # an invalid body is reported when it is read
+            return {**scope, "headers": [*scope["headers"], *body_credentials(read_request(body, ""))]}
+    return scope
 
 
 _FOLLOWED: Final = ("execution", "Prefer", CONDITION)
@@ -324,28 +299,20 @@ class ExecutionRoutes:
             await self._answer(context)
 
     async def _answer(self, context: RequestContext) -> None:
-        meant = self._executions.meaning(context.path)
-        if meant is None:
+        match = match_standard_path(context.path)
+        if match is None:
             raise HTTPException(404)
-        await self._answer_meant(meant, context)
+        await self._executions.answer(match, context)
 
     async def _described(self, context: RequestContext) -> ASGIApp | None:
         revision = await context.find_revision(limits.SERVER_LOADING_SECONDS)
-        meant = await self._executions.described(context.path, context.scope, revision) if revision else None
-        if meant is not None:
-            await self._answer_meant(meant, context)
+        match = await self._executions.described(context.path, context.scope, revision) if revision else None
+        if match is not None:
+            await self._executions.answer(match, context)
             return None
         await context.authenticate()
         context.label = "none"
         return await self._pages.absent(context) if context.prefers_html() else NOT_FOUND
-
-    async def _answer_meant(self, meant: EndpointMatch, context: RequestContext) -> None:
-        async with self._executions.bodies.reading(context.scope, context.receive) as body:
-            shown = self._executions.identified(context.scope, body.data)
-            caller = await context.authenticate(body.data, scope=shown)
-            view = await context.load()
-            call = Call(caller, view, context.revision.number, body)
-            await self._executions.answer(meant, call, context.scope, context.receive, context.send)
 
 
 def make_executions(
@@ -370,8 +337,8 @@ def make_executions(
 ) -> Executions:
     """Return what accepts, runs and follows executions; ``executors`` are made when first needed."""
     runs = runs or RunSettings()
-    changes, offers = Notifier(), CallableSkills(blobs)
-    desk = ExecutionService(
+    changes, callables = Notifier(), CallableSkills(blobs)
+    service = ExecutionService(
         ledger,
         settings=settings,
         changes=changes,
@@ -386,21 +353,23 @@ def make_executions(
             return bool(runs.run_code)
         return settings.grant_all or await grants().allows(skill)
 
-    webhooks = WebhookSender(desk, driver, server_key, queue=settings.queue)
+    webhooks = WebhookSender(service, driver, server_key, queue=settings.queue)
     granted = GrantCache(may_run)
     route = InvocationRoute(
-        desk, offers, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
+        service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
     )
-    worker = Worker(desk, executors, offers, may_run, dispatcher, functions=functions, sweep_blobs=run_blobs.sweep)
+    worker = Worker(
+        service, executors, callables, may_run, dispatcher, functions=functions, expire_blobs=run_blobs.expire
+    )
     executions = Executions(
-        desk,
+        service,
         route,
         origins=Origins(runs.origins, base_url),
         background=(worker, webhooks),
-        offers=offers,
+        callables=callables,
         locked=partial(authentication.forbidden, wish="invoke"),
         base_url=base_url,
-        runs=Runs(desk, offers, granted, run_blobs, settings=runs),
+        runs=Runs(service, callables, granted, run_blobs, settings=runs),
     )
     executions.runs.on_accept = executions.start
     return executions

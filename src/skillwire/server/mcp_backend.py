@@ -118,7 +118,7 @@ class McpBackend(NamedTuple):
     """The parts that MCP callers share: blobs of skills, descriptors, calls, runs, and skills by dotted names."""
 
     blobs: BlobStore
-    offers: CallableSkills
+    callables: CallableSkills
     calls: McpCalls
     runs: Runs
     skills: SkillListCache
@@ -176,7 +176,7 @@ class McpCaller:
 
     async def describe(self, skill: Skill) -> SkillDescriptor:
         """Return the descriptor of a skill."""
-        return await asyncio.to_thread(self._backend.offers.descriptor, skill)
+        return await asyncio.to_thread(self._backend.callables.descriptor, skill)
 
     async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
         """Run a skill, and wait for its end for so many seconds."""
@@ -199,7 +199,7 @@ class McpCaller:
             return await blob.read(0, blob.size)
 
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
-        """Store a blob of this caller; errors as of :meth:`skillwire.server.run_blobs.BlobUploads.create`."""
+        """Store a blob of this caller; errors as of :meth:`skillwire.server.runs.BlobUploads.create`."""
         return await self._backend.runs.blobs.create(self._owner, wanted)
 
 

@@ -25,25 +25,21 @@ if TYPE_CHECKING:
 
 
 _ANONYMOUS: Final = "address "
-_ALL_ANONYMOUS: Final = "strangers"
+_ALL_ANONYMOUS: Final = "anonymous"
 #: Bits of the network that an anonymous caller's address belongs to, by IP version.
 _NETWORK_BITS: Final = {4: 24, 6: 48}
 
 
 class ConcurrencyLimit:
-    """Places of one kind. An ``owner`` is as of :func:`skillwire.server.auth.rate_limit.caller_of`.
-
-    Args:
-        bounds: returns how many there are, and how many one caller may have.
-    """
+    """Bounds requests at one time; ``bounds`` returns how many in all, and of one ``owner`` (a caller's name)."""
 
     def __init__(self, bounds: Callable[[], tuple[int, int]]) -> None:
         self._bounds = bounds
         self._taken: Counter[str] = Counter()
         self._all = 0
 
-    def has_room(self, owner: str) -> bool:
-        """Whether there is a place for ``owner``."""
+    def has_capacity(self, owner: str) -> bool:
+        """Whether ``owner`` may have one more."""
         in_all, of_caller = self._bounds()
         shares = {owner: of_caller}
         if owner.startswith(_ANONYMOUS):
@@ -51,8 +47,8 @@ class ConcurrencyLimit:
         return self._all < in_all and all(self._taken[whose] < share for whose, share in shares.items())
 
     @contextmanager
-    def taking(self, owner: str) -> Iterator[None]:
-        """Take a place, whether there is room or not."""
+    def occupy(self, owner: str) -> Iterator[None]:
+        """Count one more while the context lasts, whatever the capacity."""
         whose = [owner, _network_of(owner), _ALL_ANONYMOUS] if owner.startswith(_ANONYMOUS) else [owner]
         self._all += 1
         self._taken.update(whose)
@@ -68,7 +64,6 @@ class ConcurrencyLimit:
 
 @lru_cache(maxsize=1024)  # callers repeat
 def _network_of(owner: str) -> str:
-    """Return the name of an anonymous caller's network."""
     address = owner.removeprefix(_ANONYMOUS)
     try:
         network = ipaddress.ip_network(address)
@@ -85,13 +80,7 @@ _FULL_PAUSE: Final = 10  # seconds until it is worth asking again
 
 
 class QueueQuota:
-    """Room for executions that wait or run. The ledger counts them now and then; what is accepted here is added.
-
-    Args:
-        ledger: where they are.
-        per_caller: how many of one caller there may be.
-        clock: what time it is.
-    """
+    """Bounds executions that wait or run, by periodic counts of the ledger and what was accepted here since."""
 
     def __init__(self, ledger: ExecutionLedger, per_caller: int, clock: Clock) -> None:
         self._ledger = ledger
@@ -117,15 +106,12 @@ class QueueQuota:
             async with self._counting:
                 seconds = _FULL_SECONDS if self.is_full(caller) else _COUNT_SECONDS
                 if self._clock().steady - self._counted > seconds:
-                    await self._count()
-
-    async def _count(self) -> None:
-        self._counted = self._clock().steady
-        self._taken.clear()
-        counted = await self._ledger.waiting()
-        self._waiting = Counter(counted) + self._taken  # some of these twice, until the next count
-        self._all = self._waiting.total()
-        self._counted = self._clock().steady
+                    self._counted = self._clock().steady
+                    self._taken.clear()
+                    counted = await self._ledger.waiting()
+                    self._waiting = Counter(counted) + self._taken  # some of these twice, until the next count
+                    self._all = self._waiting.total()
+                    self._counted = self._clock().steady
 
     def is_full(self, caller: str) -> bool:
         """Whether too much waits already, as far as is known."""
@@ -147,5 +133,5 @@ class QueueQuota:
 
 def queue_full_error(message: str) -> ConflictError:
     """Return the error that asks the caller to try again later."""
-    fix = f"Try again in {_FULL_PAUSE} seconds. Whoever runs the server: let more run at once, see [executions]."
+    fix = f"Try again in {_FULL_PAUSE} seconds. The operator of the server can let more run at once, see [executions]."
     return ConflictError("TOO_MANY_EXECUTIONS", message, fix=fix, details={"retry_after": _FULL_PAUSE})

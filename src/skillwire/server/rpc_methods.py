@@ -1,21 +1,17 @@
-"""The Skills Protocol without HTTP: its methods, batches, the bytes that are held, and the lists of each view.
+"""The Skills Protocol without HTTP: its methods, batches, byte quotas, and the lists of each view.
 
 The calls of a batch do not affect each other, and a few run at a time. Requests and responses are counted together, for
-all callers and for each address, until the response is out: a request of 4 MiB may be answered with 32. What does not
-fit is reported as too large in its place, and can be asked for alone. An internal failure is reported as a failure; the
-log has the rest.
+all callers and for each address, until the response is out. An answer that does not fit is reported as too large.
 
-The text of all skills is written when the first request of this protocol comes, in a thread, since many servers get
-none; from then on before each revision is served. What a view may list is a selection from it, made with the view's
-first request. Both are kept while their revision is the current one. Spec: SKP; JSON-RPC 2.0 §5, §6; specs §4. Trust:
-requests are untrusted.
+The text of all skills is written in a thread with the first request of this protocol, then before each revision is
+served; the list of a view is a selection from it. Spec: SKP; JSON-RPC 2.0 §5, §6; specs §4. Trust: untrusted requests.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -41,20 +37,17 @@ from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.request_bodies import Body, Bounds
-from skillwire.server.revision import has_failed
+from skillwire.server.request_bodies import Bodies, Body, Bounds
+from skillwire.server.revision import AccessView, has_failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from starlette.types import Scope
 
     from skillwire.ports import BlobStore
-    from skillwire.server.request_bodies import Bodies
-    from skillwire.server.revision import AccessView, Revision
+    from skillwire.server.revision import Revision
     from skillwire.server.runs import Runs
 
-#: What is logged when nobody was there any more to be answered, as other servers do.
+#: The status in logs when the client disconnected before the answer, as other servers write it.
 GONE: Final = 499
 
 
@@ -95,32 +88,24 @@ class ByteQuota:
         """Count ``size`` bytes, negative to give some back. Raises as :meth:`take`; then nothing is counted."""
         answered = self._answered + size
         if size > 0 and answered > limits.RPC_ANSWER_BYTES:
-            raise _too_large()
+            message = f"the answers to what was asked for together have more than {limits.RPC_ANSWER_BYTES:,} bytes"
+            raise DecodeError("LIMIT_SIZE", message, fix="Ask for this alone.")
         try:
             self._body.count(self._asked + answered)
         except ProblemError:
-            raise _crowded() from None
+            message = "too much is being answered at once; ask again"
+            raise FetchError("ENDPOINT_UNREACHABLE", message, details={"retry_after": 1}) from None
         self._answered = answered
 
 
 @contextmanager
 def hold_bytes(bodies: Bodies, scope: Scope) -> Iterator[ByteQuota]:
-    """Give room for the answer to a request that is itself counted elsewhere."""
+    """Give a quota for the answer to a request that is itself counted elsewhere."""
     body = Body(bodies, network_of(scope["client"][0]) if scope.get("client") else "")
     try:
         yield ByteQuota(body)
     finally:
         body.release()
-
-
-def _too_large() -> DecodeError:
-    message = f"the answers to what was asked for together have more than {limits.RPC_ANSWER_BYTES:,} bytes"
-    return DecodeError("LIMIT_SIZE", message, fix="Ask for this alone.")
-
-
-def _crowded() -> FetchError:
-    message = "too much is being answered at once; ask again"
-    return FetchError("ENDPOINT_UNREACHABLE", message, details={"retry_after": 1})
 
 
 class RpcCaller(NamedTuple):
@@ -148,18 +133,17 @@ class Methods:
     """The table of methods."""
 
     def __init__(self, runs: Runs) -> None:
-        async def list_skills(caller: RpcCaller, params: Any) -> bytes:
-            return caller.skills.list_skills(params)
-
         reading = asyncio.Semaphore(_READERS)
 
-        async def describe_skill(caller: RpcCaller, params: Any) -> bytes:
-            async with reading:
-                return await asyncio.to_thread(caller.skills.describe_skill, params)
+        def read(method: Callable[[SkillsRpc, Any], bytes]) -> Method:
+            async def call(caller: RpcCaller, params: Any) -> bytes:
+                async with reading:
+                    return await asyncio.to_thread(method, caller.skills, params)
 
-        async def read_skill_file(caller: RpcCaller, params: Any) -> bytes:
-            async with reading:
-                return await asyncio.to_thread(caller.skills.read_skill_file, params)
+            return call
+
+        async def list_skills(caller: RpcCaller, params: Any) -> bytes:
+            return caller.skills.list_skills(params)
 
         async def load_guide(caller: RpcCaller, params: Any) -> bytes:
             return await asyncio.to_thread(caller.skills.load_skills_protocol_guide, params)
@@ -178,8 +162,8 @@ class Methods:
 
         self.table: Final[dict[str, Method]] = {
             "list_skills": list_skills,
-            "describe_skill": describe_skill,
-            "read_skill_file": read_skill_file,
+            "describe_skill": read(SkillsRpc.describe_skill),
+            "read_skill_file": read(SkillsRpc.read_skill_file),
             "execute_skill": execute_skill,
             "run_code": run_code,
             "create_blob": create_blob,
@@ -190,7 +174,7 @@ class Methods:
     async def call(self, call: Call, caller: RpcCaller) -> bytes:
         """Return the result of a call, as JSON. Raises SkillwireError: ``RPC_METHOD``, ``RPC_PARAMS``, the method's."""
         if caller.is_stray_page and call.method in _GUARDED:
-            message = f"{call.method} is not for pages of this origin unless they say who they are"
+            message = f"{call.method} is not for pages of this origin without credentials"
             raise TrustError(PAGE_REFUSED, message)
         params = decode_params(call.params, params_type(call.method))
         return await self.table[call.method](caller, params)
@@ -219,47 +203,39 @@ class RpcDispatcher:
         async with self._turn:
             return await asyncio.to_thread(decode, data)
 
-    async def answer(self, request: Request, caller: RpcCaller, room: ByteQuota) -> bytes | None:
+    async def answer(self, request: Request, caller: RpcCaller, quota: ByteQuota) -> bytes | None:
         """Return the answer, as JSON; None when there is none, since nothing but notifications came."""
         if not isinstance(request, Batch):
-            return await self._answer(request, caller, room)
+            return await self._answer(request, caller, quota)
         answers: list[bytes | None] = [None] * len(request.items)
         left = iter(enumerate(request.items))
+
+        async def work() -> None:
+            for number, item in left:
+                answers[number] = await self._answer(item, caller, quota)
+
         async with asyncio.TaskGroup() as group:
             for _ in range(min(limits.RPC_BATCH_AT_ONCE, len(answers))):
-                group.create_task(self._work(left, answers, caller, room))
+                group.create_task(work())
         return join_batch(answers)
 
-    async def _work(
-        self,
-        left: Iterator[tuple[int, Call | Refused]],
-        answers: list[bytes | None],
-        caller: RpcCaller,
-        room: ByteQuota,
-    ) -> None:
-        for number, item in left:
-            answers[number] = await self._answer(item, caller, room)
-
-    async def _answer(self, item: Call | Refused, caller: RpcCaller, room: ByteQuota) -> bytes | None:
+    async def _answer(self, item: Call | Refused, caller: RpcCaller, quota: ByteQuota) -> bytes | None:
         if isinstance(item, Refused):
             return encode_error(item.request_id, item.error)
         try:
             if not item.is_notification:
-                room.check()
+                quota.check()
             result = await self._methods.call(item, caller)
-            answer = None if item.is_notification else room.take(encode_result(item.request_id, result))
+            return None if item.is_notification else quota.take(encode_result(item.request_id, result))
         except SkillwireError as error:
-            return None if item.is_notification else encode_error(item.request_id, self._without_internals(error, item))
+            answer = error
+            if isinstance(error, StorageError):
+                self._log.error("a call failed", method=item.method, error=one_line(error))
+                answer = StorageError(error.code, "the server cannot keep or read what this needs at the moment")
         except Exception:  # noqa: BLE001  # whatever it is, the caller gets an error, and the log has the reason
             self._log.exception("a call failed", method=item.method)
-            return None if item.is_notification else encode_error(item.request_id, _INTERNAL)
-        return answer
-
-    def _without_internals(self, error: SkillwireError, call: Call) -> SkillwireError:
-        if not isinstance(error, StorageError):
-            return error
-        self._log.error("a call failed", method=call.method, error=one_line(error))
-        return StorageError(error.code, "the server cannot keep or read what this needs at the moment")
+            answer = _INTERNAL
+        return None if item.is_notification else encode_error(item.request_id, answer)
 
 
 def calls_of(request: Request) -> Sequence[Call]:
@@ -278,7 +254,7 @@ _CACHED_LISTS: Final = 33
 
 
 class _CachedList(NamedTuple):
-    """What was made for an audience, which is held so that no other can take its identity."""
+    """A view's skills; the view is kept so that no other can take its identity."""
 
     audience: AccessView
     making: asyncio.Task[SkillsRpc]
@@ -295,45 +271,40 @@ class SkillListCache:
         self._kept: OrderedDict[int, _CachedList] = OrderedDict()
 
     def prepare(self, revision: Revision) -> None:
-        """Write the text of a revision that is going to be served, if anyone ever asked for one; in any thread."""
+        """Write the text of a revision before it is served, if this protocol was used before; in any thread."""
         if self._revision is not None:
             self._prepared = (revision, SkillIndex(revision.everything.skills))
 
     async def of(self, audience: AccessView, revision: Revision) -> SkillsRpc:
-        """Return the skills of ``audience``, which is of ``revision``."""
+        """Return the skills of ``audience``, a view of ``revision``."""
         if revision is not self._revision or self._whole is None or has_failed(self._whole):
             self._revision = revision
-            self._whole = self._begin(revision)
+            prepared, self._prepared = self._prepared, None
+            if prepared is not None and prepared[0] is revision:
+                self._whole = asyncio.get_running_loop().create_future()
+                self._whole.set_result(prepared[1])
+            else:
+                self._whole = asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
             self._kept.clear()
         kept = self._kept.get(id(audience))
         if kept is None:
-            kept = self._kept[id(audience)] = _CachedList(
-                audience, asyncio.create_task(self._make(audience, self._whole))
-            )
-            kept.making.add_done_callback(lambda done: self._drop_failed(audience, done))
+            making = asyncio.create_task(self._make(audience, self._whole))
+            kept = self._kept[id(audience)] = _CachedList(audience, making)
+            making.add_done_callback(lambda _: self._drop_failed(id(audience), making))
             if len(self._kept) > _CACHED_LISTS:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(id(audience))
         if kept.making.done():
             return kept.making.result()
-        return await asyncio.shield(kept.making)  # who goes away leaves the work to the others who wait for it
-
-    def _begin(self, revision: Revision) -> asyncio.Future[SkillIndex]:
-        """Return the text of all skills, or what is going to be it."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is None or prepared[0] is not revision:
-            return asyncio.ensure_future(asyncio.to_thread(SkillIndex, revision.everything.skills))
-        written: asyncio.Future[SkillIndex] = asyncio.get_running_loop().create_future()
-        written.set_result(prepared[1])
-        return written
+        return await asyncio.shield(kept.making)  # a cancelled caller leaves the work to the others that wait
 
     async def _make(self, audience: AccessView, writing: asyncio.Future[SkillIndex]) -> SkillsRpc:
         whole = await asyncio.shield(writing)
         index = await asyncio.to_thread(SkillIndex, audience.visible.skills, whole)
         return SkillsRpc(index, audience.usable.skills, self._blobs.read)
 
-    def _drop_failed(self, audience: AccessView, making: asyncio.Task[SkillsRpc]) -> None:
-        """Forget what could not be made: the next request tries again."""
-        kept = self._kept.get(id(audience))
+    def _drop_failed(self, audience: int, making: asyncio.Task[SkillsRpc]) -> None:
+        """Let the next request try again."""
+        kept = self._kept.get(audience)
         if has_failed(making) and kept is not None and kept.making is making:
-            del self._kept[id(audience)]
+            del self._kept[audience]

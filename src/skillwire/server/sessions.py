@@ -1,14 +1,14 @@
-"""Who is signed in to the console: a cookie that names a token, signed with a key of the server.
+"""Sessions of the console: a cookie that names a token, signed with a key of the server.
 
 Nothing is stored for a session. Its cookie holds the token's ID, when it ends, a random number and a keyed hash of the
-three; the key is derived from the server's, so all processes of one state folder know each other's sessions. The token
-is looked up at each request: what it may is what it may now, and a token that is taken back ends its sessions at once.
+three; the key is derived from the server's, so all processes of one state folder accept each other's sessions. Each
+request looks up the token: its rights are those of now, and a revoked token ends its sessions at once.
 
-The random number makes sessions of one token different. With it a session that was ended by signing out is told from
-the others until its time is over; that is remembered by this process alone, so a restart forgets it. And the token of
-each form (:attr:`Session.form_token`) is a keyed hash of it, so that no other session, and no other site, can tell it.
+The random number distinguishes the sessions of one token. A session that was ended by signing out is refused until its
+time is over; this process alone remembers that, so a restart forgets it. The token of each form
+(:attr:`Session.form_token`) is a keyed hash of the number, so no other session, and no other site, can compute it.
 
-The name of the cookie holds a part of a hash of the key, because browsers do not tell the ports of a host apart, and
+The name of the cookie holds a part of a hash of the key, because browsers send cookies to all ports of a host, and
 begins with ``__Host-`` or ``__Secure-`` where the page came over HTTPS, so that no other site can set it.
 """
 
@@ -20,15 +20,18 @@ import hmac
 import re
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
-from skillwire.model.access import Principal
+from skillwire.model.access import Principal, Token
+from skillwire.server.http import read_fields, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.model.access import Token
+    from starlette.types import Scope
+
     from skillwire.registry.tokens import Tokens
 
 
@@ -38,7 +41,7 @@ _NUMBER_BYTES: Final = 16
 
 
 class Session(NamedTuple):
-    """Someone who is signed in: as whom, until when, and what their forms carry."""
+    """A signed-in person, the session's end and number, and the token that its forms carry."""
 
     principal: Principal
     ends: float
@@ -49,9 +52,10 @@ class Session(NamedTuple):
 class Sessions:
     """The sessions of one server; ``tokens`` is first called when a person signs in, or sends a cookie."""
 
-    def __init__(self, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
+    def __init__(self, tokens: Callable[[], Tokens], clock: Callable[[], float], base_url: str = "") -> None:
         self._tokens = tokens
         self._clock = clock
+        self._base_url = base_url
         self._ended: dict[str, float] = {}
 
     def cookie_name(self, *, is_secure: bool, is_at_root: bool) -> str:
@@ -67,8 +71,20 @@ class Sessions:
         written = f"{token.token_id}.{int(ends)}.{_text(secrets.token_bytes(_NUMBER_BYTES))}"
         return f"{written}.{self._digest('cookie', written)}"
 
+    async def find(self, scope: Scope) -> Session | None:
+        """Return the session of a request's cookie. Trust: cookies are untrusted."""
+        cookies = read_fields(scope["headers"], b"cookie").get(b"cookie", "")
+        if "skillwire-" not in cookies:
+            return None
+        name = self._name_for(scope)
+        for cookie in cookies.replace(",", ";").split(";"):  # several fields were joined by commas
+            key, _, value = cookie.strip().partition("=")
+            if key == name:
+                return await self.recognise(value)
+        return None
+
     async def recognise(self, cookie: str) -> Session | None:
-        """Return the session of a cookie, if it is good now. Trust: the cookie is untrusted."""
+        """Return the session of a cookie, if it is valid now. Trust: the cookie is untrusted."""
         form = _FORM.fullmatch(cookie)
         if form is None or not hmac.compare_digest(form[4], self._digest("cookie", cookie.rpartition(".")[0])):
             return None
@@ -87,11 +103,23 @@ class Sessions:
     def end(self, session: Session) -> None:
         """End a session before its time."""
         now = self._clock()
-        for number in [number for number, ends in self._ended.items() if ends <= now]:
-            del self._ended[number]
+        self._ended = {number: ends for number, ends in self._ended.items() if ends > now}
         if len(self._ended) >= limits.CONSOLE_SESSIONS_ENDED:
             del self._ended[next(iter(self._ended))]
         self._ended[session.number] = session.ends
+
+    def set_cookie(self, scope: Scope, cookie: str) -> dict[str, str]:
+        """Return the field that sets the cookie, or removes it when it is empty."""
+        age = limits.CONSOLE_SESSION_SECONDS if cookie else 0
+        path = quote(scope.get("root_path", "")) or "/"
+        parts = [f"{self._name_for(scope)}={cookie}", f"Path={path}", f"Max-Age={age}", "HttpOnly", "SameSite=Strict"]
+        return {"Set-Cookie": "; ".join([*parts, "Secure"] if self._is_secure(scope) else parts)}
+
+    def _name_for(self, scope: Scope) -> str:
+        return self.cookie_name(is_secure=self._is_secure(scope), is_at_root=not scope.get("root_path", ""))
+
+    def _is_secure(self, scope: Scope) -> bool:
+        return site_of(scope, self._base_url).startswith("https://")
 
     def _key(self) -> bytes:
         return self._tokens().key_for(_PURPOSE)
@@ -101,7 +129,7 @@ class Sessions:
 
 
 def is_form_token(session: Session, shown: str) -> bool:
-    """Whether a form was made for this session. Trust: what is shown is untrusted."""
+    """Whether a form was made for this session. Trust: ``shown`` is untrusted."""
     return hmac.compare_digest(session.form_token.encode(), shown.encode("utf-8", "replace"))
 
 

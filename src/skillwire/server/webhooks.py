@@ -22,7 +22,7 @@ from skillwire.model.url import parse_url
 from skillwire.wire.exchange import HttpRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.model.execution import Execution
@@ -67,8 +67,11 @@ class WebhookSender:
         seen = 0
         while not self._stopping.is_set():
             try:
-                for execution in await self._due():
-                    await self._begin(execution)
+                free = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
+                if free > 0:
+                    now = self._service.clock()
+                    for one in await self._service.ledger.due_callbacks(now, limit=free, queue=self._queue):
+                        await self._begin(one)
             except SkillwireError as error:
                 self._log.error("the ledger failed", error=one_line(error))  # its message says all
             seen = await self._changed(seen)
@@ -87,19 +90,13 @@ class WebhookSender:
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._driver.close()
 
-    async def _due(self) -> Sequence[Execution]:
-        room = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
-        if room <= 0:
-            return ()
-        return await self._service.ledger.due_callbacks(self._service.clock(), limit=room, queue=self._queue)
-
     async def _changed(self, seen: int) -> int:
         """Return when an execution has changed, a place has become free, or after a while."""
         if len(self._under_way) >= limits.WEBHOOK_CONCURRENCY:
             await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
             return seen
         stopping = asyncio.create_task(self._stopping.wait())
-        changed = asyncio.create_task(self._service.changed(seen, _LOOK))
+        changed = asyncio.create_task(self._service.changes.beyond(seen, _LOOK))
         await asyncio.wait({stopping, changed}, return_when=asyncio.FIRST_COMPLETED)
         number = changed.result() if changed.done() else seen
         for task in (stopping, changed):
@@ -124,20 +121,22 @@ class WebhookSender:
 
     async def _deliver(self, execution: Execution) -> None:
         try:
-            until = await self._tell(execution)
+            until = await self._send(execution)
             await self._service.ledger.put_off_callback(execution.execution_id, until)
             if (task := asyncio.current_task()) is not None:
                 self._end(task)  # from here on another delivery may begin
         except SkillwireError as error:
             self._log.error("the ledger failed", error=one_line(error))  # a minute later it is tried again
         except Exception as error:  # noqa: BLE001  # nothing else would log it; a minute later it is tried again
-            self._log.error("a delivery failed", execution=without_ids(execution.execution_id), exc_info=error)
+            self._log.error("a delivery raised", execution=without_ids(execution.execution_id), exc_info=error)
 
-    async def _tell(self, execution: Execution) -> float | None:
+    async def _send(self, execution: Execution) -> float | None:
         """Make one delivery; return when to make the next, None for never."""
         if execution.webhook is None:
             return None
-        body = await self._body(execution)
+        output = await self._service.ledger.output(execution)
+        is_large = output is not None and len(output) > limits.WEBHOOK_BYTES
+        body = payload(execution, encode_execution(execution, None if is_large else output))
         delivery = sign(self.secret_of(execution), message_id(execution), body, self._service.clock().wall)
         request = HttpRequest(
             execution.webhook.url,
@@ -147,34 +146,23 @@ class WebhookSender:
             max_bytes=limits.WEBHOOK_ANSWER_BYTES,
             timeout=limits.WEBHOOK_SECONDS,
         )
+        log = self._log.bind(execution=without_ids(execution.execution_id))
         try:
             status = (await self._driver.send(request)).status
         except FetchError as error:
-            return self._failed(execution, error.code)
+            status, reason = 0, error.code
         except (TrustError, ValidationError) as error:
-            self._log.warning(
-                "a callback is not allowed", execution=without_ids(execution.execution_id), reason=error.message
-            )
+            log.warning("a callback is not allowed", reason=error.message)
             return None
+        else:
+            reason = str(status)
         if status in _SUCCESS:
-            self._log.info("told", execution=without_ids(execution.execution_id), delivery=execution.callbacks)
+            log.info("delivered", delivery=execution.callbacks)
             return None
         if status == GONE:
-            self._log.info("the receiver is gone", execution=without_ids(execution.execution_id))
+            log.info("the receiver is gone")
             return None
-        return self._failed(execution, str(status))
-
-    async def _body(self, execution: Execution) -> bytes:
-        """Return the payload; without the output where that is too large for one, or forgotten."""
-        output = await self._service.output_of(execution)
-        if output is not None and len(output) > limits.WEBHOOK_BYTES:
-            output = None
-        return payload(execution, encode_execution(execution, output))
-
-    def _failed(self, execution: Execution, reason: str) -> float | None:
         until = next_delivery(execution.callbacks, self._service.clock().wall)
-        told = "a caller was not told" if until is not None else "a caller is not told any more"
-        self._log.warning(
-            told, execution=without_ids(execution.execution_id), delivery=execution.callbacks, reason=reason
-        )
+        message = "a delivery failed" if until is not None else "the last delivery failed"
+        log.warning(message, delivery=execution.callbacks, reason=reason)
         return until

@@ -232,7 +232,7 @@ def test_cancelling_takes_two_steps_and_is_seen(enter, site):
     expect(page.get_by_role("button", name="Cancel this execution")).to_be_hidden()
     page.get_by_text("Cancel…").click()
     page.get_by_role("button", name="Cancel this execution").click()
-    page.wait_for_url("**told=cancelled")
+    page.wait_for_url("**notice=cancelled")
     expect(page.get_by_role("status")).to_have_text("The execution was cancelled.")
     expect(page.locator(".state")).to_contain_text("Cancelled")
     assert live_page.get_by_text("Cancel…").count() == 0

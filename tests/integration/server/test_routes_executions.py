@@ -49,7 +49,7 @@ async def test_cancelling_ends_what_runs_and_is_told_as_ours(serving, executor):
 @pytest.mark.usefixtures("skills")
 async def test_the_least_of_all_time_limits_ends_an_execution(serving, executor):
     caller = await serving()
-    desk, now = caller.application.services.executions.desk, moment()
+    desk, now = caller.application.services.executions.service, moment()
     desk.clock = lambda: moment()._replace(wall=now.wall)  # however late the worker begins, its time is not over
     executor.script = lambda _: asyncio.sleep(60)
     ended = await caller.ended(await caller.invoke("sum-up", {"text": "a"}, context={"timeout_ms": 200}))

@@ -38,7 +38,7 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
     waiting = asyncio.create_task(site.execute("acme.approve"))
     found = await eventually_async(site.desk.ledger.waiting)
     assert found == {ANNA: 1}
-    (task,) = (await site.desk.search(ExecutionQuery())).executions
+    (task,) = (await site.desk.ledger.search(ExecutionQuery())).executions
     assert task.timeout == 100.0
     held = await site.desk.take_task(task.execution_id, "ann")
     await site.desk.complete_task(claim_of(held), {"ok": True})
@@ -76,7 +76,7 @@ async def test_a_blob_is_held_until_the_deadline_of_the_run_that_waits_for_it(si
     held, other = await site.blob("held"), await site.blob("other")
     second = asyncio.create_task(site.code(args={"x": held}))
     await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
-    swept = await open_run_blobs(runs).sweep(time.time() + 3600.0)
+    swept = await open_run_blobs(runs).expire(time.time() + 3600.0)
     release.set()
     assert swept == 1
     assert ((await first).output, (await second).output) == (0, 1)
@@ -117,13 +117,13 @@ async def test_code_that_waits_is_not_run_where_the_operator_took_that_back(tmp_
     write_action(tmp_path / "skills", "leads-sync")
     first = Site(await serving(ExecutionSettings(concurrency=0), ServerConfiguration(runs=ON)))
     waiting = asyncio.create_task(first.code())
-    await eventually_async(lambda: first.desk.search(ExecutionQuery()), lambda found: found.executions)
-    (execution,) = (await first.desk.search(ExecutionQuery())).executions
+    await eventually_async(lambda: first.desk.ledger.search(ExecutionQuery()), lambda found: found.executions)
+    (execution,) = (await first.desk.ledger.search(ExecutionQuery())).executions
     waiting.cancel()
     await first.application.shutdown()
     second = Site(await serving(None, ServerConfiguration(runs=RunSettings(execute_skill=True))))
     found = await eventually_async(
-        lambda: second.desk.look_up(execution.execution_id), lambda found: found.status.is_final
+        lambda: second.desk.ledger.find(execution.execution_id), lambda found: found.status.is_final
     )
     assert found.failure.reason == "not_granted"
     assert executor.attempts == []
@@ -204,5 +204,5 @@ async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_r
         go_on.set()
         await asyncio.gather(waiting, return_exceptions=True)
     ended = ExecutionQuery(statuses=(ExecutionStatus.FAILED,))
-    await eventually_async(lambda: site.desk.search(ended), lambda found: found.executions)
-    assert len((await site.desk.search(ExecutionQuery())).executions) == 1
+    await eventually_async(lambda: site.desk.ledger.search(ended), lambda found: found.executions)
+    assert len((await site.desk.ledger.search(ExecutionQuery())).executions) == 1

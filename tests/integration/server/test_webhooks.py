@@ -24,12 +24,13 @@ KEY = b"k" * 32
 
 @dataclass
 class Hall:
-    """A desk as far as webhooks see one."""
+    """The service of executions and its notifier, as far as webhooks use them."""
 
     office: Office
 
     def __post_init__(self):
         self.ledger = self.office.ledger.wrapped
+        self.changes = self
 
     def clock(self):
         return self.office.clock.now
@@ -37,12 +38,9 @@ class Hall:
     async def sleep(self, _):
         await asyncio.sleep(0)
 
-    async def changed(self, since, seconds):
+    async def beyond(self, since, seconds):
         await asyncio.sleep(min(seconds, 0.01))
         return since
-
-    async def output_of(self, execution):
-        return await self.ledger.output(execution)
 
     def due_at(self, execution):
         """Return in how many seconds a caller is told again, None for never."""

@@ -179,7 +179,7 @@ async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeyp
     caller = await serving(ACCEPTING)
     for _ in range(7):
         await caller.invoke("once")
-    desk = caller.application.services.executions.desk
+    desk = caller.application.services.executions.service
     await caller.application.shutdown()
     monkeypatch.setattr("skillwire.adapters.sqlite.ledger.EXPIRED_PER_BATCH", 2)
     monkeypatch.setattr(worker, "EXPIRED_PER_BATCH", 2)

@@ -14,8 +14,8 @@ from skillwire.errors import StorageError, TrustError
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.server.app import make_components
 from skillwire.server.configuration import ServerConfiguration, use_local_defaults
-from skillwire.server.run_blobs import check_allowed
 from skillwire.server.run_worker import make_worker
+from skillwire.server.runs import check_allowed
 
 ALL = ExecutionSettings(grant_all=True)
 

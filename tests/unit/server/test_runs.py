@@ -53,7 +53,7 @@ async def test_a_skill_is_executed_by_its_dotted_name(site):
     assert run.output == {"sheet": sheet}
     assert run.summary.startswith("acme.leads.sync 1.0.0 completed in ")
     assert (run.error, run.output_blobs, run.logs_preview) == (None, (), "")
-    execution = await site.desk.look_up(run.run_id)
+    execution = await site.desk.ledger.find(run.run_id)
     assert (execution.caller, execution.caller_id, execution.caller_type) == (ANNA, "anna", "agent")
 
 
@@ -302,7 +302,7 @@ async def test_those_who_wait_are_told_when_the_server_stops(site, executor, mon
     with pytest.raises(PendingError, match="RUN_PENDING") as caught:
         await waiting
     assert str(caught.value.details["run_id"]).startswith("exec-")
-    execution = await site.desk.look_up(caught.value.details["run_id"])
+    execution = await site.desk.ledger.find(caught.value.details["run_id"])
     assert execution.status is ExecutionStatus.RUNNING
 
 
@@ -430,7 +430,7 @@ async def test_a_run_is_followed_and_taken_back_by_whom_it_belongs_to_alone(site
         with pytest.raises(NotFoundError, match="RUN_NOT_FOUND"):
             await site.runs.follow(owner, which, 1.0)
         await site.runs.cancel(owner, which)
-    assert not (await site.desk.look_up(run_id)).status.is_final
+    assert not (await site.desk.ledger.find(run_id)).status.is_final
     await site.runs.cancel(ANNA, run_id)
     run = await site.runs.follow(ANNA, run_id, 5.0)
     assert (run.status, run.error.type) == ("failed", "cancelled")

@@ -25,14 +25,13 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.model.execution import CallContext, Failure, Outcome
+from skillwire.model.execution import Attempt, CallContext, Failure, Outcome
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from skillwire.folder.functions import TypedFunction
-    from skillwire.model.execution import Attempt
 
 
 #: What a function in a thread may raise, and what would mean something to the loop, or to a coroutine.

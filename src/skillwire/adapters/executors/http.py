@@ -1,9 +1,9 @@
-"""Skills that are an API behind this server: one request, and what its answer comes to.
+"""Skills that are an API behind this server: one request, and the outcome of its answer.
 
-Nothing of the caller goes along but the inputs, where the skill's folder puts them, and the trace. The answer is a
-stranger's, even if the operator chose it: bounded in bytes and time, decoded strictly, and what of it a caller is told
-about a failure is cut short and freed of hidden characters. A redirect is not followed: it would carry the secrets
-elsewhere. An upstream that repeats a secret, as an echo does, has it taken out.
+The request carries nothing of the caller but the inputs, where the skill's folder puts them, and the trace. Trust: the
+answer is untrusted, so it is bounded in bytes and time and decoded strictly; a failure shows the caller a short text
+without hidden characters. Redirects are not followed: they would carry the secrets elsewhere. An echoed secret is
+removed.
 
 =================================  ================================================  =======================
 the upstream                       the execution                                     another attempt may help
@@ -38,11 +38,20 @@ from skillwire import limits
 from skillwire.adapters.executors.secrets import hide
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
 from skillwire.executions.view import read_trace
-from skillwire.folder.executors import BODILESS, fill, fill_secrets, point, query_pairs, read_upstream, secret_names
-from skillwire.model.execution import Failure, Outcome
+from skillwire.folder.executors import (
+    BODILESS,
+    Upstream,
+    fill,
+    fill_secrets,
+    point,
+    query_pairs,
+    read_upstream,
+    secret_names,
+)
+from skillwire.model.execution import Attempt, Failure, Outcome
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import HttpRequest, HttpResponse
 from skillwire.wire.fetch import content_type as content_type_of
 from skillwire.wire.fetch import is_json
 
@@ -50,9 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.folder.executors import Upstream
-    from skillwire.model.execution import Attempt
-    from skillwire.wire.exchange import HttpResponse
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
 _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")

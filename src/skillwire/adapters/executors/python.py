@@ -41,17 +41,17 @@ import structlog
 
 from skillwire import limits
 from skillwire.adapters.executors.secrets import Secrets, hide, longest
-from skillwire.adapters.executors.unpacked import UnpackedSkills
+from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.atomic import cache_directory, storage_error
-from skillwire.adapters.http.connection import resolve_host
+from skillwire.adapters.http.connection import Resolver, resolve_host
 from skillwire.adapters.sandbox.bubblewrap import BLOBS, SKILLS, Mount, find_interpreter
 from skillwire.adapters.sandbox.proxy import AllowListProxy, read_patterns
-from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sandbox.resources import Limit, ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Job, Sandbox
 from skillwire.errors import ConflictError, DecodeError, SkillwireError, TrustError
 from skillwire.executions.callable_skill import is_code
 from skillwire.model.digest import Digest
-from skillwire.model.execution import Attachments, Failure, Outcome, OutputBlob, blob_not_found, check_kind
+from skillwire.model.execution import Attachments, Attempt, Failure, Outcome, OutputBlob, blob_not_found, check_kind
 from skillwire.trust.address import AddressPolicy
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -60,11 +60,7 @@ from skillwire.trust.paths import check_path, collision_key
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from skillwire.adapters.executors.unpacked import Held
-    from skillwire.adapters.http.connection import Resolver
     from skillwire.adapters.sandbox.process import Ending
-    from skillwire.adapters.sandbox.resources import Limit
-    from skillwire.model.execution import Attempt
     from skillwire.model.skill import Action, Skill
     from skillwire.ports import BlobStore, RunBlobs
 
@@ -124,7 +120,6 @@ async def store_output_files(
 
 
 async def _read(files: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """Yield the next ``size`` bytes."""
     while size:
         piece = await asyncio.to_thread(files.read, min(_PIECE, size))
         if not piece:
@@ -190,7 +185,6 @@ def outcome_of(ending: Ending, report: Mapping[str, Any] | None, bounds: Resourc
 
 
 def _reported(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
-    """Return what came of a function that did not return JSON within its bounds."""
     if "large" in report:
         return _limited("output_bytes", bounds, shown.called)
     if "exceeded" in report:
@@ -329,8 +323,8 @@ class PythonExecutor:
             proxy = None
             if action.permissions.network:
                 patterns = read_patterns(action.permissions.network)
-                tell = self._refusal_teller(attempt)
-                allowing = AllowListProxy(patterns, self._policy, resolve=self._resolve, on_refusal=tell)
+                log_refusal = self._refusal_logger(attempt)
+                allowing = AllowListProxy(patterns, self._policy, resolve=self._resolve, on_refusal=log_refusal)
                 proxy = (await stack.enter_async_context(allowing)).path
             bounds = self._bounds(_seconds_until(deadline, attempt.seconds))
             job = Job(
@@ -365,24 +359,24 @@ class PythonExecutor:
         return _View(await self._folder(attempt.skill, stack), None, mounts)
 
     async def _folder(self, skill: Skill, stack: AsyncExitStack) -> Path:
-        held = await self._hold(skill)
-        stack.callback(held.close)
-        return held.path
+        folder = await self._lock(skill)
+        stack.callback(folder.close)
+        return folder.path
 
-    async def _hold(self, skill: Skill) -> Held:
+    async def _lock(self, skill: Skill) -> LockedFolder:
         """Return the skill's folder; release it when the wait is cancelled, since no thread can be stopped."""
-        holding = asyncio.ensure_future(asyncio.to_thread(self._unpacked.hold, skill))
+        holding = asyncio.ensure_future(asyncio.to_thread(self._unpacked.lock, skill))
         try:
             return await asyncio.shield(holding)
         except asyncio.CancelledError:
             holding.add_done_callback(_ignore)
             raise
 
-    def _refusal_teller(self, attempt: Attempt) -> Callable[[str], object]:
-        def tell(why: str) -> None:
+    def _refusal_logger(self, attempt: Attempt) -> Callable[[str], object]:
+        def log_refusal(why: str) -> None:
             self._log.warning("connection refused", skill=attempt.skill.name, reason=neutralise(why))
 
-        return tell
+        return log_refusal
 
     async def _judge(self, attempt: Attempt, ending: Ending, bounds: ResourceLimits, found: tuple[str, ...]) -> Outcome:
         shown = Shown(found, _called(attempt))
@@ -428,7 +422,7 @@ class _View(NamedTuple):
     mounts: list[Mount]
 
 
-def _ignore(holding: asyncio.Future[Held]) -> None:
+def _ignore(holding: asyncio.Future[LockedFolder]) -> None:
     if not holding.cancelled() and holding.exception() is None:
         holding.result().close()
 

@@ -43,16 +43,16 @@ class UnpackedSkills:
         self._blobs = blobs
         self._keep, self._keep_bytes = keep, keep_bytes
 
-    def hold(self, skill: Skill) -> Held:
-        """Return the unpacked folder of ``skill``, held until closed. Raises NotFoundError, StorageError."""
+    def lock(self, skill: Skill) -> LockedFolder:
+        """Return the unpacked folder of ``skill``, locked until closed. Raises NotFoundError, StorageError."""
         size = sum(file.size for file in skill.files)
         path = self._folder / f"{skill.artifact.digest.hex}-{size}"
         with storage_errors(path):
-            while (held := _hold(path)) is None:
+            while (locked := _lock(path)) is None:
                 self._make(path, skill)
-                self._make_room(path)
-            os.utime(held.descriptor)
-            return held
+                self._evict(path)
+            os.utime(locked.descriptor)
+            return locked
 
     def _make(self, path: Path, skill: Skill) -> None:
         make_folder(self._folder, mode=0o700)
@@ -82,7 +82,7 @@ class UnpackedSkills:
             stream.flush()
             os.fsync(stream.fileno())
 
-    def _make_room(self, new: Path) -> None:
+    def _evict(self, new: Path) -> None:
         """Remove what is too much, and what killed processes left half made; never ``new``."""
         rows = sorted(((_used(path), path) for path in self._folder.iterdir()), reverse=True)
         count, size = 0, 0
@@ -111,7 +111,7 @@ class UnpackedSkills:
             os.close(descriptor)
 
 
-class Held:
+class LockedFolder:
     """A folder that stays as long as this is not closed."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -131,7 +131,7 @@ def _move(making: Path, path: Path) -> None:
             raise
 
 
-def _hold(path: Path) -> Held | None:
+def _lock(path: Path) -> LockedFolder | None:
     """Lock the folder against removal; None when it is not there."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -140,7 +140,7 @@ def _hold(path: Path) -> Held | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return Held(path, descriptor)
+            return LockedFolder(path, descriptor)
     except FileNotFoundError:
         pass  # it was removed between the two
     except BaseException:

@@ -17,6 +17,7 @@ from skillwire.executions.states import (
     CANCELLED,
     NOTED,
     State,
+    Transition,
     after_failure,
     after_loss,
     loss_of,
@@ -27,32 +28,29 @@ from skillwire.model.execution import (
     EXPIRED_PER_BATCH,
     FINAL,
     Accepted,
+    BlobHold,
+    Claim,
     EndedExecution,
     Event,
     Execution,
     ExecutionQuery,
     ExecutionStatus,
+    Failure,
     FoundExecutions,
     LedgerStatistics,
+    Moment,
+    NewExecution,
     OpenTasks,
+    OutputBlob,
+    Quota,
     StatisticsCursor,
+    TaskOwner,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.executions.states import Transition
-    from skillwire.model.execution import (
-        BlobHold,
-        Claim,
-        Failure,
-        Moment,
-        NewExecution,
-        OutputBlob,
-        Quota,
-        TaskOwner,
-    )
     from skillwire.model.skill import Skill
 
 _CURSOR: Final = re.compile(r"[0-9]{1,18}")
@@ -177,8 +175,8 @@ class MemoryLedger:
         claimed: list[Execution] = []
         for row in sorted(waiting, key=lambda row: (row.execution.turn, row.number)):
             one = row.execution
-            has_room = callers[one.caller] < quota.per_caller and skills[one.skill] < quota.per_skill_of(one.skill)
-            if len(claimed) < limit and has_room:
+            has_capacity = callers[one.caller] < quota.per_caller and skills[one.skill] < quota.per_skill_of(one.skill)
+            if len(claimed) < limit and has_capacity:
                 callers[one.caller] += 1
                 skills[one.skill] += 1
                 self._step(row, "claim", now, worker=worker, by=worker)
@@ -194,13 +192,13 @@ class MemoryLedger:
         return row.execution
 
     async def release(self, claim: Claim, now: Moment) -> bool:
-        row = self._held(claim)
+        row = self._claimed(claim)
         return row is not None and self._step(row, "release", now, by=claim.worker)
 
     async def renew(self, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
         over = []
         for claim in claims:
-            row = self._held(claim)
+            row = self._claimed(claim)
             if row is None:
                 over.append(claim)
             else:
@@ -210,14 +208,14 @@ class MemoryLedger:
     async def complete(
         self, claim: Claim, output: bytes, now: Moment, *, log: str = "", blobs: Sequence[OutputBlob] = ()
     ) -> bool:
-        row = self._held(claim)
+        row = self._claimed(claim)
         if row is None:
             return False
         row.execution = replace(row.execution, output=output, log=log, blobs=tuple(blobs))
         return self._step(row, "complete", now, by=claim.worker)
 
     async def fail(self, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        row = self._held(claim)
+        row = self._claimed(claim)
         if row is None:
             return False
         chance = self._chance()
@@ -294,7 +292,7 @@ class MemoryLedger:
             self._skills.pop(digest, None)
         return len(old_outputs) + len(old)
 
-    async def sweep_outputs(self) -> int:
+    async def remove_orphaned_outputs(self) -> int:
         return 0
 
     async def exists(self) -> bool:
@@ -331,7 +329,7 @@ class MemoryLedger:
     def _open(self) -> Iterator[_Row]:
         return (row for row in list(self._rows.values()) if not row.execution.status.is_final)
 
-    def _held(self, claim: Claim) -> _Row | None:
+    def _claimed(self, claim: Claim) -> _Row | None:
         row = self._rows.get(claim.execution_id)
         return row if row is not None and row.state.holds(claim) else None
 
@@ -346,7 +344,6 @@ class MemoryLedger:
         not_before: float | None = None,
         failure: Failure | None = None,
     ) -> bool:
-        """Apply a transition, if the state table has it."""
         after = row.state.step(what, worker=worker, not_before=not_before)
         if after is None:
             return False

@@ -60,7 +60,6 @@ class _Turn:
         self._is_left = False
 
     def take(self) -> bool:
-        """Wait for the turn; return whether it came in time."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,7 +70,6 @@ class _Turn:
         return True
 
     def give_back(self) -> None:
-        """End the turn."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_UN)  # a child that is just being begun may have the file open, too
         finally:

@@ -17,16 +17,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.adapters.sqlite.async_database import Store, reads, writes
-from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING, Queue
+from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
+from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING, Queue
 from skillwire.adapters.sqlite.ledger_rows import (
     SELECT,
     STATE,
     apply_transition,
+    claimed_state,
     encode_blobs,
     find,
     find_by_key,
-    held_state,
     insert,
     read_execution,
     read_state,
@@ -44,7 +44,24 @@ from skillwire.executions.states import (
     timed_out,
 )
 from skillwire.model.digest import Digest
-from skillwire.model.execution import EXPIRED_PER_BATCH, Accepted, ExecutionQuery
+from skillwire.model.execution import (
+    EXPIRED_PER_BATCH,
+    Accepted,
+    Claim,
+    Execution,
+    ExecutionQuery,
+    ExecutionStatus,
+    Failure,
+    FoundExecutions,
+    LedgerStatistics,
+    Moment,
+    NewExecution,
+    OpenTasks,
+    OutputBlob,
+    Quota,
+    StatisticsCursor,
+    TaskOwner,
+)
 from skillwire.model.packed_skills import pack_skill, unpack_skill
 
 if TYPE_CHECKING:
@@ -53,22 +70,6 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from skillwire.adapters.files.blobs import FileBlobs
-    from skillwire.adapters.sqlite.async_database import AsyncDatabase
-    from skillwire.model.execution import (
-        Claim,
-        Execution,
-        ExecutionStatus,
-        Failure,
-        FoundExecutions,
-        LedgerStatistics,
-        Moment,
-        NewExecution,
-        OpenTasks,
-        OutputBlob,
-        Quota,
-        StatisticsCursor,
-        TaskOwner,
-    )
     from skillwire.model.skill import Skill
 
 #: What has not ended.
@@ -77,12 +78,12 @@ _OPEN: Final = "completed IS NULL"
 _CALLERS: Final = (
     f"INDEXED BY executions_lanes WHERE {WAITING}",
     f"INDEXED BY executions_tasks WHERE executor = 'human' AND {_OPEN}",
-    f"INDEXED BY executions_held WHERE {HELD} AND executor <> 'human'",
+    f"INDEXED BY executions_held WHERE {CLAIMED} AND executor <> 'human'",
 )
 _LATE: Final = f"SELECT execution_id, timeout FROM executions WHERE {_OPEN} AND deadline <= ?"  # noqa: S608  # a constant
 _LOST: Final = (
     f"SELECT execution_id, {STATE} FROM executions"  # noqa: S608  # constants
-    f" WHERE {HELD} AND lease_until IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)"
+    f" WHERE {CLAIMED} AND lease_until IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)"
 )
 _DUE: Final = "SELECT execution_id FROM executions WHERE queue = ? AND callback_at <= ?"
 #: Seconds that a process has for a callback that it took from the ledger.
@@ -216,13 +217,13 @@ class SqliteLedger(Store):
 
     @writes
     def release(self, connection: Connection, claim: Claim, now: Moment) -> bool:
-        return held_state(connection, claim) is not None and apply_transition(
+        return claimed_state(connection, claim) is not None and apply_transition(
             connection, claim.execution_id, "release", now, by=claim.worker
         )
 
     @writes
     def renew(self, connection: Connection, claims: Collection[Claim], now: Moment, lease: float) -> Collection[Claim]:
-        which = f"execution_id = ? AND worker = ? AND attempt = ? AND {HELD}"
+        which = f"execution_id = ? AND worker = ? AND attempt = ? AND {CLAIMED}"
         query = f"UPDATE executions SET lease_until = ?, lease_boot = ? WHERE {which}"  # noqa: S608  # a constant
         return [
             claim for claim in claims if connection.execute(query, (now.steady + lease, now.boot, *claim)).rowcount == 0
@@ -239,7 +240,7 @@ class SqliteLedger(Store):
         log: str = "",
         blobs: Sequence[OutputBlob] = (),
     ) -> bool:
-        if held_state(connection, claim) is None:
+        if claimed_state(connection, claim) is None:
             return False
         is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
         kept = (None, str(self._outputs.put(output))) if is_large else (output, None)
@@ -249,7 +250,7 @@ class SqliteLedger(Store):
 
     @writes
     def fail(self, connection: Connection, claim: Claim, failure: Failure, now: Moment, *, log: str = "") -> bool:
-        state = held_state(connection, claim)
+        state = claimed_state(connection, claim)
         if state is None:
             return False
         chance = self._chance()
@@ -327,7 +328,7 @@ class SqliteLedger(Store):
         number = forget_outputs(connection, now.wall - outputs, self._outputs)
         return number + forget_rows(connection, now.wall - rows, self._outputs)
 
-    async def sweep_outputs(self) -> int:
+    async def remove_orphaned_outputs(self) -> int:
         strays = await self._stray_outputs()
         return sum([await self._remove_stray(file) for file in strays])
 

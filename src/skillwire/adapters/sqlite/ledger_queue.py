@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: What waits for a worker; as the indexes have it, word by word.
 WAITING: Final = "worker IS NULL AND completed IS NULL AND executor <> 'human'"
 #: What a worker, or a person, has.
-HELD: Final = "worker IS NOT NULL AND status = 'running'"
+CLAIMED: Final = "worker IS NOT NULL AND status = 'running'"
 #: How many rows at the beginning of the queue are looked at first, and how many when none of those may run.
 _LOOKS: Final = (64, 1024)
 #: How many lanes one walk visits, and how many rows of each it looks at.
@@ -66,7 +66,7 @@ _HEADS: Final = (
 )
 _COUNT_HELD: Final = (
     "SELECT caller, skill, count(*) FROM executions INDEXED BY executions_held"  # noqa: S608  # the same
-    f" WHERE {HELD} AND executor <> 'human' GROUP BY caller, skill"
+    f" WHERE {CLAIMED} AND executor <> 'human' GROUP BY caller, skill"
 )
 
 
@@ -110,7 +110,6 @@ class _Quotas:
         return self._skills[skill] >= self._quota.per_skill_of(skill)
 
     def take(self, row: _Row) -> None:
-        """Take one, if there is room for it and it was not taken."""
         _, _, execution_id, caller, skill = row
         is_full = not self.left or self.is_caller_full(caller) or self.is_skill_full(skill)
         if is_full or execution_id in self.taken:

@@ -6,15 +6,18 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.executions.states import NOTED, State, timed_out
+from skillwire.executions.states import NOTED, State, Transition, timed_out
 from skillwire.model.execution import (
     FINAL,
     Accepted,
     Attachments,
+    Claim,
     Event,
     Execution,
     ExecutionStatus,
     Failure,
+    IdempotencyKey,
+    Moment,
     OutputBlob,
     Priority,
     Webhook,
@@ -23,9 +26,6 @@ from skillwire.model.execution import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from sqlite3 import Connection
-
-    from skillwire.executions.states import Transition
-    from skillwire.model.execution import Claim, IdempotencyKey, Moment
 
 
 #: The columns of an execution, in the order of :func:`execution_row`.
@@ -140,7 +140,7 @@ def state_of(connection: Connection, execution_id: str) -> State | None:
     return None if row is None else read_state(row)
 
 
-def held_state(connection: Connection, claim: Claim) -> State | None:
+def claimed_state(connection: Connection, claim: Claim) -> State | None:
     """Return the state of what is claimed, if the claim holds."""
     state = state_of(connection, claim.execution_id)
     return state if state is not None and state.holds(claim) else None

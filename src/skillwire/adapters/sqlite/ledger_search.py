@@ -18,24 +18,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
-from skillwire.adapters.sqlite.ledger_queue import HELD, WAITING
+from skillwire.adapters.sqlite.ledger_queue import CLAIMED, WAITING
 from skillwire.adapters.sqlite.ledger_rows import SELECT, read_execution
 from skillwire.errors import UsageError
 from skillwire.model.execution import (
     EndedExecution,
+    Execution,
     ExecutionQuery,
     ExecutionStatus,
     FoundExecutions,
     LedgerStatistics,
     OpenTasks,
     StatisticsCursor,
+    TaskOwner,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from sqlite3 import Connection
-
-    from skillwire.model.execution import Execution, TaskOwner
 
 
 _CURSOR: Final = re.compile(r"[0-9]{1,18}")
@@ -50,7 +50,7 @@ _OPEN: Final = {
     _RUNNING: (
         f"{_LANES}'running'",
         f"{_WAITING_TASKS}'running'",
-        f"executions INDEXED BY executions_held WHERE {HELD}",
+        f"executions INDEXED BY executions_held WHERE {CLAIMED}",
     ),
 }
 _ENDED: Final = "status IN ('completed', 'failed', 'timeout')"
@@ -137,7 +137,6 @@ def _index_queries(query: ExecutionQuery) -> Iterator[_Where]:
 
 
 def _newest(connection: Connection, query: ExecutionQuery, place: _Where) -> Iterator[int]:
-    """Yield the numbers of one page and one more."""
     where, values = place
     if query.after is not None:
         where, values = f"{where} AND number < ?", (*values, int(query.after))
@@ -146,7 +145,6 @@ def _newest(connection: Connection, query: ExecutionQuery, place: _Where) -> Ite
 
 
 def _read(connection: Connection, numbers: Iterable[int]) -> tuple[Execution, ...]:
-    """Return executions by their numbers, in that order."""
     found = (connection.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone() for number in numbers)
     return tuple(read_execution(row) for row in found)
 

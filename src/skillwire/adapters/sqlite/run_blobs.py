@@ -2,11 +2,11 @@
 
 The bytes are on the disk under their name before the row is committed, and a file is removed in the transaction that
 removes the last row of its digest. So each row has its file. A crash leaves at worst a file without a row, which a
-sweep removes when it is old enough that no process still writes it.
+later call of ``expire`` removes when it is old enough that no process still writes it.
 
-An expired blob is gone, whether it was swept or not. A run holds its blobs by their expiry, which the transaction that
-accepts the run moves behind its deadline. A blob keeps the media type that its owner gave first: storing the same
-bytes again, as code does that writes a file, changes nothing that the first upload relies on.
+An expired blob is gone, even before its file is removed. A run keeps its blobs by their expiry, which the transaction
+that accepts the run moves behind its deadline. A blob keeps the media type that its owner gave first: storing the same
+bytes again changes nothing that the first upload relies on.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.adapters.files.blobs import NEW, FileBlobWriting
-from skillwire.adapters.sqlite.async_database import Store, reads, writes
+from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
 from skillwire.errors import ConflictError
 from skillwire.model.digest import Digest
-from skillwire.model.execution import PREFIX, RunBlob, blob_not_found
+from skillwire.model.execution import PREFIX, BlobHold, RunBlob, RunSettings, blob_not_found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Sequence
     from pathlib import Path
     from sqlite3 import Connection
 
-    from skillwire.adapters.sqlite.async_database import AsyncDatabase
-    from skillwire.model.execution import BlobHold, RunSettings
 
-_SWEPT_AT_ONCE: Final = 500
+_EXPIRED_AT_ONCE: Final = 500
 #: Seconds after which a file that is no blob is left over: none is written for so long.
 _LEFT_SECONDS: Final = 3600.0
 #: Seconds between two looks for what is left over.
@@ -80,7 +78,7 @@ class SqliteRunBlobs(Store):
         self, connection: Connection, owner: str, files: Sequence[tuple[FileBlobWriting, str]], now: float
     ) -> Sequence[RunBlob]:
         kept = [self._keep(connection, owner, file, kind, now) for file, kind in files]
-        self._check_room(connection, owner, now)
+        self._check_quota(connection, owner, now)
         for file, _ in files:
             file.move(self._place(file.digest))
         return kept
@@ -91,7 +89,7 @@ class SqliteRunBlobs(Store):
         kind, expires = connection.execute(_KEEP, row).fetchone()
         return RunBlob(file.digest, kind, file.size, expires)
 
-    def _check_room(self, connection: Connection, owner: str, now: float) -> None:
+    def _check_quota(self, connection: Connection, owner: str, now: float) -> None:
         """Refuse when there is too much, by what the transaction sees. Raises ConflictError (``BLOB_ROOM``)."""
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs WHERE owner = ? AND expires > ?"  # noqa: S608  # constants
         if connection.execute(query, (owner, now)).fetchone()[0] > self._settings.blobs_per_owner:
@@ -127,8 +125,8 @@ class SqliteRunBlobs(Store):
             make_folder(self._folder, mode=0o700)
             return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
-    async def sweep(self, now: float) -> int:
-        number = await self._sweep(now) if await self._is_any_expired(now) else 0
+    async def expire(self, now: float) -> int:
+        number = await self._expire(now) if await self._is_any_expired(now) else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
             for digest in await self._leftovers():
@@ -140,9 +138,9 @@ class SqliteRunBlobs(Store):
         return connection.execute("SELECT 1 FROM run_blobs WHERE expires <= ? LIMIT 1", (now,)).fetchone() is not None
 
     @writes
-    def _sweep(self, connection: Connection, now: float) -> int:
+    def _expire(self, connection: Connection, now: float) -> int:
         query = "SELECT owner, digest FROM run_blobs WHERE expires <= ? ORDER BY expires LIMIT ?"
-        rows = connection.execute(query, (now, _SWEPT_AT_ONCE)).fetchall()
+        rows = connection.execute(query, (now, _EXPIRED_AT_ONCE)).fetchall()
         connection.executemany("DELETE FROM run_blobs WHERE owner = ? AND digest = ?", rows)
         for digest in {digest for _, digest in rows}:
             self._remove_unowned(connection, Digest(digest))

@@ -1,14 +1,12 @@
 """The search index of a server: full text in SQLite, facets in Python.
 
-A :class:`SearchIndex` is a private database that is unlinked as soon as it is open, so it vanishes with the process.
-Each version of a skill has a row of the full-text table, found by its *slot*, and a :class:`RevisionSearch` knows the
-slots of its revision: one table serves several revisions. A change adds rows for what changed; the rows that it
-replaces are removed when no revision needs them. One thread changes the index while others search it.
+A :class:`SearchIndex` is a private database, unlinked while open, so it vanishes with the process. Each version of a
+skill has a row, found by its *slot*; a :class:`RevisionSearch` knows the slots of its revision, so one table serves
+several. A change adds rows; replaced ones are removed when no revision needs them. One thread changes the index.
 
-A search is a cascade: skills with all the words, the last word perhaps unfinished; then words that occur nowhere are
-replaced, an unfinished one by its longest prefix that occurs, others by words one edit away; in the end skills with
-any of the words. The words one edit away are generated, stemmed by the same tokenizer and looked up in the vocabulary,
-so the cost depends on the word and not on the number of skills.
+A search is a cascade: skills with all the words, the last one perhaps unfinished; then words that occur nowhere are
+replaced by prefixes or by words one edit away; in the end any of the words. Edits are generated, stemmed and looked up
+in the vocabulary, so the cost depends on the word and not on the number of skills.
 """
 
 from __future__ import annotations
@@ -30,8 +28,10 @@ from weakref import WeakSet, finalize
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
-from skillwire.model.search import SearchPage
+from skillwire.model.search import FacetValue, SearchPage, SearchQuery
 from skillwire.registry.search import (
+    Profile,
+    Words,
     check_query,
     count_facets,
     make_cursor,
@@ -45,9 +45,7 @@ from skillwire.registry.search import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from skillwire.model.search import FacetValue, SearchQuery
     from skillwire.model.skill import Skill
-    from skillwire.registry.search import Profile, Words
 
 
 #: Shorter words have too many neighbours; longer ones are seldom misspelt by one letter only.
@@ -380,7 +378,6 @@ class SearchIndex:
         return search
 
     def _remove_dead(self) -> None:
-        """Remove the rows that no revision needs any more."""
         oldest = min((search.revision for search in self._searches), default=self._revision)
         gone = [slot for since, slot in self._dead if since <= oldest]
         self._dead = [(since, slot) for since, slot in self._dead if since > oldest]

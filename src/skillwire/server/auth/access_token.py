@@ -10,16 +10,13 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError
-from skillwire.server.auth.issuer import ALGORITHMS
+from skillwire.server.auth.issuer import ALGORITHMS, VerifyingKey
 from skillwire.server.problems import refused
 from skillwire.trust.guarded_json import load_json
-
-if TYPE_CHECKING:
-    from skillwire.server.auth.issuer import VerifyingKey
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # RFC 6750 §2.1
 _COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
@@ -29,7 +26,7 @@ _NAME_LENGTH: Final = 255  # RFC 9068 refers to OpenID Connect §2, which bounds
 
 
 class UnverifiedToken(NamedTuple):
-    """A token in its parts, of which nothing is known to be true yet."""
+    """The parts of a token that is not verified yet."""
 
     algorithm: str
     key_id: str | None
@@ -113,7 +110,13 @@ def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> Ac
     subject, client_id = _name(claims, "sub"), _name(claims, "client_id")
     if subject is None and client_id is None:
         raise refused("the access token does not say whose it is", "malformed")
-    return AccessClaims(subject, client_id, _scopes(claims), expires)
+    scope = claims.get("scope", "")
+    if not isinstance(scope, str):
+        raise refused("the access token's scope is no text", "malformed")
+    scopes = scope.split(" ")
+    if len(scopes) > limits.TOKEN_SCOPES:
+        raise refused(f"the access token has more than {limits.TOKEN_SCOPES} scopes", "malformed")
+    return AccessClaims(subject, client_id, frozenset(filter(None, scopes)), expires)
 
 
 def _check_type(header: dict[str, Any], *, allow_untyped: bool) -> None:
@@ -162,13 +165,3 @@ def _name(claims: dict[str, Any], claim: str) -> str | None:
     if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _NAME_LENGTH:
         raise refused(f"the access token's {claim} is no short name", "malformed")
     return value
-
-
-def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    value = claims.get("scope", "")
-    if not isinstance(value, str):
-        raise refused("the access token's scope is no text", "malformed")
-    scopes = value.split(" ")
-    if len(scopes) > limits.TOKEN_SCOPES:
-        raise refused(f"the access token has more than {limits.TOKEN_SCOPES} scopes", "malformed")
-    return frozenset(scope for scope in scopes if scope)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, TrustError
-from skillwire.model.access import ANONYMOUS, Principal
+from skillwire.model.access import ANONYMOUS, Principal, Token
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature
-from skillwire.registry.tokens import PREFIX
+from skillwire.registry.tokens import PREFIX, Tokens
 from skillwire.server.auth.challenges import Challenges, ProtectedResource, auth_config, challenge_fields
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.http import IDENTITY_NAMES, read_fields
@@ -33,15 +33,12 @@ from skillwire.server.problems import Problem, ProblemError, refused, too_many
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skillwire.model.access import Token
-
     FindKey = Callable[[str], Awaitable[tuple[Token, bytes] | None]]
     from collections.abc import Iterable, Mapping
 
     from starlette.types import Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
-    from skillwire.registry.tokens import Tokens
     from skillwire.server.auth.oauth import BearerTokens
     from skillwire.server.configuration import ServerConfiguration
 
@@ -74,19 +71,16 @@ class SignedRequests:
         if found is None or not is_good:
             raise refused("no key in use made this signature of this request", "unknown")
         now = self._clock()  # read here, so that signatures are remembered in the order of their time
-        self._check_time(signature.timestamp, now)
+        if now - signature.timestamp > limits.SIGNATURE_WINDOW_SECONDS:
+            raise refused(f"the request was signed more than {limits.SIGNATURE_WINDOW_SECONDS} s ago", "expired")
+        if signature.timestamp - now > limits.SIGNATURE_AHEAD_SECONDS:
+            message = f"the signature's time is more than {limits.SIGNATURE_AHEAD_SECONDS} s ahead; compare the clocks"
+            raise refused(message, "early")
+        if signature.timestamp < self._started:
+            raise refused("the request was signed before this server was started; sign it again", "expired")
         self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
         token = found[0]
         return Principal(token.name, token.skills, token.scopes, token.token_id)
-
-    def _check_time(self, timestamp: int, now: float) -> None:
-        if now - timestamp > limits.SIGNATURE_WINDOW_SECONDS:
-            raise refused(f"the request was signed more than {limits.SIGNATURE_WINDOW_SECONDS} s ago", "expired")
-        if timestamp - now > limits.SIGNATURE_AHEAD_SECONDS:
-            message = f"the signature's time is more than {limits.SIGNATURE_AHEAD_SECONDS} s ahead; compare the clocks"
-            raise refused(message, "early")
-        if timestamp < self._started:
-            raise refused("the request was signed before this server was started; sign it again", "expired")
 
     def _remember(self, key_id: str, digest: bytes, now: float) -> None:
         for known in [known for known, seen in self._seen.items() if seen.is_over(now)]:
@@ -111,11 +105,9 @@ class _UsedSignatures(NamedTuple):
     digests: set[bytes]
 
     def is_over(self, now: float) -> bool:
-        """Whether all can be forgotten."""
         return not self.order or now - self.order[-1][0] > _REMEMBERED_SECONDS
 
     def forget(self, now: float) -> None:
-        """Drop those whose time has run out."""
         while self.order and now - self.order[0][0] > _REMEMBERED_SECONDS:
             self.digests.discard(self.order.popleft()[1])
 
@@ -141,7 +133,7 @@ def has_credentials(fields: Iterable[tuple[bytes, bytes]]) -> bool:
 class Authentication:
     """Authenticates callers.
 
-    ``offer`` describes the methods to callers; ``resource`` answers with this server's metadata. ``tokens`` is first
+    ``auth_config`` describes the methods to callers; ``resource`` has this server's metadata. ``tokens`` is first
     called when a key is shown; ``close`` is called at the end.
     """
 
@@ -155,7 +147,7 @@ class Authentication:
         base_url: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.offer = auth_config(configuration)
+        self.auth_config = auth_config(configuration)
         self.resource = ProtectedResource(configuration.oauth2, base_url)
         self._challenges = Challenges(configuration, self.resource)
         self.tokens = tokens
@@ -163,14 +155,14 @@ class Authentication:
         self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
         self._callers = RateLimiter(configuration.principal_limit)
-        self._strangers = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
+        self._anonymous = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
         self._failures = RateLimiter(_FAILURES)
         self._clock = clock
 
     @property
     def limits_anonymous(self) -> bool:
-        """Whether those who do not say who they are may only ask so often."""
-        return self._strangers is not None
+        """Whether requests without credentials are limited."""
+        return self._anonymous is not None
 
     async def authenticate(self, scope: Scope, body: bytes = b"") -> AuthResult:
         """Return the caller. Trust: the request is untrusted.
@@ -180,7 +172,7 @@ class Authentication:
         shown = read_fields(scope["headers"], *IDENTITY_NAMES)
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
-            return AuthResult(None, self._count(self._strangers, ANONYMOUS, address))
+            return AuthResult(None, self._count(self._anonymous, ANONYMOUS, address))
         failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
         if not failures.allowed:
             raise ProblemError(too_many("credentials of this address were refused too often", failures))
@@ -210,17 +202,16 @@ class Authentication:
     def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
         """Count ``number`` more requests of one body; return the fields of what is left. Raises ProblemError (429)."""
         address, fields = scope["client"][0] if scope.get("client") else "", {}
-        limiter = self._strangers if principal is None else self._callers
+        limiter = self._anonymous if principal is None else self._callers
         for _ in range(number):
             fields = dict(self._count(limiter, principal or ANONYMOUS, address))
         return fields
 
     async def close(self) -> None:
         """End what recognising began."""
-        if self._bearer is not None:
-            await self._bearer.close()
-        if self._driver is not None:
-            await self._driver.close()
+        for one in (self._bearer, self._driver):
+            if one is not None:
+                await one.close()
 
     def forbidden(
         self, principal: Principal | None, skill: str | None, scope: Scope, *, wish: str = "use"
@@ -232,7 +223,6 @@ class Authentication:
         return ProblemError(self._challenges.required(error, scope))
 
     def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
-        """Count a request; return the fields that say what is left, or raise the refusal."""
         if limiter is None:
             return {}
         allowance = limiter.take(caller_of(principal, address), self._clock())
@@ -242,8 +232,16 @@ class Authentication:
 
     async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes) -> Principal:
         if b"x-signature" in shown:
-            return await self._recognise_signature(shown[b"x-signature"], scope, body)
-        text = shown.get(b"x-api-key") or _bearer_of(shown.get(b"authorization", ""))
+            query = scope["query_string"].decode("latin-1")
+            path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+            target = f"{path}?{query}" if query else path
+            return await self._signed.recognise(shown[b"x-signature"], scope["method"], target, body)
+        text = shown.get(b"x-api-key", "")
+        if not text:
+            authorization = shown.get(b"authorization", "")
+            if not _is_bearer(authorization):
+                raise refused("the Authorization field holds no bearer token", "malformed")
+            text = authorization[len(_BEARER) :].strip()
         if b"x-api-key" in shown or text.startswith(f"{PREFIX}_"):
             token = await self.tokens().recognise(text)
             if token is None:
@@ -252,12 +250,6 @@ class Authentication:
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         return await self._bearer.recognise(text)
-
-    async def _recognise_signature(self, signature: str, scope: Scope, body: bytes) -> Principal:
-        query = scope["query_string"].decode("latin-1")
-        path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        target = f"{path}?{query}" if query else path
-        return await self._signed.recognise(signature, scope["method"], target, body)
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""
@@ -273,9 +265,3 @@ class Authentication:
 
 def _is_bearer(authorization: str) -> bool:
     return authorization[: len(_BEARER)].lower() == _BEARER
-
-
-def _bearer_of(authorization: str) -> str:
-    if not _is_bearer(authorization):
-        raise refused("the Authorization field holds no bearer token", "malformed")
-    return authorization[len(_BEARER) :].strip()

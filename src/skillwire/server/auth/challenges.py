@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import TrustError
+from skillwire.errors import SkillwireError, TrustError
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from skillwire.errors import SkillwireError
     from skillwire.model.access import Principal
     from skillwire.server.configuration import OAuth2Settings, ServerConfiguration
 
@@ -64,7 +63,10 @@ def auth_config(configuration: ServerConfiguration) -> AuthConfig:
     """Return what descriptors say of skills that are not public."""
     if configuration.offer == "custom":
         return AuthConfig(type=AuthType.CUSTOM, description="HMAC-SHA256 signed requests.", custom=custom_auth())
-    if (config := _oauth2_config(configuration)) is not None:
+    oauth2 = configuration.oauth2 if configuration.offer == "oauth2" else None
+    if oauth2 is not None and oauth2.authorization_url is not None and oauth2.token_url is not None:
+        urls = {"authorization_url": oauth2.authorization_url, "token_url": oauth2.token_url}
+        config = OAuth2Config(**urls, scopes=dict(oauth2.scopes))
         return AuthConfig(type=AuthType.OAUTH2, description="OAuth 2.0 access token as Bearer.", oauth2=config)
     description = f"Include your API key in the {API_KEY_HEADER} header."
     return AuthConfig(type=AuthType.API_KEY, description=description, header=API_KEY_HEADER)
@@ -83,16 +85,6 @@ def required_auth(configuration: ServerConfiguration) -> dict[str, object]:
     return details
 
 
-def _oauth2_config(configuration: ServerConfiguration) -> OAuth2Config | None:
-    settings = configuration.oauth2
-    if configuration.offer != "oauth2" or settings is None:
-        return None
-    if settings.authorization_url is None or settings.token_url is None:
-        return None
-    urls = {"authorization_url": settings.authorization_url, "token_url": settings.token_url}
-    return OAuth2Config(**urls, scopes=dict(settings.scopes))
-
-
 class Challenges:
     """Answers callers whose credentials are missing, invalid or insufficient."""
 
@@ -104,7 +96,7 @@ class Challenges:
 
     def required(self, error: SkillwireError, scope: Scope, *, is_bad_token: bool = False) -> Problem:
         """Return the 401 that reports ``error``; ``is_bad_token`` for a refused bearer token."""
-        told = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
+        reported = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
         parameters = {"realm": "skills"}
         if self._type is AuthType.OAUTH2:
             parameters["resource_metadata"] = self._resource.url(scope)
@@ -112,10 +104,10 @@ class Challenges:
             parameters["error"] = "invalid_token"
         scheme = "Signature" if self._type is AuthType.CUSTOM and not is_bad_token else "Bearer"
         written = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
-        return challenge_fields(told, 401, {"WWW-Authenticate": f"{scheme} {written}"})
+        return challenge_fields(reported, 401, {"WWW-Authenticate": f"{scheme} {written}"})
 
     def denied(self, principal: Principal, skill: str | None, wish: str = "use") -> Problem:
-        """Return the 403 of a caller who is known, to whom ``skill`` was not opened; None for a list of several."""
+        """Return the 403 of an authenticated caller without access to ``skill``; None for a list of several."""
         required = [] if skill is None else self._grants.scopes_for(skill)
         details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
         message = f"Insufficient permissions to {wish} this skill"
@@ -123,6 +115,6 @@ class Challenges:
 
 
 def challenge_fields(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:
-    """Return the answer that tells ``error`` in the unified form. Spec: SSP §8.2."""
+    """Return the answer that reports ``error`` in the unified form. Spec: SSP §8.2."""
     _, body = encode_error(error)
     return Problem(status, error.code, error.message, fields=fields or {}, written=body)

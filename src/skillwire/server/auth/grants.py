@@ -41,7 +41,7 @@ class Grants:
         return frozenset(opened)
 
     def scopes_for(self, skill: str) -> list[str]:
-        """Return the scopes of which any one opens the skill of this name, ours first."""
+        """Return the scopes that open the skill of this name, ours first."""
         configured = (scope for scope, skills in self.scopes.items() if skill in skills or EVERY_SKILL in skills)
         return [f"{SCOPE_PREFIX}{skill}", *sorted(configured)]
 

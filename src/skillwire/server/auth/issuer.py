@@ -1,21 +1,12 @@
-"""The keys of an issuer: a JSON Web Key Set, read with care.
+"""The keys of an authorization server: fetched, cached, and read as a JSON Web Key Set.
 
-A set is the issuer's, who may be wrong or taken over, so it is bounded, and of each key only its public members are
-read. A key that we cannot use is passed over, as RFC 7517 §5 asks: another kind, another purpose, too small to be safe
-or so large that it costs time. Two different keys under one name for one algorithm name nothing, so neither is used.
+The issuer may be wrong or compromised, so a set is bounded, only the public members of a key are read, and unusable
+keys are skipped (RFC 7517 §5). Two different keys under one name for one algorithm name nothing. An algorithm belongs
+to a kind of key, so a token cannot use an RSA key as an HMAC secret (RFC 8725 §3.1); joserfc does the arithmetic.
 
-joserfc does the arithmetic. Which key and which algorithm are used is decided here: an algorithm belongs to a kind of
-key, so a token cannot have an RSA key taken for the secret of an HMAC. Spec: RFC 7517, RFC 8725 §3.1, §3.2.
-
-The authorization server, asked over the network: where its endpoints are, and which keys it signs with.
-
-Keys are used for ten minutes and then asked for again. While the issuer is down its last keys go on being used, for a
-day at most. A token that names an unknown key makes us ask once more, since the issuer may have changed its keys; but
-however many such tokens come, the issuer is asked twice a minute at most, by one request that all of them wait for.
-
-Every connection goes through the address policy. The issuer and the URLs of the configuration are *named*, as the
-operator wrote them; a ``jwks_uri`` that the issuer's metadata names is the issuer's word, and may lead to public
-addresses only. Spec: RFC 8414 §3, OpenID Connect Discovery §4.
+Keys are fresh for ten minutes; while the issuer is down the last ones serve for a day at most. A token with an unknown
+key causes one more request, at most twice a minute, which all callers share. The operator's URLs are *named* for the
+address policy; a ``jwks_uri`` of the issuer's metadata may lead to public addresses only. Spec: RFC 8414 §3.
 """
 
 from __future__ import annotations
@@ -26,7 +17,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from joserfc.errors import JoseError
-from joserfc.jwk import JWKRegistry
+from joserfc.jwk import JWKRegistry, Key
 from joserfc.jws import JWSRegistry
 
 from skillwire import limits
@@ -34,15 +25,11 @@ from skillwire.errors import DecodeError, FetchError, SkillwireError, SourceLoca
 from skillwire.model.url import parse_url
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import Flow, HttpRequest
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from joserfc.jwk import Key
-
-    from skillwire.wire.exchange import Flow
 
 
 class _Kind(NamedTuple):
@@ -87,18 +74,17 @@ class KeySet:
             is_other = name in members and members[name] != facts
             self._keys[name] = None if is_other else self._keys.get(name, key)
             members.setdefault(name, facts)
-        self._only = {algorithm: found[0] for algorithm in ALGORITHMS if len(found := self._all_for(algorithm)) == 1}
+        for_algorithm: dict[str, list[VerifyingKey | None]] = {}
+        for (_, algorithm), known in self._keys.items():
+            for_algorithm.setdefault(algorithm, []).append(known)
+        self._only = {algorithm: found[0] for algorithm, found in for_algorithm.items() if len(found) == 1}
 
     def find(self, key_id: str | None, algorithm: str) -> VerifyingKey | None:
         """Return the key of this name for this algorithm; without a name, the only one that there is for it."""
         return self._only.get(algorithm) if key_id is None else self._keys.get((key_id, algorithm))
 
     def __len__(self) -> int:
-        """Return how many names have a key."""
         return sum(key is not None for key in self._keys.values())
-
-    def _all_for(self, algorithm: str) -> list[VerifyingKey | None]:
-        return [key for (_, name), key in self._keys.items() if name == algorithm]
 
 
 def read_key_set(data: bytes, source: str) -> KeySet:
@@ -114,9 +100,15 @@ def read_key_set(data: bytes, source: str) -> KeySet:
 
 
 def _rows(jwk: dict[str, Any]) -> list[tuple[str | None, str, VerifyingKey, object]]:
-    kind = _kind(jwk)
+    kty, curve = jwk.get("kty"), jwk.get("crv")
+    kind = None
+    if isinstance(kty, str) and (kty == "RSA" or isinstance(curve, str)):
+        kind = _KINDS.get((kty, None if kty == "RSA" else curve))
     key_id = jwk.get("kid")
-    if kind is None or not isinstance(key_id, str | None) or not _is_for_signatures(jwk):
+    if kind is None or not isinstance(key_id, str | None) or jwk.get("use") not in (None, "sig"):
+        return []
+    operations = jwk.get("key_ops")
+    if operations is not None and not (isinstance(operations, list) and "verify" in operations):
         return []
     public = {member: value for member in kind.members if isinstance(value := jwk.get(member), str)}
     if len(public) < len(kind.members) or not _is_sound(public):
@@ -125,27 +117,10 @@ def _rows(jwk: dict[str, Any]) -> list[tuple[str | None, str, VerifyingKey, obje
         key = JWKRegistry.import_key({**public})
     except (JoseError, ValueError):  # a point that is not on its curve, and the like: not a key that can be used
         return []
-    wanted = jwk.get("alg")
-    names = {name: known for name, known in kind.algorithms.items() if wanted is None or _is_same(wanted, known, kind)}
+    stated = jwk.get("alg")
+    only = kind.algorithms.get(stated) if isinstance(stated, str) else None
+    names = {name: known for name, known in kind.algorithms.items() if stated is None or known == only}
     return [(key_id, name, VerifyingKey(key, known), public) for name, known in names.items()]
-
-
-def _kind(jwk: dict[str, Any]) -> _Kind | None:
-    kty, curve = jwk.get("kty"), jwk.get("crv")
-    if kty == "RSA":
-        return _KINDS["RSA", None]
-    return _KINDS.get((kty, curve)) if isinstance(kty, str) and isinstance(curve, str) else None
-
-
-def _is_same(wanted: object, known: str, kind: _Kind) -> bool:
-    return isinstance(wanted, str) and kind.algorithms.get(wanted) == known
-
-
-def _is_for_signatures(jwk: dict[str, Any]) -> bool:
-    operations = jwk.get("key_ops")
-    return jwk.get("use") in (None, "sig") and (
-        operations is None or (isinstance(operations, list) and "verify" in operations)
-    )
 
 
 def _is_sound(public: dict[str, str]) -> bool:

@@ -1,18 +1,11 @@
-"""Opaque access tokens: the issuer is asked about each, and its answers are remembered for a short while.
+"""OAuth 2.0 bearer tokens: the principal of one, and the skills it opens. Spec: SSP §7.2.2; RFC 6750, 7662, 9068.
 
-A good token is not asked about again for a minute, or until it ends, so that long a token that was taken back still
-opens something; a refused one for ten seconds. Answers are kept under a hash of the token, never the token. Everyone
-who waits for the same token waits for one request. Strangers can make up tokens as they like, so few requests are
-under way at once, few wait for their turn, and whoever comes after them is told to come back. Spec: RFC 7662.
+A token in the form of a JWT is verified here (:mod:`~skillwire.server.auth.access_token`); the issuer is asked about
+others, if this server has credentials. The form alone decides, so a refused JWT gets no second chance.
 
-OAuth 2.0 bearer tokens: who presents one, and what it opens.
-
-A token with the form of a JWT is verified here, with the issuer's keys (:mod:`~skillwire.server.auth.access_token`);
-any other is asked about (:mod:`~skillwire.server.auth.oauth`), if this server has credentials for that. Which
-of the two is decided by the token's form alone, so a JWT that is refused here gets no second chance there.
-
-This module loads joserfc and cryptography: a server without a table ``[oauth2]`` has no need to import it.
-Spec: SSP §7.2.2; RFC 6750, RFC 9068, RFC 7662.
+A valid opaque token is not asked about again for a minute, which delays its revocation so long; a refused one for ten
+seconds. Answers are kept under a hash of the token. Few requests run at once and few wait, since anonymous clients can
+make up tokens. Only servers with a table ``[oauth2]`` import this module, which loads joserfc and cryptography.
 """
 
 from __future__ import annotations
@@ -28,21 +21,26 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.access import Principal
 from skillwire.model.url import parse_url
-from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
-from skillwire.server.auth.issuer import IssuerKeys, ask, fetch_metadata
+from skillwire.server.auth.access_token import (
+    AccessClaims,
+    TokenRules,
+    check_form,
+    decode_token,
+    is_jwt,
+    validate_claims,
+    verify,
+)
+from skillwire.server.auth.issuer import Driver, IssuerKeys, ask, fetch_metadata
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
-from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.exchange import Flow, HttpRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skillwire.server.auth.access_token import AccessClaims
     from skillwire.server.auth.grants import Grants
-    from skillwire.server.auth.issuer import Driver
     from skillwire.server.configuration import Credentials, OAuth2Settings
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import Flow
 
 
 _OK: Final = 200
@@ -191,7 +189,9 @@ class BearerTokens:
         """
         check_form(token)
         if is_jwt(token):
-            claims = await self._verify(token)
+            parts = decode_token(token, allow_untyped=self._rules.allow_untyped)
+            key = await self._keys.find(parts.key_id, parts.algorithm)
+            claims = verify(parts, key, self._rules, self._clock())
         elif self._introspection is not None:
             claims = await self._introspection.verify(token)
         else:
@@ -204,11 +204,6 @@ class BearerTokens:
         await self._keys.close()
         if self._introspection is not None:
             await self._introspection.close()
-
-    async def _verify(self, token: str) -> AccessClaims:
-        parts = decode_token(token, allow_untyped=self._rules.allow_untyped)
-        key = await self._keys.find(parts.key_id, parts.algorithm)
-        return verify(parts, key, self._rules, self._clock())
 
 
 def issuer_policy(policy: AddressPolicy, settings: OAuth2Settings) -> AddressPolicy:

@@ -67,7 +67,6 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → requests left, when
 
     def __len__(self) -> int:
-        """Return how many callers are counted."""
         return len(self._buckets)
 
     def look(self, caller: str, now: float) -> Allowance:

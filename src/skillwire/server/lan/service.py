@@ -386,7 +386,7 @@ class LanService:
         self.tls_port = 0
         if self._secrets is not None:
             await self._secrets.stop()
-        self._changes.tell_all()
+        self._changes.notify_all()
 
     async def _live(self) -> None:
         making = self._make()  # reads keys and certificates meanwhile
@@ -443,11 +443,11 @@ class LanService:
         while True:
             try:
                 async for _ in agent.listen():
-                    self._changes.tell()
+                    self._changes.notify()
             except Exception:  # noqa: BLE001  # as above
                 self._log.exception("could not follow changes of the LAN")
                 await asyncio.sleep(_AGAIN)
-                self._changes.tell()  # for the changes meanwhile
+                self._changes.notify()  # for the changes meanwhile
             else:
                 return  # the agent has ended
 

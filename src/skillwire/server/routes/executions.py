@@ -35,8 +35,8 @@ from skillwire.errors import NotFoundError, SkillwireError, TrustError, Validati
 from skillwire.executions.accept import Invocation, check_key, invalid_request
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
-from skillwire.model.access import ANONYMOUS, OPERATOR
-from skillwire.model.execution import IdempotencyKey
+from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
+from skillwire.model.execution import Execution, IdempotencyKey, Webhook
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
@@ -44,8 +44,8 @@ from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 from skillwire.protocols.skill_sharing.validation import parse_as
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.execution_responses import answer_fields, location_of, make_body, stream
-from skillwire.server.http import encode_fields, matching_tag, read_fields, read_pairs, site_of
+from skillwire.server.execution_responses import answer_fields, make_body, stream
+from skillwire.server.http import Fields, encode_fields, matching_tag, read_fields, read_pairs, site_of
 from skillwire.server.problems import READ, Problem, answer_preflight, method_not_allowed
 from skillwire.wire.fetch import is_json
 
@@ -55,12 +55,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from skillwire.executions.callable_skill import CallableSkill
-    from skillwire.model.access import Principal
-    from skillwire.model.execution import Execution, Webhook
     from skillwire.model.skill import Skill
     from skillwire.server.callable_skills import CallableSkills, GrantCache
     from skillwire.server.execution_service import ExecutionService
-    from skillwire.server.http import Fields
     from skillwire.server.request_bodies import Body
     from skillwire.trust.address import AddressPolicy
 
@@ -84,7 +81,6 @@ class _Template(NamedTuple):
     purpose: Purpose
 
     def read(self, url: str) -> str | None:
-        """Return the execution's ID in ``url``, or None."""
         if not url.startswith(self.before) or not url.endswith(self.after):
             return None
         name = url[len(self.before) : len(url) - len(self.after) or None]
@@ -107,20 +103,27 @@ def match_standard_path(path: str) -> EndpointMatch | None:
 class Endpoints:
     """The endpoints that descriptors of a revision name."""
 
-    def __init__(self, skills: Mapping[str, Skill], offers: CallableSkills) -> None:
+    def __init__(self, skills: Mapping[str, Skill], callables: CallableSkills) -> None:
         self._urls: dict[str, EndpointMatch] = {}
         self._templates: dict[_Template, None] = {}
         for skill in skills.values():
             if skill.action is not None and skill.sharing is not None and skill.sharing.descriptor is not None:
                 try:
-                    self._add(skill, offers)
+                    endpoint = callables.descriptor(skill).endpoint
+                    self._urls.setdefault(
+                        endpoint.url.partition("?")[0], EndpointMatch("invoke", skill.name, method=endpoint.method)
+                    )
+                    if endpoint.status_url:
+                        self._templates[_template(endpoint.status_url, "status")] = None
+                    if endpoint.result_url and endpoint.result_url != endpoint.status_url:
+                        self._templates[_template(endpoint.result_url, "result")] = None
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
                         "a descriptor names no endpoint", skill=skill.name, why=one_line(error)
                     )
 
-    def meaning(self, url: str) -> EndpointMatch | None:
-        """Return what a URL is for, or None; without its query."""
+    def match(self, url: str) -> EndpointMatch | None:
+        """Return the match of a URL without its query, or None."""
         found = self._urls.get(url)
         if found is not None:
             return found
@@ -129,16 +132,6 @@ class Endpoints:
             if name is not None:
                 return EndpointMatch(template.purpose, execution_id=name)
         return None
-
-    def _add(self, skill: Skill, offers: CallableSkills) -> None:
-        endpoint = offers.descriptor(skill).endpoint
-        self._urls.setdefault(
-            endpoint.url.partition("?")[0], EndpointMatch("invoke", skill.name, method=endpoint.method)
-        )
-        if endpoint.status_url:
-            self._templates[_template(endpoint.status_url, "status")] = None
-        if endpoint.result_url and endpoint.result_url != endpoint.status_url:
-            self._templates[_template(endpoint.result_url, "result")] = None
 
 
 def _template(url: str, purpose: Purpose) -> _Template:
@@ -188,11 +181,11 @@ def read_request(body: bytes, content_type: str) -> InvocationRequest:
     return request
 
 
-def requested_name(meant: EndpointMatch, body: bytes) -> str:
+def requested_name(match: EndpointMatch, body: bytes) -> str:
     """Return the skill that a request names: by its id if the body is an invocation, else as its path does."""
     with suppress(SkillwireError):
         return read_request(body, "").skill_id[:_ID_LENGTH]
-    return meant.skill
+    return match.skill
 
 
 def body_credentials(request: InvocationRequest) -> Fields:
@@ -214,24 +207,18 @@ def without_credentials(request: InvocationRequest) -> InvocationRequest:
     return InvocationRequest(caller=caller, skill_id=request.skill_id, inputs=request.inputs, context=request.context)
 
 
-def request_of_query(query: bytes, offer: CallableSkill, caller: str) -> InvocationRequest:
+def request_of_query(query: bytes, callable_skill: CallableSkill, caller: str) -> InvocationRequest:
     """Return the invocation in the query of a GET or DELETE, an extension. Raises UsageError, ValidationError."""
     inputs: dict[str, Any] = {}
     for name, text in read_pairs(query, _PARAMETERS):
         if name in inputs:
             raise invalid_request(f"/inputs/{name[:100]}", "is given twice", "one value", None)
-        inputs[name] = _value(name, text, offer)
+        try:
+            inputs[name] = text if name in callable_skill.text_inputs else msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            raise invalid_request(f"/inputs/{name[:100]}", "must be JSON", "JSON", text[:100]) from None
     who = Caller(id=caller or "anonymous", type="service")
-    return InvocationRequest(caller=who, skill_id=offer.skill_id, inputs=inputs)
-
-
-def _value(name: str, text: str, offer: CallableSkill) -> Any:
-    if name in offer.text_inputs:
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        raise invalid_request(f"/inputs/{name[:100]}", "must be JSON", "JSON", text[:100]) from None
+    return InvocationRequest(caller=who, skill_id=callable_skill.skill_id, inputs=inputs)
 
 
 _STATUS: Final = "GET, HEAD, DELETE, OPTIONS"
@@ -269,7 +256,7 @@ class InvocationRoute:
     def __init__(
         self,
         service: ExecutionService,
-        offers: CallableSkills,
+        callables: CallableSkills,
         granted: GrantCache,
         *,
         webhook_secret: Callable[[Execution], str],
@@ -277,84 +264,92 @@ class InvocationRoute:
         base_url: str,
     ) -> None:
         self._service = service
-        self._offers = offers
+        self._callables = callables
         self._granted = granted
         self._webhook_secret = webhook_secret
         self._callbacks = callbacks
         self._base_url = base_url
 
-    async def follow(self, meant: EndpointMatch, request: Request, receive: Receive, send: Send) -> None:
+    async def follow(self, match: EndpointMatch, request: Request, receive: Receive, send: Send) -> None:
         """Answer a request about one execution. Raises NotFoundError (``SKILL_NOT_FOUND``), StorageError."""
-        allowed = _RESULT if meant.purpose == "result" else _STATUS
+        allowed = _RESULT if match.purpose == "result" else _STATUS
         if request.method == "OPTIONS":
             await answer_preflight(allowed, send)
             return
         if request.method not in allowed.split(", "):
             await method_not_allowed(request.method, allowed).send(send)
             return
-        execution = await self._look_up(meant.execution_id, request)
+        execution = await self._service.ledger.find(match.execution_id)
+        if execution is None or not may_follow(execution, request.principal):
+            message = f"Execution '{match.execution_id[:100]}' was not found"
+            raise NotFoundError("SKILL_NOT_FOUND", message, details={"execution_id": match.execution_id[:100]})
         if request.method == "DELETE":
             by = request.principal.name if request.principal else "its caller"
             execution = await self._service.cancel(execution.execution_id, by) or execution
             await self._send_execution(200, execution, request, send)
             return
-        if request.method == "GET" and _EVENTS in request.asked.accept and meant.purpose == "status":
+        if request.method == "GET" and _EVENTS in request.asked.accept and match.purpose == "status":
             await stream(self._service, execution, request.caller, receive, send)
             return
         execution, fields = await self._wait(execution, request, request.asked.tags)
-        if meant.purpose == "result":
-            await self._send_result(execution, request, send, fields)
-        else:
-            await self._send_execution(200, execution, request, send, fields)
+        if match.purpose == "result" and execution.output_forgotten:
+            details = {"execution_id": execution.execution_id, "reason": "forgotten"}
+            problem = Problem(410, "SKILL_NOT_FOUND", "The output is not kept any more", details)
+            await problem.send(send, head=request.method == "HEAD")
+            return
+        is_pending = match.purpose == "result" and not execution.status.is_final
+        await self._send_execution(202 if is_pending else 200, execution, request, send, fields)
 
-    async def invoke(self, meant: EndpointMatch, skill: Skill, request: Request, send: Send) -> CallableSkill | None:
+    async def invoke(self, match: EndpointMatch, skill: Skill, request: Request, send: Send) -> None:
         """Answer a call of a skill that the caller may use. Raises SkillwireError when it is not accepted."""
         if request.method == "OPTIONS":
-            await answer_preflight(f"{meant.method.value}, OPTIONS", send, "Idempotency-Key")
-            return None
-        if request.method != meant.method.value:
-            await method_not_allowed(request.method, f"{meant.method.value}, OPTIONS").send(send)
-            return None
-        offer = self._offers.known(skill) or await asyncio.to_thread(self._offers.of, skill)
-        if offer is None:
+            await answer_preflight(f"{match.method.value}, OPTIONS", send, "Idempotency-Key")
+            return
+        if request.method != match.method.value:
+            await method_not_allowed(request.method, f"{match.method.value}, OPTIONS").send(send)
+            return
+        callable_skill = self._callables.known(skill) or await asyncio.to_thread(self._callables.of, skill)
+        if callable_skill is None:
             raise ValidationError("VALIDATION_ERROR", f"{skill.name} is read, not called")
-        if offer.needs_authentication and request.principal is None:
+        if callable_skill.needs_authentication and request.principal is None:
             raise TrustError("AUTH_REQUIRED", "Authentication is required to invoke this skill")
         if not await self._granted.look(skill):
-            reason = {"reason": "not_granted", "skill_id": offer.skill_id}
-            await _unavailable("The operator has not granted that this skill runs here", reason).send(send)
-            return None
-        execution, fields = await self._wait(await self._accept(meant, offer, request), request, "")
+            message = "The operator has not granted that this skill runs here"
+            reason = {"reason": "not_granted", "skill_id": callable_skill.skill_id}
+            await Problem(503, "ENDPOINT_UNREACHABLE", message, reason).send(send)
+            return
+        execution, fields = await self._wait(await self._accept(match, callable_skill, request), request, "")
         status = 200 if execution.status.is_final else 202
-        fields["Location"] = location_of(execution, site_of(request.scope, self._base_url))
+        fields["Location"] = f"{site_of(request.scope, self._base_url)}{EXECUTIONS}/{execution.execution_id}"
         if request.asked.webhook is not None:
             fields["Webhook-Secret"] = await asyncio.to_thread(self._webhook_secret, execution)
         await self._send_execution(status, execution, request, send, fields)
-        return offer
 
-    async def _accept(self, meant: EndpointMatch, offer: CallableSkill, request: Request) -> Execution:
-        """Return the execution of a call; nothing of its body is held any more, nor of its inputs."""
-        accepted_at = self._service.clock().wall
-        wanted = _read_invocation(meant, offer, request)
-        self._check_callback(request.asked.webhook)
-        invocation = Invocation(wanted, request.caller, accepted_at, request.asked.webhook)
-        accepted = await self._service.accept(offer, invocation, _key(wanted, request))
-        request.body.release()
-        return replace(accepted.execution, inputs=b"")
-
-    def _check_callback(self, webhook: Webhook | None) -> None:
+    async def _accept(self, match: EndpointMatch, callable_skill: CallableSkill, request: Request) -> Execution:
+        """Return the execution of a call, without its inputs; its body is released."""
+        accepted_at, webhook = self._service.clock().wall, request.asked.webhook
+        if match.method in {Method.GET, Method.DELETE}:
+            name = request.principal.name if request.principal else ""
+            invocation = request_of_query(request.scope["query_string"], callable_skill, name)
+        elif request.body.data:
+            invocation = without_credentials(read_request(request.body.data, request.asked.content_type))
+        else:
+            raise invalid_request("", "is empty", "an InvocationRequest", None)
         if webhook is not None:
             try:
                 self._callbacks.check_url(parse_url(webhook.url))
             except TrustError as error:  # how the operator could allow it is not for callers
                 raise ValidationError("VALIDATION_ERROR", "Callback-Url: callbacks may not lead there") from error
-
-    async def _look_up(self, execution_id: str, request: Request) -> Execution:
-        execution = await self._service.look_up(execution_id)
-        if execution is None or not may_follow(execution, request.principal):
-            message = f"Execution '{execution_id[:100]}' was not found"
-            raise NotFoundError("SKILL_NOT_FOUND", message, details={"execution_id": execution_id[:100]})
-        return execution
+        key = None
+        if request.asked.key is not None:  # credentials may differ between two equal requests
+            # Anonymous callers behind one address are distinguished by the ID that they give.
+            owner = request.caller if request.principal else f"{request.caller} {invocation.caller.id}"
+            key = IdempotencyKey(owner, request.asked.key, hashlib.sha256(_sorted.encode(invocation)).digest())
+        accepted = await self._service.accept(
+            callable_skill, Invocation(invocation, request.caller, accepted_at, webhook), key
+        )
+        request.body.release()
+        return replace(accepted.execution, inputs=b"")
 
     async def _wait(self, execution: Execution, request: Request, tags: str) -> tuple[Execution, dict[str, str]]:
         """Return an execution, after the wait that was asked for, and the fields that state whether it was honoured."""
@@ -364,9 +359,9 @@ class InvocationRoute:
         heeded = {"Preference-Applied": f"wait={seconds}"}
         if execution.status.is_final:
             return execution, heeded
-        if not self._service.places.has_room(request.caller):
+        if not self._service.places.has_capacity(request.caller):
             return execution, {}
-        with self._service.places.taking(request.caller):
+        with self._service.places.occupy(request.caller):
             return await self._changed(execution, tags, seconds), heeded
 
     async def _changed(self, execution: Execution, tags: str, seconds: float) -> Execution:
@@ -374,20 +369,12 @@ class InvocationRoute:
         until = loop.time() + seconds
         with changes.follow(execution.execution_id) as following:
             while True:
-                now = replace(await self._service.look_up(execution.execution_id) or execution, inputs=b"")
+                now = replace(await self._service.ledger.find(execution.execution_id) or execution, inputs=b"")
                 is_news = bool(tags) and not matching_tag(tags, (tag_of(encode_execution(now)),))
                 left = until - loop.time()
                 if now.status.is_final or is_news or left <= 0 or changes.is_closed:
                     return now
                 await following.wait(left)
-
-    async def _send_result(self, execution: Execution, request: Request, send: Send, fields: Mapping[str, str]) -> None:
-        if execution.output_forgotten:
-            details = {"execution_id": execution.execution_id, "reason": "forgotten"}
-            problem = Problem(410, "SKILL_NOT_FOUND", "The output is not kept any more", details)
-            await problem.send(send, head=request.method == "HEAD")
-            return
-        await self._send_execution(200 if execution.status.is_final else 202, execution, request, send, fields)
 
     async def _send_execution(
         self,
@@ -418,26 +405,3 @@ def may_follow(execution: Execution, principal: Principal | None) -> bool:
     if execution.caller.startswith("address "):
         return True
     return principal is not None and execution.caller == caller_of(principal, "")
-
-
-def _read_invocation(meant: EndpointMatch, offer: CallableSkill, request: Request) -> InvocationRequest:
-    if meant.method in {Method.GET, Method.DELETE}:
-        name = request.principal.name if request.principal else ""
-        return request_of_query(request.scope["query_string"], offer, name)
-    if not request.body.data:
-        raise invalid_request("", "is empty", "an InvocationRequest", None)
-    return without_credentials(read_request(request.body.data, request.asked.content_type))
-
-
-def _key(wanted: InvocationRequest, request: Request) -> IdempotencyKey | None:
-    """Return the idempotency key of a request. Credentials may differ between two equal requests."""
-    key = request.asked.key
-    if key is None:
-        return None
-    # Anonymous callers behind one address are distinguished by the ID that they give.
-    caller = request.caller if request.principal else f"{request.caller} {wanted.caller.id}"
-    return IdempotencyKey(caller, key, hashlib.sha256(_sorted.encode(wanted)).digest())
-
-
-def _unavailable(message: str, details: Mapping[str, object]) -> Problem:
-    return Problem(503, "ENDPOINT_UNREACHABLE", message, details)

@@ -27,25 +27,31 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELD
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
 from skillwire.server.auth.authentication import AuthResult
-from skillwire.server.components import Interface, Protocol
+from skillwire.server.components import Interface, Protocol, Services
 from skillwire.server.execution_responses import until_disconnected
 from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
 from skillwire.server.problems import Preflight, Problem, ProblemError, unsatisfiable
 from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
 from skillwire.server.routing import Answer, Operation, Route
-from skillwire.server.rpc_methods import GONE, ByteQuota, Methods, RpcCaller, RpcDispatcher, calls_of, is_lasting
+from skillwire.server.rpc_methods import (
+    GONE,
+    ByteQuota,
+    Methods,
+    Request,
+    RpcCaller,
+    RpcDispatcher,
+    calls_of,
+    is_lasting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.rpc_methods import Request
-    from skillwire.server.run_blobs import OpenBlob
-    from skillwire.server.runs import Runs
+    from skillwire.server.runs import OpenBlob, Runs
 
 
 BLOBS_PATH: Final = "/blobs"
@@ -57,7 +63,7 @@ _STATUSES: Final = {
     "BLOB_KIND": 415,
     "BLOB_ROOM": 429,
 }
-_PAGE_REFUSED: Final = Problem(403, PAGE_REFUSED, "blobs are not for pages of this origin unless they say who they are")
+_PAGE_REFUSED: Final = Problem(403, PAGE_REFUSED, "blobs are not for pages of this origin without a credential")
 _KEPT: Final = {
     "Accept-Ranges": "bytes",
     "Cache-Control": "no-store",
@@ -88,7 +94,7 @@ _READ_BLOB: Final = Operation(
 
 
 class GoneError(Exception):
-    """Whoever sent a blob has gone before it was whole."""
+    """The client disconnected before the whole blob was sent."""
 
 
 class BlobRoutes:
@@ -171,7 +177,6 @@ async def _send_blob(blob: OpenBlob, context: RequestContext) -> ASGIApp | None:
 
 
 def _blob_problem(error: SkillwireError) -> Problem:
-    """Return the answer that tells an error."""
     if isinstance(error, StorageError):
         structlog.get_logger("skillwire.rpc").error("a blob cannot be kept or read", error=one_line(error))
         return Problem(503, error.code, "blobs cannot be kept or read at the moment")

@@ -89,7 +89,7 @@ class _Answers:
         self._blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
         self._documents = SiteUrlCache(services.base_url)
         self._provider = services.publisher
-        self._auth = services.authentication.offer
+        self._auth = services.authentication.auth_config
 
     def _sharing(self, context: RequestContext) -> Sharing:
         return Sharing(context.view.visible.skills, self._provider, context.site, self._auth)

@@ -43,7 +43,7 @@ async def test_long_call_is_followed_by_its_owner_alone(host):
 async def test_cancelled_call_ends_the_run(host):
     async with host.client() as client:
         calling = asyncio.create_task(call(client, "call_skill", name="double", arguments={"number": 1, "seconds": 40}))
-        ledger = host.parts.executions.desk.ledger
+        ledger = host.parts.executions.service.ledger
         for _ in range(200):
             await asyncio.sleep(0.02)
             if begun := [one for one in (await searched(host)) if one.attempt]:
@@ -59,7 +59,7 @@ async def test_cancelled_call_ends_the_run(host):
 
 
 async def searched(host):
-    return (await host.parts.executions.desk.search(ExecutionQuery())).executions
+    return (await host.parts.executions.service.search(ExecutionQuery())).executions
 
 
 async def test_pinned_skills_are_tools_of_those_who_may_use_them(host):

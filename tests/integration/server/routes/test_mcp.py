@@ -38,13 +38,13 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
     call = {"name": "call_skill", "arguments": {"name": "double", "arguments": {"number": 1, "seconds": 40}}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
     async with published(tmp_path, EXECUTES) as application:
-        desk = application.services.executions.desk
+        desk = application.services.executions.service
 
         async def receive():
             if not asked:
                 asked.append(True)
                 return {"type": "http.request", "body": body, "more_body": False}
-            await eventually_async(lambda: desk.search(ExecutionQuery()), lambda found: found.executions)
+            await eventually_async(lambda: desk.ledger.search(ExecutionQuery()), lambda found: found.executions)
             return {"type": "http.disconnect"}
 
         async def send(_):
@@ -54,9 +54,9 @@ async def test_run_of_a_caller_who_goes_away_is_cancelled(tmp_path, tokens):  # 
         scope = client.scope("/mcp", PLAIN, method="POST")
         async with asyncio.timeout(PATIENCE):
             await application(scope, receive, send)
-            (begun,) = (await desk.search(ExecutionQuery())).executions
+            (begun,) = (await desk.ledger.search(ExecutionQuery())).executions
             found = await eventually_async(
-                lambda: desk.look_up(begun.execution_id), lambda found: found.status.is_final
+                lambda: desk.ledger.find(begun.execution_id), lambda found: found.status.is_final
             )
     assert found.failure.reason == "cancelled"
 

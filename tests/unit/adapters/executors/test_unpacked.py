@@ -14,7 +14,7 @@ from tests.support.sandbox_driver import make_attempt, make_skill
 
 from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
-from skillwire.adapters.executors.unpacked import Held, UnpackedSkills
+from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.errors import NotFoundError, StorageError
 from skillwire.model.digest import Digest
@@ -44,7 +44,7 @@ def test_a_skill_is_unpacked_for_everybody_to_read_and_nobody_to_write(tmp_path,
     unpacked = UnpackedSkills(tmp_path / "unpacked", blobs)
     before = os.umask(mask)
     try:
-        held = unpacked.hold(skill_of(blobs, main=b"print(1)", deep__er__lib=b"x = 1", run=b"#!"))
+        held = unpacked.lock(skill_of(blobs, main=b"print(1)", deep__er__lib=b"x = 1", run=b"#!"))
     finally:
         os.umask(before)
     assert (held.path / "deep/er/lib.py").read_bytes() == b"x = 1"
@@ -59,7 +59,7 @@ def test_a_skill_is_unpacked_for_everybody_to_read_and_nobody_to_write(tmp_path,
 def test_a_skill_is_made_once_and_shared(tmp_path, blobs):
     unpacked = UnpackedSkills(tmp_path / "unpacked", blobs)
     skill = skill_of(blobs, main=b"1")
-    first, second = unpacked.hold(skill), UnpackedSkills(tmp_path / "unpacked", blobs).hold(skill)
+    first, second = unpacked.lock(skill), UnpackedSkills(tmp_path / "unpacked", blobs).lock(skill)
     assert first.path == second.path
     assert len(names(tmp_path / "unpacked")) == 1
     first.close()
@@ -70,7 +70,7 @@ def test_many_at_once_make_one(tmp_path, blobs):
     unpacked = UnpackedSkills(tmp_path / "unpacked", blobs)
     skill = skill_of(blobs, main=b"1" * 1000, other=b"2" * 1000)
     held = []
-    threads = [threading.Thread(target=lambda: held.append(unpacked.hold(skill))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: held.append(unpacked.lock(skill))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -85,23 +85,23 @@ def test_a_missing_blob_leaves_nothing_half_made(tmp_path, blobs):
     skill = skill_of(blobs, main=b"1", other=b"2")
     blobs.path(Digest.of(b"2")).unlink()
     with pytest.raises(NotFoundError):
-        UnpackedSkills(tmp_path / "unpacked", blobs).hold(skill)
+        UnpackedSkills(tmp_path / "unpacked", blobs).lock(skill)
     assert names(tmp_path / "unpacked") == []
 
 
 def test_the_longest_unused_goes_and_never_one_that_is_held(tmp_path, blobs):
     unpacked = UnpackedSkills(tmp_path / "unpacked", blobs, keep=2)
-    holds = [unpacked.hold(skill_of(blobs, main=str(number).encode())) for number in range(2)]
+    holds = [unpacked.lock(skill_of(blobs, main=str(number).encode())) for number in range(2)]
     holds[1].close()
     for number, one in enumerate(holds):
         os.utime(one.path, (number, number))
-    third = unpacked.hold(skill_of(blobs, main=b"3"))
+    third = unpacked.lock(skill_of(blobs, main=b"3"))
     assert holds[0].path.exists()  # the longest unused, but held
     assert third.path.exists()
     holds[0].close()
     third.close()
     os.utime(holds[0].path, (0, 0))
-    fourth = unpacked.hold(skill_of(blobs, main=b"4"))
+    fourth = unpacked.lock(skill_of(blobs, main=b"4"))
     assert not holds[0].path.exists()
     assert len(names(tmp_path / "unpacked")) == 2
     fourth.close()
@@ -110,7 +110,7 @@ def test_the_longest_unused_goes_and_never_one_that_is_held(tmp_path, blobs):
 def test_bytes_have_a_bound_too(tmp_path, blobs):
     unpacked = UnpackedSkills(tmp_path / "unpacked", blobs, keep_bytes=250)
     for number in range(4):
-        held = unpacked.hold(skill_of(blobs, main=str(number).encode() * 100))
+        held = unpacked.lock(skill_of(blobs, main=str(number).encode() * 100))
         os.utime(held.path, (number, number))
         held.close()
     assert len(names(tmp_path / "unpacked")) == 2
@@ -122,7 +122,7 @@ def test_what_a_killed_process_left_half_made_goes(tmp_path, blobs):
     os.utime(tmp_path / "unpacked" / ".making-old", (0, 0))
     (tmp_path / "unpacked" / ".going-old").mkdir()
     (tmp_path / "unpacked" / ".making-new").mkdir()
-    unpacked.hold(skill_of(blobs, main=b"1")).close()
+    unpacked.lock(skill_of(blobs, main=b"1")).close()
     assert ".making-old" not in names(tmp_path / "unpacked")
     assert ".going-old" not in names(tmp_path / "unpacked")
     assert ".making-new" in names(tmp_path / "unpacked")
@@ -143,7 +143,7 @@ def test_every_file_and_folder_is_on_the_disk_before_the_skill_is_at_its_place(t
 
     monkeypatch.setattr(os, "fsync", note)
     monkeypatch.setattr(Path, "rename", move)
-    held = UnpackedSkills(tmp_path / "unpacked", blobs).hold(skill_of(blobs, main=b"print(1)", deep__er__lib=b"x = 1"))
+    held = UnpackedSkills(tmp_path / "unpacked", blobs).lock(skill_of(blobs, main=b"print(1)", deep__er__lib=b"x = 1"))
     held.close()
     assert synced
     assert not missed
@@ -160,13 +160,13 @@ def test_a_folder_that_cannot_be_moved_to_its_place_is_an_error(tmp_path, blobs,
 
     monkeypatch.setattr(Path, "rename", move)
     with pytest.raises(StorageError, match="Permission denied"):
-        UnpackedSkills(tmp_path / "unpacked", blobs).hold(skill_of(blobs, main=b"1"))
+        UnpackedSkills(tmp_path / "unpacked", blobs).lock(skill_of(blobs, main=b"1"))
     assert len(tries) == 1
 
 
 async def test_an_attempt_that_is_cancelled_while_its_skill_is_unpacked_lets_go_of_it(tmp_path, blobs, monkeypatch):
     begun, go, closed = threading.Event(), threading.Event(), threading.Event()
-    hold, close = UnpackedSkills.hold, Held.close
+    hold, close = UnpackedSkills.lock, LockedFolder.close
 
     def slow(self, skill):
         begun.set()
@@ -177,8 +177,8 @@ async def test_an_attempt_that_is_cancelled_while_its_skill_is_unpacked_lets_go_
         close(self)
         closed.set()
 
-    monkeypatch.setattr(UnpackedSkills, "hold", slow)
-    monkeypatch.setattr(Held, "close", let_go)
+    monkeypatch.setattr(UnpackedSkills, "lock", slow)
+    monkeypatch.setattr(LockedFolder, "close", let_go)
     skill = make_skill(blobs, {"main.py": b"def main(args): pass"}, Action("python", "main.py", "main", Permissions()))
     executor = PythonExecutor(blobs, folder=tmp_path / "unpacked", secrets=Secrets({}))
     task = asyncio.create_task(executor.execute(make_attempt(skill, {}, 5.0)))

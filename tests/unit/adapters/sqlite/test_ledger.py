@@ -206,8 +206,8 @@ class TestCrash:
         left.parent.mkdir()
         left.write_bytes(b"half")
         assert len(office.blobs()) == 3
-        assert [office.ledger.sweep_outputs(), office.ledger.sweep_outputs()] == [2, 0]
+        assert [office.ledger.remove_orphaned_outputs(), office.ledger.remove_orphaned_outputs()] == [2, 0]
         assert office.ledger.output(kept) == large
         assert office.ledger.complete(claim, large.replace(b"x", b"y"), office.clock.now)
-        assert office.ledger.sweep_outputs() == 0
+        assert office.ledger.remove_orphaned_outputs() == 0
         assert office.ledger.output(office.find(accepted)) == large.replace(b"x", b"y")

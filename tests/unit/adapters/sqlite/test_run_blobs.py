@@ -96,11 +96,11 @@ def test_the_same_of_two_owners_is_one_file_that_stays_for_the_other(blobs):
     anna = put(blobs, b"hello")
     bert = put(blobs, b"hello", "bert", "text/csv", NOW + HOUR)
     assert len(files(blobs)) == 1
-    assert blobs.sweep(anna.expires) == 1
+    assert blobs.expire(anna.expires) == 1
     assert blobs.find("anna", anna.digest, NOW) is None
     assert blobs.find("bert", bert.digest, anna.expires).kind == "text/csv"
     assert blobs.file_of(bert.digest).read_bytes() == b"hello"
-    assert blobs.sweep(bert.expires + 24 * HOUR) == 1  # being found was a use of it
+    assert blobs.expire(bert.expires + 24 * HOUR) == 1  # being found was a use of it
     assert files(blobs) == []
 
 
@@ -129,9 +129,9 @@ def test_it_expires_unless_it_is_used(blobs):
 def test_it_is_held_as_long_as_somebody_needs_it(blobs):
     blob = put(blobs, b"hello")
     hold(blobs, [blob.digest], NOW, NOW + 72 * HOUR)
-    assert blobs.sweep(NOW + 71 * HOUR) == 0
+    assert blobs.expire(NOW + 71 * HOUR) == 0
     assert blobs.find("anna", blob.digest, NOW + 71 * HOUR) is not None
-    assert blobs.sweep(NOW + 200 * HOUR) == 1
+    assert blobs.expire(NOW + 200 * HOUR) == 1
     with pytest.raises(NotFoundError):
         hold(blobs, [blob.digest], NOW, NOW + HOUR)
 
@@ -207,7 +207,7 @@ def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path, blobs, d
     for path in (orphan, blobs._folder / ".new-123", blobs.file_of(blob.digest)):
         os.utime(path, (old, old))
     again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
-    assert again.sweep(NOW) == 0
+    assert again.expire(NOW) == 0
     assert files(blobs) == sorted([".new-456", blob.digest.hex[2:]])
 
 
@@ -216,17 +216,17 @@ def test_what_was_left_a_moment_before_a_start_is_removed_when_it_is_old(tmp_pat
     half = blobs._folder / ".new-123"
     half.write_bytes(b"left")
     again = Blocking(SqliteRunBlobs(AsyncDatabase(database), tmp_path / "run-blobs", SETTINGS))
-    again.sweep(NOW)
+    again.expire(NOW)
     assert half.exists()  # somebody may be writing it
     old = time.time() - 2 * HOUR
     os.utime(half, (old, old))
-    again.sweep(NOW + HOUR - 1)
+    again.expire(NOW + HOUR - 1)
     assert half.exists()  # nobody looks so often
-    again.sweep(NOW + HOUR)
+    again.expire(NOW + HOUR)
     assert not half.exists()
     half.write_bytes(b"left")
     os.utime(half, (old, old))
-    again.sweep(NOW)  # by a clock that was set back
+    again.expire(NOW)  # by a clock that was set back
     assert not half.exists()
 
 

@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.executions.view import without_ids
 from skillwire.model.execution import Attachments, ExecutionStatus, Failure, OutputBlob
-from skillwire.server.console_requests import CallerNames
+from skillwire.server.console_pages import CallerNames
 from skillwire.server.event_streams import PageStreams
 from skillwire.server.routes.console import ExecutionsConsole
 
@@ -83,10 +83,10 @@ async def test_an_operator_cancels_in_their_name(enter, desk):
     ann = await enter("ann", "operator")
     execution = desk.put(new_execution(caller="principal bob"))
     answer = await ann.act(f"/executions/{execution.execution_id}/cancel")
-    assert answer.fields["location"] == f"/executions/{execution.execution_id}?told=cancelled"
+    assert answer.fields["location"] == f"/executions/{execution.execution_id}?notice=cancelled"
     assert desk.executions[execution.execution_id].timeline[-1].by == "ann"
     again = await ann.act(f"/executions/{execution.execution_id}/cancel")
-    assert again.fields["location"].endswith("told=ended")
+    assert again.fields["location"].endswith("notice=ended")
     assert "nothing was cancelled" in await text(ann, again.fields["location"])
 
 
@@ -231,7 +231,7 @@ async def yes():
 
 
 async def test_a_stream_sends_the_part_anew_when_something_changed(desk):
-    listener, streams = Listener(), PageStreams(desk.changed)
+    listener, streams = Listener(), PageStreams(desk.beyond)
 
     async def make():
         return f"<p>\n{len(desk.executions)}\r</p>"
@@ -254,7 +254,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
     async def no():
         return False
 
-    listener, streams = Listener(), PageStreams(desk.changed)
+    listener, streams = Listener(), PageStreams(desk.beyond)
     await asyncio.wait_for(streams.serve(make, no, listener.receive, listener.send), 5)
     assert "event: ended" in listener.text
     listener = Listener()
@@ -270,7 +270,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
 
 async def test_there_are_only_so_many_streams(desk, monkeypatch):
     monkeypatch.setattr(limits, "CONSOLE_STREAMS", 1)
-    listener, second, streams = Listener(), Listener(), PageStreams(desk.changed)
+    listener, second, streams = Listener(), Listener(), PageStreams(desk.beyond)
 
     async def make():
         return ""
@@ -289,7 +289,7 @@ async def test_a_stream_whose_part_cannot_be_made_fails_aloud(desk):
 
     listener = Listener()
     with pytest.raises(UsageError):
-        await PageStreams(desk.changed).serve(make, yes, listener.receive, listener.send)
+        await PageStreams(desk.beyond).serve(make, yes, listener.receive, listener.send)
 
 
 async def test_a_stream_is_for_who_is_signed_in_and_may_see_it(browser, enter, site, desk):

@@ -84,12 +84,12 @@ async def test_a_task_is_claimed_under_the_persons_name(enter, desk, task):
     tom, bob = await enter("tom", "tasks"), await enter("bob", "operator")
     which = task()
     answer = await tom.act(f"/inbox/{which}/claim")
-    assert answer.fields["location"] == f"/inbox/{which}?told=claimed"
+    assert answer.fields["location"] == f"/inbox/{which}?notice=claimed"
     assert desk.executions[which].worker == tom.worker
     answer = await bob.act(f"/inbox/{which}/claim")
-    assert answer.fields["location"] == f"/inbox/{which}?told=taken"
+    assert answer.fields["location"] == f"/inbox/{which}?notice=taken"
     page = await text(bob, answer.fields["location"])
-    assert "Somebody else was quicker" in page
+    assert "Another person has this task" in page
     assert "tom is at it." in page
     assert "Hand in" not in page
 
@@ -102,7 +102,7 @@ async def test_two_people_of_one_name_are_two(enter, desk, task):
     page = await text(other, "/inbox?tray=others")
     assert which in page
     assert "with tom</span>" in page
-    assert (await other.act(f"/inbox/{which}/release", attempt="1")).fields["location"].endswith("told=lost")
+    assert (await other.act(f"/inbox/{which}/release", attempt="1")).fields["location"].endswith("notice=lost")
     assert desk.executions[which].worker == tom.worker
     assert tom.worker not in await text(await enter("ann", "operator"), f"/executions/{which}")
 
@@ -165,7 +165,7 @@ async def test_what_was_handed_in_is_kept_and_shown(enter, desk, task):
     desk.run(which, tom.worker)
     form = {"attempt": 1, "field:decision": "no", "field:tags": "", "field:line": "", "field:unknown": "x"}
     answer = await tom.act(f"/inbox/{which}/complete", **form)
-    assert answer.fields["location"] == "/inbox?tray=mine&told=completed"
+    assert answer.fields["location"] == "/inbox?tray=mine&notice=completed"
     assert json.loads(desk.executions[which].output) == {"decision": "no"}
     page = await text(tom, f"/inbox/{which}")
     assert "What was handed in" in page
@@ -181,9 +181,9 @@ async def test_a_form_that_comes_too_late_counts_for_nothing(enter, desk, task, 
     desk.run(which, tom.worker)  # he has it again, but not under the claim of that form
     for attempt in ("1", "", "x", "²", "9" * 20):
         answer = await tom.act(f"/inbox/{which}/{action}", attempt=attempt, reason="no", **{"field:decision": "yes"})
-        assert answer.fields["location"] == f"/inbox/{which}?told=lost"
+        assert answer.fields["location"] == f"/inbox/{which}?notice=lost"
     assert (desk.executions[which].worker, desk.executions[which].attempt) == (tom.worker, 2)
-    assert "You do not have this task any more" in await text(tom, f"/inbox/{which}?told=lost")
+    assert "You do not have this task any more" in await text(tom, f"/inbox/{which}?notice=lost")
 
 
 async def test_answers_that_do_not_fit_and_come_too_late_are_said_to_be_late(enter, desk, task):
@@ -191,7 +191,7 @@ async def test_answers_that_do_not_fit_and_come_too_late_are_said_to_be_late(ent
     which = task()
     desk.run(which, "human:bob")
     answer = await tom.act(f"/inbox/{which}/complete", attempt=1)
-    assert answer.fields["location"] == f"/inbox/{which}?told=lost"
+    assert answer.fields["location"] == f"/inbox/{which}?notice=lost"
 
 
 async def test_nobody_hands_in_what_another_has(enter, desk, task):
@@ -213,7 +213,7 @@ async def test_declining_wants_a_reason(enter, desk, task):
         assert answer.status == 422
         assert told in answer.body.decode()
     answer = await tom.act(f"/inbox/{which}/reject", attempt=1, reason=f" Not mine.\r\n{HOSTILE} ")
-    assert answer.fields["location"] == "/inbox?tray=mine&told=rejected"
+    assert answer.fields["location"] == "/inbox?tray=mine&notice=rejected"
     assert desk.executions[which].failure == ("rejected", f"Not mine.\n{HOSTILE}", "EXECUTION_FAILED", {}, False)
     page = await text(tom, f"/inbox/{which}")
     assert "Not mine." in page

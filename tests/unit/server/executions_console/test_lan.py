@@ -9,8 +9,7 @@ import pytest
 from tests.support.lan_site import OWN, home
 
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.console_pages import LanPages
-from skillwire.server.console_requests import ConsoleRequest
+from skillwire.server.console_pages import ConsoleRequest, LanPages
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.web.environment import Frame
 

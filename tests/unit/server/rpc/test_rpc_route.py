@@ -288,7 +288,7 @@ class TestExecutions:
         async with asyncio.timeout(5):
             await asking
         assert application.services.metrics.requests["rpc", 499] == 1
-        assert len(application.services.executions.desk.changes) == 0
+        assert len(application.services.executions.service.changes) == 0
         go_on.set()
         assert not executor.cancelled.is_set()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from skillwire.client.lan import AsyncLan
+from skillwire.client.rpc import AsyncRpcSkills
 from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from skillwire.client.calls import CallArguments
-    from skillwire.client.lan import AsyncLan
-    from skillwire.client.rpc import AsyncRpcSkills
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.resolver.apply import InstallReport
@@ -46,15 +46,13 @@ class AsyncClient(ClientBase[AsyncRunner]):
     def lan(self) -> AsyncLan:
         """The local network: its skills and scenes, and changes there. Nothing is asked yet."""
         if self._lan is None:
-            from skillwire.client.lan import AsyncLan  # noqa: PLC0415  # installing does without
-
             self._lan = AsyncLan(self._session, self._runner)
         return self._lan
 
     async def close(self) -> None:
         try:
-            if self._lan is not None:
-                await self._lan.close()
+            if self._session.is_on_lan:
+                await self.lan.close()
         finally:
             await self._runner.close()
 
@@ -161,6 +159,4 @@ class AsyncClient(ClientBase[AsyncRunner]):
         return await self._runner.run(self._session.calls.cancel(execution))
 
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
-        from skillwire.client.rpc import AsyncRpcSkills  # noqa: PLC0415  # installing does without
-
         return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)

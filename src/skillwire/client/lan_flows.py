@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, Typ
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.skill import Finding
+from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
 from skillwire.resolver.merge import read_origin
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _UNUSED_FIX: Final = "Nothing has to be done: the settings apply as soon as a command uses them."
+_ROLES: Final = frozenset({Role.END_AGENT, Role.OBSERVER})
 _LEAST_PAUSE: Final = 1.0  # seconds between two checks for skills that expire soon
 
 
@@ -239,7 +241,7 @@ class LanFlows:
         context: of the client.
         access: the origins that the user allows.
         memory: the file of the cache.
-        make_agent: makes an agent that offers no skills.
+        make_agent: makes an agent of the given settings and roles.
     """
 
     def __init__(
@@ -248,11 +250,11 @@ class LanFlows:
         context: ResolveContext,
         access: OriginAccess,
         memory: LanCacheFile,
-        make_agent: MakeAgent,
+        make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
     ) -> None:
         self.settings = settings
         self.memory = memory
-        self.thread = LanThread(make_agent, self.live)
+        self.thread = LanThread(partial(make_agent, settings, _ROLES), self.live)
         self._context = context
         self._access = access
         self._is_silent = False

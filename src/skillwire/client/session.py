@@ -16,7 +16,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
 from skillwire.adapters.files.credentials import bearer, find_password, find_token, open_store
 from skillwire.adapters.files.install_folder import FileSkillsFolder
-from skillwire.adapters.files.settings_file import load_settings
+from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
     from skillwire.model.ref import Files, SkillRef
+    from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
@@ -155,24 +156,25 @@ class ClientSession:
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
         if self._lan is None:
-            from skillwire.adapters.files.keys import trust_digest  # noqa: PLC0415  # installing does without
-            from skillwire.adapters.files.lan_cache_file import LanCacheFile  # noqa: PLC0415  # same
-            from skillwire.adapters.files.settings_file import read_discovery_file  # noqa: PLC0415  # same
+            from skillwire.adapters.files.lan_cache_file import LanCacheFile  # noqa: PLC0415  # installing does without
             from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # same
             from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
 
             settings = join_discovery(self.settings.discovery, read_discovery_file)
-            memory = LanCacheFile(settings.cache, self.context.clock, partial(trust_digest, settings))
-            make_agent = partial(self.make_lan_agent, settings)
-            self._lan = LanFlows(settings, self.context, self.access, memory, make_agent)
+            memory = LanCacheFile(settings, self.context.clock)
+            self._lan = LanFlows(settings, self.context, self.access, memory, self.make_lan_agent)
         return self._lan
 
-    def make_lan_agent(self, settings: LanSettings) -> LanAgent:
-        """Return an agent that asks and listens, and offers no skills."""
-        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
-        from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+    @property
+    def is_on_lan(self) -> bool:
+        """Whether :attr:`lan` was used."""
+        return self._lan is not None
 
-        return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
+    def make_lan_agent(self, settings: LanSettings, roles: frozenset[Role]) -> LanAgent:
+        """Return an agent with these roles, which offers no skills."""
+        from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+
+        return LanAgent(settings, roles=roles, keeps_state=False)
 
     def resolve(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
         """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh."""

@@ -65,8 +65,8 @@ class Client(ClientBase[SyncRunner]):
     def close(self) -> None:
         """Close the connections. The client may be used again, and then opens new ones."""
         try:
-            if self._lan is not None:
-                self._lan.close()
+            if self._session.is_on_lan:
+                self.lan.close()
         finally:
             self._runner.close()
 

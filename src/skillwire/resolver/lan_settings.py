@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings, read_discovery, read_discovery_yaml
+from skillwire.trust.guarded_toml import load_toml, toml_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,8 +61,6 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
     data, folder = read_file(path), os.path.dirname(path)  # noqa: PTH120  # a text, no access
     if path.lower().endswith(_YAML):
         return read_discovery_yaml(data, path, folder=folder)
-    from skillwire.trust.guarded_toml import load_toml, toml_place  # noqa: PLC0415  # not needed at start-up
-
     document = load_toml(data, source=path)
     return read_discovery(
         document, path, place=lambda key: toml_place(data.decode("utf-8", "replace"), key, path), folder=folder

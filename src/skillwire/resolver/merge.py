@@ -20,7 +20,7 @@ from skillwire.resolver.context import is_not_found
 from skillwire.resolver.references import agent_skills_at, sharing_at
 from skillwire.resolver.sources import SKILL_SHARING
 from skillwire.resolver.sources.agent_skills import AgentSkills
-from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor
+from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor, select_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,6 +94,12 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
             context.note(error)
         return listed
     return merge(listed, shared)
+
+
+def resolve_shared(lookup: Lookup, context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return the named skill of a place of Skill Sharing, or all, with the digests of Agent Skills Discovery."""
+    found = yield from read_origin(lookup, context)
+    return found if lookup.name is None else select_by_name(lookup.name, found)
 
 
 def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type: str | None) -> Flow[list[SkillRef]]:

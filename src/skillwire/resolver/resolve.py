@@ -70,11 +70,9 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
     for lookup in lookups:
         try:
             if lookup.source == SKILL_SHARING:
-                from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # only where that protocol is spoken
-                from skillwire.resolver.sources.skill_sharing import select_by_name  # noqa: PLC0415  # same
+                from skillwire.resolver.merge import resolve_shared  # noqa: PLC0415  # installing does without
 
-                found = yield from read_origin(lookup, context)
-                found = found if lookup.name is None else select_by_name(lookup.name, found)
+                found = yield from resolve_shared(lookup, context)
             else:
                 found = yield from open_source(lookup.source, context).resolve(lookup)
         except (NotFoundError, FetchError) as error:

@@ -12,6 +12,7 @@ Time and chance are arguments. Spec: RFC 9110 §10.2.3 (Retry-After); SSP §8.3.
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,8 +49,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def _seconds(date: str) -> float | None:
     if not date:
         return None
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415  # few servers write dates here
-
     try:
         return parsedate_to_datetime(date).timestamp()
     except (ValueError, OverflowError, TypeError, IndexError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
+from skillwire.adapters.files.keys import trust_digest
 from skillwire.limits import LAN_CACHE_BYTES
 from skillwire.resolver.sources.lan_cache import LanCache
 
@@ -13,22 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skillwire.model.lan import LanChange, LanSkill
-    from skillwire.protocols.skill_discovery.settings import CacheSettings
+    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
 class LanCacheFile:
     """One cache and its file; each method raises ``StorageError`` for a file that cannot be read or written.
 
-    Args:
-        settings: size and lifetime.
-        clock: seconds since the epoch.
-        trust: returns the digest of the trusted certificates.
+    ``settings`` are those of discovery, ``clock`` gives seconds since the epoch.
     """
 
-    def __init__(self, settings: CacheSettings, clock: Callable[[], float], trust: Callable[[], str]) -> None:
-        self._settings = settings
+    def __init__(self, settings: LanSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings.cache
         self._clock = clock
-        self._trust = trust
+        self._trust = partial(trust_digest, settings)
         self._path = cache_directory() / "lan.json"
         self._lock = threading.Lock()
         self._cache: LanCache | None = None

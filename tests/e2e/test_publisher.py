@@ -3,6 +3,7 @@
 import enum
 import json
 import textwrap
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Annotated
@@ -66,15 +67,27 @@ def service():
     return publisher
 
 
-@pytest.fixture
-async def caller(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    write_skill(tmp_path / "skills", "notes")
-    application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
+@asynccontextmanager
+async def running(tmp_path, *folders, **options):
+    application = service().app(folders, blobs=tmp_path / "blobs", access_log=False, **options)
     await application.startup()
-    await application.catalog.first(20)
-    yield Caller(application)
-    await application.shutdown()
+    await application.catalog.first(PATIENCE)
+    try:
+        yield Caller(application)
+    finally:
+        await application.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+async def caller(tmp_path):
+    write_skill(tmp_path / "skills", "notes")
+    async with running(tmp_path, tmp_path / "skills") as caller:
+        yield caller
 
 
 async def test_a_function_stands_in_every_index(caller):
@@ -127,18 +140,14 @@ async def test_inputs_are_checked_by_the_hints(caller):
     assert told == {"/inputs/place/city", "/inputs/days", "/inputs/unit"}
 
 
-async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def test_a_caller_is_told_of_the_end(tmp_path):
     with Receiver() as receiver:
         settings = ExecutionSettings(allow_callbacks=(receiver.url("").rstrip("/"),))
         configuration = ServerConfiguration(executions=settings)
-        application = service().app(blobs=tmp_path / "blobs", access_log=False, configuration=configuration)
-        await application.startup()
-        await application.catalog.first(20)
-        fields = {"Callback-Url": receiver.url("/hook")}
-        accepted = await Caller(application).invoke("who-calls", fields=fields, context={"trace_id": "t"})
-        await eventually_async(lambda: receiver.taken)
-        await application.shutdown()
+        async with running(tmp_path, configuration=configuration) as caller:
+            fields = {"Callback-Url": receiver.url("/hook")}
+            accepted = await caller.invoke("who-calls", fields=fields, context={"trace_id": "t"})
+            await eventually_async(lambda: receiver.taken)
         [(_, headers, body)] = receiver.taken
     told = skillwire.verify_webhook(accepted.fields["webhook-secret"], headers, body)
     assert told["type"] == "execution.completed"
@@ -146,28 +155,20 @@ async def test_a_caller_is_told_of_the_end(tmp_path, monkeypatch):
     assert told["data"]["output"] == {"trace": "t"}
 
 
-async def test_a_folder_does_not_take_a_functions_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def test_a_folder_does_not_take_a_functions_name(tmp_path):
     write_skill(tmp_path / "skills", "forecast", description="Another.")
-    application = service().app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
-    await application.startup()
-    revision = await application.catalog.first(20)
-    assert revision is not None
-    text = await Caller(application).request("/.well-known/agent-skills/forecast/SKILL.md")
-    await application.shutdown()
+    async with running(tmp_path, tmp_path / "skills") as caller:
+        text = await caller.request("/.well-known/agent-skills/forecast/SKILL.md")
+    assert text.status == 200
     assert b"Another." not in text.body
 
 
-async def test_bytes_that_are_lost_are_written_again(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def test_bytes_that_are_lost_are_written_again(tmp_path):
     for _ in range(2):  # the second finds the record of the first
-        application = service().app(blobs=tmp_path / "blobs", access_log=False, poll=0.1)
-        await application.startup()
-        revision = await application.catalog.first(20)
-        assert sorted(revision.everything.skills) == ["forecast", "secret-plan", "who-calls"]
-        text = await Caller(application).request("/.well-known/agent-skills/forecast/SKILL.md")
-        assert text.status == 200
-        await application.shutdown()
+        async with running(tmp_path, poll=0.1) as caller:
+            everything = caller.application.catalog.current.everything
+            assert sorted(everything.skills) == ["forecast", "secret-plan", "who-calls"]
+            assert (await caller.request("/.well-known/agent-skills/forecast/SKILL.md")).status == 200
         for blob in (tmp_path / "blobs").glob("??/*"):
             blob.unlink()
 

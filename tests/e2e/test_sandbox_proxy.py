@@ -66,18 +66,19 @@ def ask(world, requests, **order):
     return answer["output"]
 
 
+def granting(echo, *answers):
+    """Return an order that grants the echo server; ``answers`` are the addresses that each lookup of it gives."""
+    network = [f"https://{GRANTED}:{echo.port}"]
+    return {"network": network, "resolve": {GRANTED: list(answers)}, "allow": ["127.0.0.9/32"]}
+
+
 def connect(host, port, rest=""):
     return f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n{rest}"
 
 
 def test_a_granted_origin_is_reached(world, echo):
-    answers = ask(
-        world,
-        [connect(GRANTED, echo.port, "hello")],
-        network=[f"https://{GRANTED}:{echo.port}"],
-        resolve={GRANTED: [["127.0.0.1", "127.0.0.9"]]},  # the first is refused, and passed over
-        allow=["127.0.0.9/32"],
-    )
+    granted = granting(echo, ["127.0.0.1", "127.0.0.9"])  # the first is refused, and passed over
+    answers = ask(world, [connect(GRANTED, echo.port, "hello")], **granted)
     assert answers == ["HTTP/1.1 200 Connected\r\n\r\nHELLO"] * 2
     assert echo.connections == 2
     world.check()
@@ -139,13 +140,8 @@ def test_a_granted_name_leads_to_no_private_address(world):
 
 def test_a_name_that_changes_is_judged_each_time(world, echo):
     """DNS rebinding: what is connected to is the address that was judged."""
-    answers = ask(
-        world,
-        [connect(GRANTED, echo.port, "x")],
-        network=[f"https://{GRANTED}:{echo.port}"],
-        resolve={GRANTED: [["127.0.0.9"], ["127.0.0.1"]]},
-        allow=["127.0.0.9/32"],
-    )
+    granted = granting(echo, ["127.0.0.9"], ["127.0.0.1"])
+    answers = ask(world, [connect(GRANTED, echo.port, "x")], **granted)
     assert [answer.split("\r\n")[0] for answer in answers] == ["HTTP/1.1 200 Connected", "HTTP/1.1 502 Bad Gateway"]
     world.check()
 
@@ -194,13 +190,8 @@ def test_what_is_not_exactly_a_request_leads_nowhere(world):
 
 def test_a_second_request_goes_to_the_granted_host_only(world, echo):
     """CONNECT smuggling: what follows the first request is for its host, and is not read here."""
-    answers = ask(
-        world,
-        [connect(GRANTED, echo.port, connect("127.0.0.1", world.port))],
-        network=[f"https://{GRANTED}:{echo.port}"],
-        resolve={GRANTED: [["127.0.0.9"]]},
-        allow=["127.0.0.9/32"],
-    )
+    smuggled = connect("127.0.0.1", world.port)
+    answers = ask(world, [connect(GRANTED, echo.port, smuggled)], **granting(echo, ["127.0.0.9"]))
     assert all("200 Connected\r\n\r\nCONNECT 127.0.0.1" in answer for answer in answers)  # it was said back
     world.check()
 
@@ -219,13 +210,8 @@ def test_connections_at_once_have_a_bound(world):
 
 
 def test_a_connection_ends_with_its_sandbox(world, echo):
-    answer = world.run(
-        "keeps_the_proxy_for_daemons",
-        inputs={"requests": [connect(GRANTED, echo.port)]},
-        network=[f"https://{GRANTED}:{echo.port}"],
-        resolve={GRANTED: [["127.0.0.9"]]},
-        allow=["127.0.0.9/32"],
-    )
+    inputs = {"requests": [connect(GRANTED, echo.port)]}
+    answer = world.run("keeps_the_proxy_for_daemons", inputs=inputs, **granting(echo, ["127.0.0.9"]))
     assert answer["output"] == []
     assert echo.connections == 1
     assert echo.closed.wait(PATIENCE)

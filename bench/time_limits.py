@@ -35,6 +35,7 @@ LIMITS: Final = {
     # Code that does not end, and servers that do.
     "tests/e2e/test_sandbox_escapes.py::test_what_does_not_end_is_ended": 10.0,
     "tests/e2e/test_sandbox_escapes.py::test_what_is_cancelled_is_gone_when_that_returns": 10.0,
+    "tests/e2e/test_fast_path.py::test_told_to_end_it_waits_for_no_idle_connection": 10.0,
     "tests/e2e/test_serve_console.py::test_a_live_page_ends_with_the_server_and_does_not_hold_it_up": 10.0,
     "tests/integration/adapters/executors/test_python_executor.py"
     "::test_what_takes_too_long_has_ended_with_its_log_before_the_deadline": 2.0,

@@ -5,8 +5,6 @@ sleep of an event loop is allowed in code under test, where it is a timer in the
 virtual (``tests/support/virtual_time.py``). So is the sleep of a background thread, which waits for a lock of SQLite.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pty
@@ -15,14 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from tests.support.virtual_time import VirtualTimeLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TESTS = str(Path(__file__).parents[1])
 _sleep = asyncio.sleep

@@ -1,7 +1,5 @@
 """The lint check of words: what it finds, and that what is said to be clean is."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be used is documented: commands, options, settings, environment variables, error codes, limits."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

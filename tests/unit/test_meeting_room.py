@@ -1,7 +1,5 @@
 """The example of a folder that says how it is: the room that it finds, and what its plan is worth."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import shutil

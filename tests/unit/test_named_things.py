@@ -1,7 +1,5 @@
 """What a docstring or a comment names by a role is there: a module, what it has, or a part of a class."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -61,7 +59,6 @@ def _members(owner: ast.ClassDef) -> set[str]:
 
 @cache
 def modules() -> dict[str, Module]:
-    """Return all modules, by name."""
     return {module.name: module for module in map(Module, sorted(SOURCE.rglob("*.py")))}
 
 

@@ -128,3 +128,23 @@ def visit(chromium, served):
     for context in contexts:
         context.close()
     assert [text for text in complaints if "Failed to load resource" not in text] == []
+
+
+@pytest.fixture
+def home_of_the_site(site, monkeypatch):
+    """Let the server of all tests look for its keys where it keeps them: each test has a home of its own."""
+    monkeypatch.setenv("SKILLWIRE_HOME", site.home)
+
+
+@pytest.fixture
+def enter(visit, site, keys, home_of_the_site):  # noqa: ARG001  # where the keys are
+    """Return what signs somebody in at the site of the module and opens a page."""
+
+    def enter(target=site.first_page, *, as_="ann", **options):
+        page = visit(f"/login?next={target}", root=site.address, **options)
+        page.get_by_label("API key").fill(keys[as_])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"**{target}")
+        return page
+
+    return enter

@@ -5,14 +5,14 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from tests.support.browser import TOO_WIDE, violations
 from tests.support.console_site import ConsoleServer, make_key
 from tests.support.opened import open_tokens
 from tests.support.publishing import write_skill
 
 from skillwire.model.execution import Failure, Priority
 
-pytestmark = pytest.mark.deep
-TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("home_of_the_site")]
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> pay\u202eme"
 LONG_TEXT = b'"' + b"x" * 900 + b'"'
 TASK = {
@@ -43,14 +43,8 @@ def site(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothi
         write_skill(root / "skills", "report")
         with ConsoleServer([root / "skills"], root / "blobs") as server:
             fill(server)
-            server.home = str(root / "home")
+            server.home, server.first_page = str(root / "home"), "/executions"
             yield server
-
-
-@pytest.fixture(autouse=True)
-def _home_of_the_site(site, monkeypatch):
-    """Let the server of all tests look for its keys where it keeps them: each test has a home of its own."""
-    monkeypatch.setenv("SKILLWIRE_HOME", site.home)
 
 
 def fill(server):
@@ -70,18 +64,6 @@ def keys(site):  # noqa: ARG001  # the keys are kept in its state folder
     }
 
 
-@pytest.fixture
-def enter(visit, site, keys):
-    def enter(target="/executions", *, as_="ann", **options):
-        page = visit(f"/login?next={target}", root=site.address, **options)
-        page.get_by_label("API key").fill(keys[as_])
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(f"**{target}")
-        return page
-
-    return enter
-
-
 def rows(page):
     return page.locator(".runs tbody tr")
 
@@ -89,12 +71,6 @@ def rows(page):
 def live(page):
     expect(page.get_by_role("button", name=re.compile("^Live"))).to_be_visible()
     return page
-
-
-def violations(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    found = axe.Axe().run(page).response["violations"]
-    return [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found]
 
 
 def new_task(site, **fields):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from tests.support.browser import TOO_WIDE, violations
 from tests.support.console_site import make_key
 from tests.support.lan_site import LanSite, ShownAgent, home, skill, town
 from tests.support.publishing import write_skill
@@ -12,8 +13,7 @@ from skillwire.adapters.lan import agent
 from skillwire.model.lan import FoundVia
 from skillwire.web.lan_map import STATUSES
 
-pytestmark = pytest.mark.deep
-TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("home_of_the_site")]
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +25,13 @@ def site(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser nothi
         make_key("first")
         write_skill(root / "skills", "report")
         with LanSite([root / "skills"], root / "blobs") as server:
-            server.home = str(root / "home")
+            server.home, server.first_page = str(root / "home"), "/lan"
             yield server
-
-
-@pytest.fixture(autouse=True)
-def _home_of_the_site(site, monkeypatch):
-    """Let the server of all tests look for its keys where it keeps them: each test has a home of its own."""
-    monkeypatch.setenv("SKILLWIRE_HOME", site.home)
 
 
 @pytest.fixture(scope="module")
 def keys(site):  # noqa: ARG001  # the keys are kept in its state folder
     return {name: make_key(name, *scopes) for name, scopes in {"ann": ["operator"], "tom": ["tasks"]}.items()}
-
-
-@pytest.fixture
-def enter(visit, site, keys):
-    def enter(target="/lan", *, as_="ann", **options):
-        page = visit(f"/login?next={target}", root=site.address, **options)
-        page.get_by_label("API key").fill(keys[as_])
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(f"**{target}")
-        return page
-
-    return enter
 
 
 @pytest.fixture(autouse=True)
@@ -80,12 +62,6 @@ def row(page, skill_id):
 
 def card(page, skill_id, form="wide"):
     return page.locator(f".map.{form} .card", has=page.get_by_text(skill_id, exact=True))
-
-
-def violations(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    found = axe.Axe().run(page).response["violations"]
-    return [(one["id"], [node["html"][:160] for node in one["nodes"][:3]]) for one in found]
 
 
 def test_the_page_shows_who_is_there_as_a_map_and_as_a_table(enter):

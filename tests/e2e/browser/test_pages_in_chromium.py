@@ -1,6 +1,7 @@
 """Each page at three widths, light and dark: nothing that axe finds, nothing too wide, nothing that runs."""
 
 import pytest
+from tests.support.browser import TOO_WIDE, violations
 
 pytestmark = pytest.mark.deep
 PAGES = {
@@ -16,28 +17,19 @@ PAGES = {
     "download": "/skills/tools/files/assets/data.bin",
     "absent": "/skills/none",
 }
-TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def violations(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-    found = axe.Axe().run(page).response["violations"]
-    return [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
-
-
-@pytest.mark.parametrize(("width", "theme"), [(360, "light"), (1280, "dark")])
-def test_no_page_has_a_barrier_or_is_wider_than_the_screen(visit, served, width, theme):
+@pytest.mark.parametrize(
+    ("width", "theme", "names"),
+    [(360, "light", PAGES), (1280, "dark", PAGES)]
+    + [
+        (width, theme, ("list", "skill"))
+        for width, theme in [(360, "dark"), (768, "light"), (768, "dark"), (1280, "light")]
+    ],
+)
+def test_no_page_has_a_barrier_or_is_wider_than_the_screen(visit, served, width, theme, names):
     page = visit("/", width=width, theme=theme)
-    for name, target in PAGES.items():
-        page.goto(served + target)
-        assert page.evaluate(TOO_WIDE) <= 0, name
-        assert violations(page) == [], name
-
-
-@pytest.mark.parametrize(("width", "theme"), [(360, "dark"), (768, "light"), (768, "dark"), (1280, "light")])
-def test_the_other_widths_and_themes_have_none_either(visit, served, width, theme):
-    page = visit("/", width=width, theme=theme)
-    for name in ("list", "skill"):
+    for name in names:
         page.goto(served + PAGES[name])
         assert page.evaluate(TOO_WIDE) <= 0, name
         assert violations(page) == [], name

@@ -47,10 +47,14 @@ def told(log, outcome):
 
 
 async def begin(caller, executor, *names):
-    """Call skills, and return their executions when all of them run."""
+    """Call skills, and return the answers when all of them run."""
     answers = [await caller.invoke(name) for name in names]
     await eventually_async(lambda: len(executor.attempts) == len(names))
-    return [answer.json()["execution_id"] for answer in answers]
+    return answers
+
+
+def id_of(answer):
+    return answer.json()["execution_id"]
 
 
 async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, serving, executor):
@@ -70,12 +74,12 @@ async def test_leases_are_renewed_while_a_server_waits_for_what_runs(tmp_path, s
         await asyncio.sleep(0.05)
     await ending
     assert lost == []
-    ended = open_ledger().find(once)
+    ended = open_ledger().find(id_of(once))
     assert ended is not None
     assert ended.status is ExecutionStatus.COMPLETED
 
 
-async def test_the_log_says_what_a_server_that_ends_waits_for_and_gives_up(tmp_path, serving, executor, monkeypatch):
+async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_path, serving, executor, monkeypatch):
     monkeypatch.setattr("skillwire.limits.SERVER_SHUTDOWN_SECONDS", 0.1)
     write_action(tmp_path / "skills", "once")
     write_action(tmp_path / "skills", "again", more="idempotent = true")
@@ -86,23 +90,11 @@ async def test_the_log_says_what_a_server_that_ends_waits_for_and_gives_up(tmp_p
         await caller.application.shutdown()
     [waiting] = [entry for entry in log if entry["event"] == "waiting for executions"]
     assert (waiting["number"], waiting["seconds"]) == (2, 0.1)
-    assert told(log, "worker_lost") == {(once[:-24], "once")}
-    assert told(log, "released") == {(again[:-24], "again")}
-
-
-async def test_a_server_that_ends_finishes_gives_back_or_fails_what_runs(tmp_path, serving, executor, monkeypatch):
-    monkeypatch.setattr("skillwire.limits.SERVER_SHUTDOWN_SECONDS", 0.1)
-    write_action(tmp_path / "skills", "once")
-    write_action(tmp_path / "skills", "again", more="idempotent = true")
-    caller = await serving()
-    executor.script = lambda _: asyncio.sleep(60)
-    once, again = await caller.invoke("once"), await caller.invoke("again")
-    await eventually_async(lambda: len(executor.attempts) >= 2)
-    await caller.application.shutdown()
+    assert told(log, "worker_lost") == {(id_of(once)[:-24], "once")}
+    assert told(log, "released") == {(id_of(again)[:-24], "again")}
     executor.script = lambda _: Outcome("done")
     later = await serving()
-    lost = await later.ended(once)
-    assert lost.json()["error"]["details"]["reason"] == "worker_lost"
+    assert (await later.ended(once)).json()["error"]["details"]["reason"] == "worker_lost"
     assert (await later.ended(again)).json()["output"] == "done"
 
 

@@ -1,7 +1,5 @@
 """Lines of standard input: whatever the pieces are in which they come, and however long they are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

@@ -1,7 +1,5 @@
 """The agent card: every field that A2A 1.0 requires, and nothing that is not so."""
 
-from __future__ import annotations
-
 import json
 
 from tests.support.catalogs import make_skill

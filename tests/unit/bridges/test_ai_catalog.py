@@ -1,7 +1,5 @@
 """The AI Catalog: entries as its text wants them, and searches that say what they cannot do."""
 
-from __future__ import annotations
-
 import json
 import re
 

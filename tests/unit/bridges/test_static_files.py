@@ -1,7 +1,5 @@
 """What ``skillwire build --bridge`` writes for neighbours, and what it leaves out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

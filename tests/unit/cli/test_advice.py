@@ -1,7 +1,5 @@
 """The fix of an error says what this place has to do with it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

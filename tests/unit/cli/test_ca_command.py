@@ -1,7 +1,5 @@
 """``skillwire ca`` and ``skillwire key``: from nothing to a certified agent, and back."""
 
-from __future__ import annotations
-
 import json
 import stat
 
@@ -287,10 +285,7 @@ def test_a_request_that_is_none_is_named_with_what_to_give(told, place):
 @pytest.mark.usefixtures("authority")
 @pytest.mark.parametrize(
     ("words", "told_so"),
-    [
-        (["--agent", "a b"], "An identifier has"),
-        (["--agent", "a", "--host", "a b"], "such as printer.example.com"),
-    ],
+    [(["--agent", "a b"], "An identifier has"), (["--agent", "a", "--host", "a b"], "such as printer.example.com")],
 )
 def test_what_cannot_be_certified_is_answered_with_what_can(told, words, told_so):
     errors = told("ca", "issue", "authority", *words, "-o", "out", status=1).err

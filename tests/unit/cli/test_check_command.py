@@ -1,17 +1,12 @@
 """``skillwire check``: what it takes, what it prints, how it ends."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from skillwire.cli.main import run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GOOD = "---\nname: {name}\ndescription: d\nmetadata:\n  version: '1.0.0'\n---\n# B\n"
 BROKEN = "---\nname: other\ndescription: d\n---\n# B\n"

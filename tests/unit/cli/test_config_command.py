@@ -1,7 +1,5 @@
 """``skillwire config``: which place says what, and what it hides; a secret is never among it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

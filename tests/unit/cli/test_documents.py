@@ -1,7 +1,5 @@
 """The schemas of ``--json``: valid, closed, described to the last field, and one for every document that is printed."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

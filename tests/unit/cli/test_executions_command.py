@@ -1,7 +1,5 @@
 """``skillwire executions list``: recent calls of this machine, newest first, without asking a provider."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``skillwire explain``: every code, in its group, with what its error really does."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

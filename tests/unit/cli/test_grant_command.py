@@ -1,7 +1,5 @@
 """``skillwire grant`` and ``grants``: what a skill asks for is said, agreed to, listed, taken back, and rehearsed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -57,7 +55,6 @@ def write_python(skills, name="adder", *, permissions="", code=CODE, version="1.
 
 
 def published(folder):
-    """Return the skill as a server publishes it."""
     (loaded,) = load_folders(LoadJob("corp", "nothing", ()), [str(folder)])
     assert loaded.packed is not None
     return unpack_skill(loaded.packed)

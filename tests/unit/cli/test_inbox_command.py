@@ -1,7 +1,5 @@
 """``skillwire inbox``: tasks are listed, shown, claimed, handed in by arguments, file or terminal, and declined."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """``skillwire init``: makes a skill that passes, and overwrites nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``skillwire lan``: one picture, a live one, and a stream of documents, of a network that a test makes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """What serve --lan reads, from where, and where it then listens."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.cli.lan_options import read_goodbye_reason, read_lan

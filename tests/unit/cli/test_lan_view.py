@@ -1,7 +1,5 @@
 """The screen that a command draws anew: nothing moves while nothing changes, and the terminal gets back what it had."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

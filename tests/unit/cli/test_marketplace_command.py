@@ -1,7 +1,5 @@
 """``skillwire marketplace``: what is written is what was there, and nothing is lost to it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``scene``, ``find --lan`` and what ``lan:`` is to other commands, with an agent that is not there."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """``skillwire token``: a secret is printed once and alone; tokens are listed, replaced, taken back, and rehearsed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``skillwire validate``: every error of a document, with its place; and what it says of valid ones."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

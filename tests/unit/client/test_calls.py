@@ -1,7 +1,5 @@
 """Calls through the client: what is sent, when it is sent again, what is followed, remembered, and refused."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Skills of an endpoint through the client: what is asked, what a hostile endpoint cannot do, what a call gives."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any
@@ -97,8 +95,6 @@ def findings():
 
 @pytest.fixture
 def opened(tmp_path, findings):
-    """Return what opens a client of an endpoint."""
-
     def begin(**methods):
         client = Client(tmp_path, report=findings.append)
         client.driver = Endpoint(**methods)
@@ -373,7 +369,6 @@ class TestFiles:
 class TestCalling:
     @pytest.fixture
     def sent(self, opened, tmp_path):
-        """Return what calls the skill, and the parameters that it was executed with."""
         (tmp_path / "leads.csv").write_bytes(b"name\nAda\n")
 
         def call(inputs, run=None, **options):

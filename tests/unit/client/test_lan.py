@@ -1,25 +1,12 @@
 """The local network through the client: who is called, who next, what is refused, remembered, and opened."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
 from typing import Any
 
 import pytest
-from tests.support.fake_lan import (
-    FIRST,
-    PATIENCE,
-    SECOND,
-    STAMPS,
-    THIRD,
-    FakeLanAgent,
-    Network,
-    done,
-    lan_skill,
-    told,
-)
+from tests.support.fake_lan import FIRST, PATIENCE, SECOND, STAMPS, THIRD, FakeLanAgent, Network, done, lan_skill, told
 from tests.unit.protocols.sharing_samples import ENTRY
 
 from skillwire import AsyncClient
@@ -131,12 +118,7 @@ class TestNothingHappensTwice:
 
     def test_what_was_accepted_goes_to_nobody_else_when_its_provider_is_lost(self, network):
         accepted = told(
-            {
-                "execution_id": "exec-1",
-                "status": "accepted",
-                "skill_id": ENTRY["id"],
-                "timestamps": STAMPS,
-            },
+            {"execution_id": "exec-1", "status": "accepted", "skill_id": ENTRY["id"], "timestamps": STAMPS},
             202,
             location="/status/exec-1",
         )

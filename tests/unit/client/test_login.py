@@ -1,7 +1,5 @@
 """What an origin is found to want, by descriptors, refusals and the metadata of a resource."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -39,7 +37,6 @@ def head(name, access):
 
 
 def site(**auths):
-    """Return the documents of an origin with a skill for each ``access_name=auth``."""
     protocol = {"protocol": {"version": "1.0.0"}, "provider": {"name": "E"}}
     documents, entries = {}, []
     for number, (key, auth) in enumerate(auths.items()):

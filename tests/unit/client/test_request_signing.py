@@ -1,7 +1,5 @@
 """Stored signing keys: what is signed, and that no signature is made twice."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Skill Sharing through the client: what is found, merged, described and refused, and what is asked for it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

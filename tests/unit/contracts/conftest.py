@@ -1,7 +1,5 @@
 """Each port's contract is tested with every adapter that fills it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.executions import MemoryOffice, Office
 

@@ -1,7 +1,5 @@
 """The ledger: each step happens when the state table has it, once, and only for whoever holds the claim."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

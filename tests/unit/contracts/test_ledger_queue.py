@@ -1,7 +1,5 @@
 """Whose turn it is: priorities, and what callers and skills may have at once, on all workers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the ledger forgets, and when; and outputs that are too large for a row."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.catalogs import make_skill
 from tests.support.executions import claim_of, fill, make_execution

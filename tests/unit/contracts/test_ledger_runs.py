@@ -1,7 +1,5 @@
 """What the ledger keeps of a run: what it was given, what it printed and handed out, and the skills that it sees."""
 
-from __future__ import annotations
-
 from tests.support.catalogs import make_skill
 from tests.support.executions import LASTING, PASSING, claim_of
 

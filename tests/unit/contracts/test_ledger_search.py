@@ -1,7 +1,5 @@
 """Looking through the ledger: filters, and pages that miss nothing and repeat nothing."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.executions import claim_of
 

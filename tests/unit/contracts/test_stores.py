@@ -1,7 +1,5 @@
 """Grants, kept by digest and permissions, and tokens, which are revoked once and replaced with an overlap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

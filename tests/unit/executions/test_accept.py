@@ -1,7 +1,5 @@
 """From a request to an execution: what it is called."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

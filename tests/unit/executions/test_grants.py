@@ -1,7 +1,5 @@
 """Grants: what may run, and what a new one is asked for."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.opened import Blocking
 
@@ -14,8 +12,6 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile
 
 ASKED = Permissions(("https://a.example",), ("API_KEY",))
-
-
 CODE = Action("python", "main.py", permissions=ASKED)
 
 

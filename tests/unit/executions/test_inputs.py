@@ -1,7 +1,5 @@
 """Inputs and outputs against a descriptor: defaults, every fault with its place, and schemas of strangers."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """The state table: total, one way only; and what becomes of attempts that fail and workers that are lost."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Forms: the fields that a schema has, and the JSON that answers become."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from typing import Any
@@ -190,12 +188,7 @@ def test_a_form_of_one_value_gives_that_value(schema, answer, value):
 
 @pytest.mark.parametrize(
     "schema",
-    [
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        {"type": "string"},
-        {"type": "integer"},
-        {},
-    ],
+    [{"type": "array", "items": {"type": "string"}, "minItems": 1}, {"type": "string"}, {"type": "integer"}, {}],
 )
 def test_a_form_of_one_value_that_is_left_blank_is_refused(schema):
     assert flaws(schema, {}) == flaws(schema, {WHOLE: ""}) == [("", "is required")]

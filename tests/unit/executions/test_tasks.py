@@ -1,7 +1,5 @@
 """The inbox: of several people one has a task, and what is handed in fits what was asked for."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

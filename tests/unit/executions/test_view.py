@@ -1,7 +1,5 @@
 """What logs and traces are told of an execution, and of a trace."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.executions.accept import new_execution_id

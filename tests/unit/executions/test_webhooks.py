@@ -1,7 +1,5 @@
 """Webhooks: their form and signature, held against the reference library, and when they are sent again."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from datetime import UTC, datetime

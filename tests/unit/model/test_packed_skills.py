@@ -1,7 +1,5 @@
 """Skills as bytes: what the ledger kept before a field was added is still read."""
 
-from __future__ import annotations
-
 import msgspec
 from tests.support.publishing import write_skill
 

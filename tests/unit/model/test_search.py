@@ -1,7 +1,5 @@
 """Cursors hold what was put into them, and whatever a stranger sends is that or nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

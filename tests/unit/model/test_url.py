@@ -1,6 +1,4 @@
 # ruff: noqa: RUF001 - characters that look like others are the subject
-from __future__ import annotations
-
 import pytest
 
 from skillwire import limits

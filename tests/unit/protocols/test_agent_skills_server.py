@@ -1,7 +1,5 @@
 """What is answered where: paths to answers, and answers to paths."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import urljoin
 
@@ -27,7 +25,6 @@ NOTES = make_skill("notes")
 TOOLS = make_skill("tools", "scripts/run.sh", "references/with space.md", "assets/page.html", scenes=("auth",))
 OTHER = make_skill("other", "a.md", publisher="someone-else")
 SITE = Site(make_catalog(NOTES, TOOLS, OTHER))
-
 ARCHIVE = f"/.well-known/agent-skills/sha256/{TOOLS.artifact.digest.hex}.tar.gz"
 
 

@@ -1,7 +1,5 @@
 """OAuth 2.0 without a network: what is asked, what is believed, and what is never shown."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -58,7 +56,6 @@ GOOD = answer({"access_token": SECRETS["access"], "token_type": "bearer", "expir
 
 
 def asked(exchange, response=GOOD):
-    """Return the request that an exchange makes, and its result."""
     request = next(exchange)
     try:
         exchange.send(response)

@@ -342,12 +342,7 @@ def test_parameters_that_json_cannot_say_are_refused_before_they_are_sent():
 
 
 COMPLETED = RunResult(
-    "completed",
-    "exec-1",
-    "It is done.",
-    {"rows": 3},
-    (OutputBlob("blob:ab", "text/csv", 12, "out.csv"),),
-    "3 rows\n",
+    "completed", "exec-1", "It is done.", {"rows": 3}, (OutputBlob("blob:ab", "text/csv", 12, "out.csv"),), "3 rows\n"
 )
 FAILED = RunResult("failed", "exec-2", "It took too long.", error=RunError("timeout", "10 s were over"))
 

@@ -440,8 +440,7 @@ def test_a_cursor_says_its_name_in_its_namespace_alone(namespace, last):
 
 @pytest.mark.spec("SKP-cursor")
 @pytest.mark.parametrize(
-    "cursor",
-    ["", "a", "!", "A" * 5000, "L2E=", " L2E", "L2E\n", "L2F", "////", "_w", "é", "\x00", "0", "bm8tc2xhc2g"],
+    "cursor", ["", "a", "!", "A" * 5000, "L2E=", " L2E", "L2E\n", "L2F", "////", "_w", "é", "\x00", "0", "bm8tc2xhc2g"]
 )
 def test_what_is_no_cursor_is_refused(cursor):
     with pytest.raises(UsageError) as caught:

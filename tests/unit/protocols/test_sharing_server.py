@@ -26,7 +26,6 @@ from skillwire.trust.address import AddressPolicy
 BASE = "https://skills.example.com"
 URL = BASE + WELL_KNOWN
 API_KEY = AuthConfig(type=AuthType.API_KEY, header="X-API-Key")
-
 SKILLS = st.dictionaries(
     st.from_regex(r"[a-z]{1,8}", fullmatch=True),
     st.tuples(st.sampled_from(sorted(CapabilityType)), st.sampled_from(sorted(Access))),

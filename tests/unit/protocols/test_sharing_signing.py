@@ -1,7 +1,5 @@
 """The form of a signed request: pinned by an example that anyone can repeat, and read strictly."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

@@ -1,7 +1,5 @@
 """Whose word counts of the local network: the user's own file, a project's, or the environment's."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
@@ -83,8 +81,7 @@ def test_a_file_of_the_environment_takes_the_place_of_all(places, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("own", "code"),
-    [("discovery = 7", "SETTING_FORM"), ("[discovery.udp]\nprot = 1", "DISCOVERY_CONFIGURATION")],
+    ("own", "code"), [("discovery = 7", "SETTING_FORM"), ("[discovery.udp]\nprot = 1", "DISCOVERY_CONFIGURATION")]
 )
 def test_what_cannot_be_read_is_told_with_its_place(places, own, code):
     with pytest.raises(SkillwireError) as caught:

@@ -1,7 +1,5 @@
 """A protocol of one's own is a row in the table of sources: it is found, shown, planned and installed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """Which skill a reference means: every lookup is written down, and what follows from it is said."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The application, called as a server calls it: codings, conditions, ranges, methods, errors, mounting."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Operators are told of skills that nobody granted: when they are published, and once when they are called."""
 
-from __future__ import annotations
-
 import pytest
 import structlog
 from tests.support.invoking import write_action

@@ -1,7 +1,5 @@
 """What a server does for its memory."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 import sqlite3

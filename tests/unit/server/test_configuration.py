@@ -1,7 +1,5 @@
 """The server's configuration file: what it says, what it must not say, and that every key is documented."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whose pages may call, and take back: those of the server, of this machine, and of origins that are configured."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

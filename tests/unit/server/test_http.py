@@ -1,7 +1,5 @@
 """The page about HTTP names every path of the OpenAPI document, which is held to the server by its own tests."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

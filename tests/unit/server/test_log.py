@@ -1,7 +1,5 @@
 """What the server's log tells."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

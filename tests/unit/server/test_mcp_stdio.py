@@ -1,7 +1,5 @@
 """``skillwire mcp`` lives and ends as every process does that serves the one who started it."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.opened import open_ledger
 from tests.support.publishing import write_skill

@@ -1,7 +1,5 @@
 """A protocol of one's own is a class and two rows: it is served, described, part of static sites, and found."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

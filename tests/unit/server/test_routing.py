@@ -1,7 +1,5 @@
 """The route table: each request comes to the first row of its path, and what goes wrong in a handler is answered."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Searches and their hits as JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

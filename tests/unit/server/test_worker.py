@@ -1,7 +1,5 @@
 """What an executor gives or raises becomes of an execution, without holding up the loop."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """The helpers that other tests stand on: virtual time, the rules for unit tests, and commands in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

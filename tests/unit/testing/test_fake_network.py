@@ -1,22 +1,16 @@
 """The network of tests: what arrives, when, where, and that it is the same again."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.lan import GROUP_KEY
 
+from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.node import DiscoveryNode
 from skillwire.testing.fake_network import FakeNetwork
 from skillwire.testing.virtual_clock import EPOCH, VirtualClock
 from skillwire.wire.node import Datagram, Node, Peer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skillwire.model.execution import Moment
 
 
 class Caller:

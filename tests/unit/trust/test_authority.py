@@ -69,7 +69,6 @@ def test_a_leaf_fits_into_a_datagram_and_one_that_does_not_is_not_issued(world):
 @pytest.mark.spec("SDP-certificate-size")
 @pytest.mark.parametrize("length", [1, 64, 128])
 def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, length):
-    """For an agent with an identifier of each length."""
     agent, issued = "a" * length, []
     for skills in range(12):
         names = RequestedNames((agent,), tuple(f"skill-{number}-{'x' * 20}" for number in range(skills)))
@@ -105,7 +104,6 @@ def test_a_key_on_another_curve_is_not_certified(world):
 
 @pytest.mark.spec("SDP-certificate-chain")
 def test_who_has_no_authority_cannot_make_one(world):
-    """The path from the root has one authority, and a leaf is none."""
     below = CertificateAuthority(key := new_key(), world.center.issue_authority("Below CA", key.public_key(), EPOCH))
     leaf = below.issue(RequestedNames(("agent-001",)), new_key().public_key(), EPOCH)
     known = [world.center.certificate, below.certificate]

@@ -1,7 +1,5 @@
 """Finding the place of a value by its path."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A key whose certificate was taken back, and the names in it: refused whatever certificate is around them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What the console's pages are made of: times, bars, filters, JSON, and the words for what an execution is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import get_args

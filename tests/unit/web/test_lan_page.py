@@ -1,7 +1,5 @@
 """The page of the local network: what it is asked for, what is drawn where, and what is left out."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

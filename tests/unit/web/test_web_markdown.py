@@ -1,7 +1,5 @@
 """A stranger's Markdown on our page: what is shown, where links lead, and that nothing of it runs or costs much."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pytest
@@ -11,7 +9,6 @@ from skillwire.web.markdown import SkillLinks, render_markdown
 
 FILES = ["SKILL.md", "references/a guide.md", "scripts/run.py", "assets/chart.png", "assets/evil.svg"]
 LINKS = SkillLinks("demo", FILES, "md-")
-
 XSS = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",

@@ -1,7 +1,5 @@
 """The pages as a browser gets them over ASGI: content, addresses, header fields, and what they never show."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from urllib.parse import urljoin

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from skillwire.errors import FetchError, TrustError
@@ -15,7 +13,6 @@ def answer(status=200, *, body=b"", **headers):
 
 
 def follow_redirect(request, status, location):
-    """Return the request that a redirect leads to."""
     exchange = fetch(request)
     next(exchange)
     return exchange.send(answer(status, location=location))

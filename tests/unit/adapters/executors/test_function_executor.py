@@ -1,7 +1,5 @@
 """Functions are called with what their hints say; whatever they do is an outcome."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import dataclass

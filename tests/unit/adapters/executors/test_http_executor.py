@@ -1,24 +1,20 @@
 """What a call sends to an API, and what each answer of it comes to."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from tests.support.attempts import attempt_of
 
 from skillwire import limits
 from skillwire.adapters.executors.http import HttpExecutor
+from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.errors import FetchError, TrustError
 from skillwire.model.execution import Failure
 from skillwire.wire.exchange import HttpResponse
-
-if TYPE_CHECKING:
-    from skillwire.adapters.http.asynchronous import AsyncDriver
 
 URL = "https://api.example.com/v1/{id}"
 KEY = "k-123456789"
@@ -39,7 +35,6 @@ class Driver:
 
 
 async def call(answer, settings=None, *, secrets=None, inputs=None, **fields):
-    """Return the request that was made, and what came of it."""
     driver = Driver(answer)
     executor = HttpExecutor(cast("AsyncDriver", driver), (secrets or {}).get)
     attempt = attempt_of("http", {"url": URL, **(settings or {})}, inputs=inputs or {"id": 7, "x": "y"}, **fields)

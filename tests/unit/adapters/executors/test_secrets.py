@@ -1,7 +1,5 @@
 """Secrets come from a file or the environment, and are taken out of whatever is shown."""
 
-from __future__ import annotations
-
 import base64
 import json
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The state folder is its owner's alone, whoever makes it first."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The folder of an authority: made once, its keys for its owner alone, and whatever is out can be taken back."""
 
-from __future__ import annotations
-
 import stat
 import time
 

@@ -1,7 +1,5 @@
 """The record of calls: what is kept, taken up, held, forgotten; and what damage does."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Stored credentials: for one owner's eyes, never half written, and where they were put."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

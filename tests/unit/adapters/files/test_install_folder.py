@@ -1,21 +1,14 @@
 """Installed skills on disk: what is seen of them, how a change is undone, and what a hostile project can do."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.errors import ConflictError, StorageError, TrustError
 from skillwire.model.install import InstallLocation, Lock
-from skillwire.model.skill import FileContent
-
-if TYPE_CHECKING:
-    from skillwire.model.skill import Finding
-
+from skillwire.model.skill import FileContent, Finding
 
 UNIVERSAL, CLAUDE = ".agents/skills", ".claude/skills"
 COPIES = InstallLocation((UNIVERSAL, CLAUDE))

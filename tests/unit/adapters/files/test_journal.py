@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from skillwire.adapters.files.install_folder import Replacement, mark_committed, recover, write_journal
@@ -71,10 +69,7 @@ def test_a_complete_change_stays_whatever_the_lock_says_later(tmp_path, scene):
     (tmp_path / "lock").write_bytes(b"pulled")
     (tmp_path / "skills/old/SKILL.md").write_text("edited")
     assert recover(tmp_path / "journal", tmp_path / "lock") == []
-    assert content(tmp_path / "skills") == {
-        "old/SKILL.md": "edited",
-        "added/SKILL.md": "skills/.staging/added",
-    }
+    assert content(tmp_path / "skills") == {"old/SKILL.md": "edited", "added/SKILL.md": "skills/.staging/added"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "skills"]
 
 

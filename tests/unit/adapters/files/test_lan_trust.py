@@ -1,7 +1,5 @@
 """The key of an agent: made once, for its owner alone, with a certificate that stays good; and what it trusts."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import stat
@@ -34,7 +32,6 @@ def folder(tmp_path):
 
 
 def load(settings, **options):
-    """Return what an agent trusts."""
     return load_trust(settings, **options)
 
 
@@ -290,7 +287,6 @@ FLAWS = {
 
 @pytest.fixture(autouse=True)
 def flawed_settings(tmp_path):
-    """Give a folder of settings that has what is wrong."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "noise").write_text("noise")
     return tmp_path
@@ -312,8 +308,7 @@ def test_in_the_users_settings(flawed_settings, key, monkeypatch):
     file = flawed_settings / "config" / "skillwire.toml"
     file.write_text(TOML.replace("KEY", key).replace("VALUE", written))
     error = said(
-        join_discovery(load_settings(flawed_settings, os.environ).discovery, read_discovery_file),
-        flawed_settings,
+        join_discovery(load_settings(flawed_settings, os.environ).discovery, read_discovery_file), flawed_settings
     )
     assert error.code == code
     assert str(flawed_settings / "config" / words.partition(":")[0]) in error.message

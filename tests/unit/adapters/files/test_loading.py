@@ -1,19 +1,12 @@
 """Whether a folder changed, without reading it."""
 
-from __future__ import annotations
-
 import os
 import time
 
 import pytest
 from tests.support.catalogs import make_skill
 
-from skillwire.adapters.files.loading import (
-    BuildRecord,
-    FolderRecord,
-    published_roots,
-    sign_folder,
-)
+from skillwire.adapters.files.loading import BuildRecord, FolderRecord, published_roots, sign_folder
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.folder.publish import check_publisher
 from skillwire.model.access import Access

@@ -1,7 +1,5 @@
 """Putting a site in place: whole, without touching what others made, and finishing what a crash left."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -35,7 +33,6 @@ def commit(site, files, *, force=False):
 
 
 def tree(site):
-    """Return what is in the site beside its manifest."""
     return {
         str(path.relative_to(site)): path.read_text()
         for path in site.rglob("*")

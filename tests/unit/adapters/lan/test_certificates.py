@@ -1,7 +1,5 @@
 """A certificate stays good by itself, and what was taken back is known soon; whatever fails leaves what there was."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import dataclasses
@@ -33,7 +31,6 @@ SECONDS = 30
 
 
 def load(settings, **options):
-    """Return what an agent trusts."""
     return load_trust(settings, **options)
 
 
@@ -101,7 +98,6 @@ def settings(authority):
 
 @pytest.fixture
 def trust(authority, settings, clock, tmp_path):
-    """Give a certified agent."""
     keys = LanKeys(tmp_path / "lan")
     names = RequestedNames(("agent-001",), ("skill-a",), ("192.0.2.7",))
     keys.keep_certificate(authority.issue(names, keys.key().public_key(), clock.now))
@@ -299,7 +295,6 @@ class TestOrphans:
 
 
 def _with_number(stolen, certificate, number):
-    """Return a certificate with another number, signed by a key that was stolen."""
     leaf = x509.load_der_x509_certificate(certificate)
     builder = x509.CertificateBuilder(
         leaf.issuer, leaf.subject, leaf.public_key(), int(number, 16), leaf.not_valid_before_utc,

@@ -1,7 +1,5 @@
 """Which addresses of a machine take part, and how addresses are told."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.adapters.lan import sockets

@@ -1,7 +1,5 @@
 """Several registries seen as one: a skill is listed once, and what makes no difference is told to nobody."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.lan import ReportingRegistry
 

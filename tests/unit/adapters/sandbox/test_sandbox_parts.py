@@ -1,7 +1,5 @@
 """The parts of the sandbox, each by itself: patterns, what is shown, what is used, groups, what is in the way."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

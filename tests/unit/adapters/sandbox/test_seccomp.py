@@ -1,7 +1,5 @@
 """The filter of system calls does what its table says: it is run here by a small interpreter of such programs."""
 
-from __future__ import annotations
-
 import errno
 import struct
 

@@ -1,7 +1,5 @@
 """What tests of the ledger share."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.executions import Office
 

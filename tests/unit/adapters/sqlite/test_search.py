@@ -1,7 +1,5 @@
 """The search index: what is found, in which order, narrowed and counted, as the skills change."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

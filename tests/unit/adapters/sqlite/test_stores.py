@@ -1,7 +1,5 @@
 """Grants and tokens in SQLite: in one database with the executions."""
 
-from __future__ import annotations
-
 from tests.support.opened import Blocking, open_database, open_grants, open_ledger, open_tokens
 from tests.unit.contracts.test_stores import ASKED, GRANT
 

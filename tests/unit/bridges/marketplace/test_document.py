@@ -1,7 +1,5 @@
 """What a ``marketplace.json`` says: real ones are read, and nothing that a hostile one says leads anywhere."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

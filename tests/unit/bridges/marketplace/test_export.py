@@ -1,7 +1,5 @@
 """The marketplace that we write has the form that Claude takes, and what is imported from it is what was exported."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A marketplace at a URL: what its entries name and links lead to is fetched, from below its own place alone."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -62,11 +60,7 @@ def test_a_listed_skill_and_what_it_links_to():
         "https://shop.example/repo/secret.md": "secret",
     }
     gathered = shop.run(fetch_skills(URL))
-    assert {file.path for file in gathered.skills["a"].files} == {
-        "SKILL.md",
-        "references/more.md",
-        "scripts/run it.sh",
-    }
+    assert {file.path for file in gathered.skills["a"].files} == {"SKILL.md", "references/more.md", "scripts/run it.sh"}
     assert [finding.code for finding in gathered.findings] == ["FILES_UNLISTED"]
     assert all(url.startswith("https://shop.example/repo/") for url in shop.asked)
     assert "https://shop.example/repo/secret.md" not in shop.asked

@@ -1,10 +1,8 @@
 """Skills are taken from where a marketplace in a folder says, and from nowhere else."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.support.publishing import write_skill
@@ -12,9 +10,6 @@ from tests.support.publishing import write_skill
 from skillwire import limits
 from skillwire.bridges.marketplace.gather import gather
 from skillwire.errors import ValidationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write(root: Path, *plugins: object, **more: object) -> Path:

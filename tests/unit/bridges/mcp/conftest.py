@@ -1,7 +1,5 @@
 """One published folder for the tests of a module, and clients that connect to it in its own loop."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.mcp_host import EXECUTES, hosting
 from tests.support.publishing import write_skill
@@ -40,7 +38,6 @@ default = 0
 
 
 def write_skills(folder):
-    """Write skills of every access and kind."""
     files = {"docs/deep/guide.md": "# Guide\n", "docs/a b#.txt": "odd", "logo.png": PNG, "latin.txt": b"caf\xe9"}
     write_skill(folder, "open-notes", files, description="Takes notes in meetings.")
     write_skill(folder, "double", {"skill.toml": MANIFEST, "main.py": MAIN}, description="Doubles a number.")

@@ -1,7 +1,5 @@
 """Blobs in MCP: what a caller hands in, what a skill leaves, and who reads it."""
 
-from __future__ import annotations
-
 import base64
 import re
 

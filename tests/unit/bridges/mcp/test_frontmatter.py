@@ -1,7 +1,5 @@
 """Frontmatter as JSON: what hosts read with YAML 1.2 themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from skillwire.bridges.mcp.entries import frontmatter_of

@@ -1,7 +1,5 @@
 """Messages of a host as requests, and answers of an endpoint as lines."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of skills as resources: the right bytes, to the right caller, and nothing from anywhere else."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

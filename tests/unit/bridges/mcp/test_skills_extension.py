@@ -1,7 +1,5 @@
 """The Skills extension: entries that hold, for whoever may have the skills."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 

@@ -1,7 +1,5 @@
 """The tools: what a model finds, reads and calls, and what it is told when that fails."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

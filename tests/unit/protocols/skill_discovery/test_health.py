@@ -1,7 +1,5 @@
 """The health of a skill: what it says, what its silence comes to, and how it gets well again."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

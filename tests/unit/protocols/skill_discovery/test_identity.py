@@ -1,7 +1,5 @@
 """How many keys are remembered, and whose makes room for whose."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from functools import partial
 from random import Random, SystemRandom
@@ -108,7 +106,6 @@ def own(name="agent-001", at=NOW):
 
 
 def network():
-    """Return a network with a registry that has a key of its own."""
     lan = Lan()
     lan.node(R, REGISTRY, agent_id="registry", identity=own("registry"), authority=AUTHORITY)
     return lan

@@ -50,7 +50,6 @@ def rank(listed):
 @pytest.mark.spec("SDP-discover-filters")
 @given(st.lists(listings | st.integers(0, 24), max_size=80), questions, st.integers(1, 30))
 def test_what_is_found_is_what_passes_the_filters(changes, wanted, most):
-    """Skills are found that have all the capabilities, one of the scenes and one of the types."""
     index = Index()
     listed: dict[tuple[str, str], ListedSkill] = {}
     for change in changes:

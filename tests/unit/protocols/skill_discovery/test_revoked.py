@@ -1,7 +1,5 @@
 """An agent whose certificate was taken back, and who comes back with one by its own key; a CA that was taken back."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.authorities import World
 from tests.support.certificates import NOW, serial

@@ -1,7 +1,5 @@
 """The tables of a search: who was quick, and who makes up names, keeps nobody else from being found."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -116,7 +116,6 @@ LATER = {
 
 
 def nested(values):
-    """Return a document with values at their paths."""
     document: dict[str, Any] = {}
     for path, value in values.items():
         *tables, name = path.split(".")
@@ -474,7 +473,6 @@ def stale(figures):
 
 
 def probed(figures):
-    """Return when a hint is probed."""
     watch = Watch(figures, 0)
     watch.registry.hint(registration(), 0.0, host="192.168.1.100")
     watch.run(100)

@@ -1,7 +1,5 @@
 """One order in which skills of the network are called, and one filter, wherever they are sorted and chosen."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

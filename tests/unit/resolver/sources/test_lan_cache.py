@@ -14,15 +14,7 @@ from skillwire.resolver.sources.lan_cache import LanCache
 
 NOW = 1_707_868_800.0
 FEISHU = LanSkill(
-    "",
-    "skill-org-feishu",
-    "0.7.0",
-    "",
-    "192.168.1.100",
-    8080,
-    ("org-data-read", "user-auth"),
-    ("auth",),
-    "HEALTHY",
+    "", "skill-org-feishu", "0.7.0", "", "192.168.1.100", 8080, ("org-data-read", "user-auth"), ("auth",), "HEALTHY"
 )
 CERTIFIED = FEISHU._replace(agent_id="agent-001", skill_type="enterprise-skill", is_verified=True)
 #: The structure of SDP 11.3, as the text shows it.

@@ -1,7 +1,5 @@
 """A server with an authorization server: what it tells those who come without a token, or with a wrong one."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill

@@ -1,7 +1,5 @@
 """Access tokens: a good one opens what it says; whatever is wrong with one is refused; a failing issuer is no 401."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Signed requests: of a key in use, of now, and each once."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A console over a desk in memory, asked as a browser asks."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.console_browser import Browser
 from tests.support.console_site import ConsoleSite

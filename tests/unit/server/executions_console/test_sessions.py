@@ -1,7 +1,5 @@
 """Sessions: what a cookie proves, when it stops to, and what no stranger can make."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A server of skills whose agent of the local network is a fake."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """How skills are: what the server knows, and what their publisher's function says, the worse of the two."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """What is announced: everybody's skills, each in the form that datagrams have, and nothing that has none."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.publishing import write_skill
 

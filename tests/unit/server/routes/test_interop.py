@@ -1,7 +1,5 @@
 """The doors of neighbours: there when they are wanted, and each lists what the one who asks may use."""
 
-from __future__ import annotations
-
 import json
 import threading
 

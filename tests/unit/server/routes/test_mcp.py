@@ -1,7 +1,5 @@
 """Answers at ``/mcp``: whole however large, bounded together, and not held for those who do not read them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

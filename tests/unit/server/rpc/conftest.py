@@ -1,7 +1,5 @@
 """An application that publishes skills, open ones and others, and a client that speaks JSON-RPC with it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -38,7 +36,6 @@ class Rpc:
         return await self.caller.request("/rpc", {**JSON, **(fields or {})}, method="POST", body=body)
 
     async def answer(self, method, params=None, fields=None):
-        """Return what JSON-RPC answers to a call."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
         answer = await self.send(request, fields)
         assert answer.status == 200, answer.body
@@ -47,11 +44,9 @@ class Rpc:
         return document
 
     async def call(self, method, params=None, fields=None):
-        """Return the result of a call."""
         return (await self.answer(method, params, fields))["result"]
 
     async def error(self, method, params=None, fields=None):
-        """Return the error of a call."""
         return (await self.answer(method, params, fields))["error"]
 
 

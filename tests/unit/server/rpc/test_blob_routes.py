@@ -1,7 +1,5 @@
 """``/blobs``: bytes handed in and given back as they are, to their owner alone."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 
@@ -134,10 +132,7 @@ async def test_pages_of_other_sites_have_no_blobs_without_a_credential(rpc, key,
 
 async def test_pages_of_this_machine_and_of_known_sites_have_blobs(speaking):
     rpc = await speaking(execute_skill=True, origins=("https://app.example.com",))
-    for page in (
-        {"Origin": "https://app.example.com"},
-        {"Host": "localhost:8000", "Origin": "http://127.0.0.1:3000"},
-    ):
+    for page in ({"Origin": "https://app.example.com"}, {"Host": "localhost:8000", "Origin": "http://127.0.0.1:3000"}):
         assert (await create(rpc, fields=page)).status == 201
         assert (await get(rpc, fields=page)).body == CONTENT
 

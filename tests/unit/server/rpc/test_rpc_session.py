@@ -1,7 +1,5 @@
 """A session of JSON-RPC on standard input and output, apart from the process around it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -15,7 +13,6 @@ from skillwire.server.stdio import StdioSession
 
 @pytest.fixture
 async def talk(rpc):
-    """Return what holds a session with ``lines``, and returns what was answered."""
     application = rpc.caller.application
     revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
     answering = RpcDispatcher(Methods(application.services.executions.runs))

@@ -1,7 +1,5 @@
 """The strict zip reader: the directory and the local headers must tell one story, byte for byte."""
 
-from __future__ import annotations
-
 import io
 import stat
 import struct

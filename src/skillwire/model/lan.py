@@ -38,16 +38,10 @@ class LanSkill(NamedTuple):
 
     Args:
         agent_id: the agent that offers it; empty when only others answered it.
-        skill_id: its identifier in Skill Discovery.
-        version: SemVer.
         skill_type: such as ``tool-skill``.
         host: an address; IPv6 without brackets.
-        port: of its HTTP server.
-        capabilities: its capabilities.
-        scenes: the scenes that it takes part in.
         status: ``HEALTHY``, ``DEGRADED``, ``UNHEALTHY``, ``MAINTENANCE``, ``OFFLINE`` or ``UNKNOWN``.
         is_verified: whether its key is certified; others are used only with the user's consent.
-        found_via: how it was found.
         heard: when the last sign of life came, in seconds since the epoch.
         is_stale: whether the network is suspected, and not the skill.
     """
@@ -112,10 +106,7 @@ class LanSkill(NamedTuple):
         return rank, not self.is_verified, self.skill_id, self.agent_id, self.endpoint
 
     def fits(self, capabilities: Iterable[str], scenes: Collection[str], types: Collection[str]) -> bool:
-        """Return whether it has all the capabilities, one of the scenes and one of the types; empty matches all.
-
-        Spec: SDP §3.1.
-        """
+        """Return whether it has all capabilities, one scene and one type; empty matches all. Spec: SDP §3.1."""
         return (
             set(capabilities) <= set(self.capabilities)
             and (not scenes or not set(scenes).isdisjoint(self.scenes))
@@ -150,16 +141,7 @@ class LanScene(NamedTuple):
 
 
 class LanNotice(NamedTuple):
-    """A notice of another agent about a joined scene. It is not signed: it is a hint.
-
-    Args:
-        scene: the requested name.
-        group_id: of its group.
-        event: ``MEMBER_JOINED``, ``MEMBER_LEFT``, ``STATUS_CHANGED`` or ``PRIMARY_CHANGED``.
-        agent_id: of the skill.
-        skill_id: the skill.
-        status: of the skill.
-    """
+    """An unsigned notice of another agent about a skill of a joined scene; ``event`` is such as ``MEMBER_JOINED``."""
 
     scene: str
     group_id: str
@@ -178,12 +160,10 @@ class LanChange(NamedTuple):
             that this agent does not hear itself; ``missed`` when a slow listener lost changes and has to read a
             snapshot.
         at: seconds since the epoch.
-        skill: its newest state.
-        scene: its newest state.
+        skill, scene: their newest state.
         reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate), or
             ``crowded`` (replaced by a certified one); one that ``left`` said ``shutdown``,
             ``error``, ``maintenance`` or ``upgrade``. Empty when unknown.
-        notice: of another agent.
     """
 
     kind: str
@@ -208,15 +188,11 @@ class SceneResult(NamedTuple):
     """The result of a request for a scene. Spec: SDP §4.
 
     Args:
-        scene: the requested one.
         group_id: of the joined group; empty for none.
         connection_info: SDP 4.3's keys, with ``endpoint`` (``host:port``): a path of the provider is at
             ``{protocol}://{endpoint}{basePath}``. With ``apiKey`` and ``expiresAt`` when the provider handed out a
             short-lived key, which goes into the field ``authHeader``; ``authType`` and ``authHeader`` are empty
             unless a trusted agent said how a key is used.
-        skill_id: of the provider.
-        version: of it.
-        capabilities: of it.
         members: of the group, the PRIMARY first.
         is_missing: whether an agent answered that it knows no provider, rather than no answer at all.
         no_key: why the provider gave no key, with its code and a fix: ``DISC_005`` when it could not be reached,

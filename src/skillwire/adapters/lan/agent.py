@@ -18,7 +18,7 @@ shares the first one's name and certificate **[ours]**. Spec: SDP §2 to §5, §
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -79,10 +79,7 @@ _MOST_NAMES: Final = 64
 
 
 class AgentNameLock:
-    """A name of this machine, locked from :meth:`hold` to :meth:`let_go`, or until it is garbage.
-
-    ``first`` is the usual name of this machine, when another process has it.
-    """
+    """A name of this machine, locked until released or garbage; ``first`` is the usual one, when it is in use."""
 
     def __init__(self, agent_id: str, folder: Path, lock: Path, *, first: str = "") -> None:
         self.agent_id = agent_id
@@ -286,34 +283,25 @@ class Listener:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[LanChange] = deque()
-        self._is_there = asyncio.Event()
-        self._has_ended = False
+        self._waiting: asyncio.Queue[LanChange | None] = asyncio.Queue()
 
     def __aiter__(self) -> AsyncIterator[LanChange]:
         return self
 
     async def __anext__(self) -> LanChange:
         """Return the next change."""
-        while not self._waiting:
-            if self._has_ended:
-                raise StopAsyncIteration
-            self._is_there.clear()
-            await self._is_there.wait()
-        return self._waiting.popleft()
+        if (change := await self._waiting.get()) is None:
+            self._waiting.put_nowait(None)  # for the next call
+            raise StopAsyncIteration
+        return change
 
-    def put(self, change: LanChange) -> None:
-        """Append a change."""
-        if len(self._waiting) >= _WAITING:
-            self._waiting.clear()
+    def put(self, change: LanChange | None) -> None:
+        """Append a change; None ends it after what waits."""
+        if change is not None and self._waiting.qsize() >= _WAITING:
+            while not self._waiting.empty():
+                self._waiting.get_nowait()
             change = LanChange("missed", change.at)
-        self._waiting.append(change)
-        self._is_there.set()
-
-    def end(self) -> None:
-        """End after what waits."""
-        self._has_ended = True
-        self._is_there.set()
+        self._waiting.put_nowait(change)
 
 
 class Listeners:
@@ -336,7 +324,7 @@ class Listeners:
     def end(self) -> None:
         """End each listener."""
         for listener in self._all:
-            listener.end()
+            listener.put(None)
 
 
 class LanAgent:
@@ -392,10 +380,7 @@ class LanAgent:
         self._offers: dict[str, Offer] = {}
 
     async def start(self) -> None:
-        """Start to receive and to send.
-
-        Raises: FetchError: ``LAN_UNAVAILABLE`` without an interface; ConflictError: ``LAN_NAME`` is in use.
-        """
+        """Start to receive and to send. Raises: FetchError: ``LAN_UNAVAILABLE``; ConflictError: ``LAN_NAME``."""
         if self._identity.name is not None:
             self._identity.name.hold()
         links = Links(
@@ -494,10 +479,7 @@ class LanAgent:
         await self.stop(Reason.SHUTDOWN if error is None else Reason.ERROR)
 
     def announce(self, offers: Iterable[Offer]) -> None:
-        """Offer exactly these skills: new ones are registered, missing ones unregistered.
-
-        An endpoint without a host, or with the unspecified address, is announced with the address of each link.
-        """
+        """Offer exactly these skills; without a host, or with the unspecified one, with the address of each link."""
         self._offers = {offer.skill_id: offer for offer in offers}
         if self._links is not None:
             self._links.offer(self._offers.values())

@@ -152,10 +152,7 @@ class Renewal:
         return True
 
     def _take_key(self, kept: bytes, now: float) -> None:
-        """Go on with the key that a certificate was installed for, where our own was revoked and is worth nothing.
-
-        A key that counts stays: others know us by it, and would have to forget us first.
-        """
+        """Use the key of an installed certificate when ours was revoked; a valid key stays, since others know it."""
         identity, keys, agent_id = self._trust.identity, self._trust.keys, self._trust.agent_id
         if keys is None or not isinstance(identity, EcdsaIdentity) or belongs(kept, identity.key):
             return

@@ -399,10 +399,7 @@ _LISTED: Final = 86_400.0
 
 
 class TokenIssuer:
-    """Makes the keys that are handed out: tokens of the store, for one skill and one hour.
-
-    New keys an hour are limited, in all and for each host; they leave the store a day after their end.
-    """
+    """Makes the keys: tokens for one skill and one hour, limited in all and for each host."""
 
     def __init__(
         self, tokens: Tokens, skill_name: Callable[[SecretRequest], str | None], clock: Callable[[], float] = time.time

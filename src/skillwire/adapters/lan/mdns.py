@@ -102,10 +102,7 @@ class DnsSd:
         self._browser = ours.DnsBrowser(zeroconf.zeroconf, self._resolved, self._removed, self.counters)
 
     async def publish(self, offers: Iterable[Offer], statuses: Mapping[str, HealthStatus] = _NOTHING) -> None:
-        """Publish exactly these offers, with the statuses that are not HEALTHY.
-
-        The first offer takes 1.2 seconds, in which the library probes for the agent's name.
-        """
+        """Publish exactly these offers, with statuses that are not HEALTHY; the first time takes 1.2 seconds."""
         instances, left_out = dnssd.instances_of(self._agent_id, offers, statuses, self._key_id())
         if left_out:
             self.counters["mdns left out"] = len(left_out)
@@ -435,10 +432,7 @@ class Hints:
         return bool(known) and all(listed.is_hint for listed in known)
 
     def _is_here(self, host: str) -> bool:
-        """Return whether an address is of this machine, unless only its loopback is used.
-
-        Agents of this machine are heard by multicast, so such a hint comes from another machine.
-        """
+        """Return whether an address is of this machine, whose agents are heard by multicast; not if all is loopback."""
         hosts = self._hosts()
         if hosts and all(ip_address(one).is_loopback for one in hosts):
             return False

@@ -62,10 +62,7 @@ class Prober:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def answers(self, host: str, port: int) -> bool:
-        """Return whether a server listens at ``host``, IPv6 with a zone where it needs one, and ``port``.
-
-        A probe ends with its last caller.
-        """
+        """Return whether a server listens at ``host``, IPv6 with its zone. A probe ends with its last caller."""
         address = host, port
         probe = self._under_way.get(address)
         if probe is None:

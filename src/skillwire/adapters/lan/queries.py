@@ -126,10 +126,7 @@ class Queries:
     async def request_scene(
         self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
     ) -> SceneResult:
-        """Request a scene on all links; the first answer counts. Without an acceptable provider the scene is left.
-
-        Raises: TrustError: ``DISC_004`` for an uncertified provider; ValidationError: no datagram can hold the query.
-        """
+        """Request a scene on all links; the first answer counts. Raises: TrustError: ``DISC_004``; ValidationError."""
         loop = asyncio.get_running_loop()
         ours: set[asyncio.Future[SceneJoined | bool]] = set()
         is_certain, is_joined, figures = False, False, self._settings.figures

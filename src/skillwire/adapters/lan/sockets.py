@@ -38,14 +38,7 @@ _MOST: Final = 16
 
 
 class LinkAddress(NamedTuple):
-    """Where one link is.
-
-    Args:
-        interface: name of the interface.
-        number: of the interface.
-        host: address, IPv6 without a zone.
-        flags: of the interface, as the system has them; what is not known counts as up.
-    """
+    """The address of one link, IPv6 without a zone, on an interface with its number and its flags."""
 
     interface: str
     number: int

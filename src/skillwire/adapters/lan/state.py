@@ -110,10 +110,7 @@ class LanState:
         links: Sequence[str] = (),
         now: int = 0,
     ) -> None:
-        """Write rows of registrations, delete others, keep timestamps from ``edge`` on, and note the open links.
-
-        Times are in milliseconds since the epoch. Raises: OSError; sqlite3.Error.
-        """
+        """Write and delete registrations, keep timestamps since ``edge``, ms. Raises: OSError, sqlite3.Error."""
         with closing(self._connect()) as connection, connection:
             connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", heard)
             connection.executemany(

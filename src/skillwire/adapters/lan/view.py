@@ -127,10 +127,7 @@ class View:
 
 
 def _best(found: Sequence[tuple[ListedSkill, str]]) -> tuple[ListedSkill, str]:
-    """Return the record with the best address: of the first link, or of another one where it is certainly better.
-
-    A skill falls silent on all links, though not at the same moment. So a record that is suspected is no better.
-    """
+    """Return the record with the best address: of the first link, unless it fell silent there and not on another."""
     registered = [one for one in found if not one[0].is_hint] or found
     first, *others = sorted(registered, key=lambda one: not one[0].is_verified)
     if first[0].health.is_usable:

@@ -120,10 +120,7 @@ class Challenges:
                 self._outbox.send_challenge(peer, self._pending[peer].nonce, now)
 
     def _ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
-        """Hold a datagram; return the nonce to send, again the same while a challenge is under way.
-
-        With too many challenges the oldest ends: real agents answer within milliseconds, forged addresses never do.
-        """
+        """Hold a datagram; return the nonce to send, the same while a challenge lasts; the oldest makes way."""
         found = self._pending.get(peer)
         if found is not None and found.expires > now:
             if datagram not in found.held and len(found.held) < limits.LAN_HELD_DATAGRAMS:
@@ -165,10 +162,7 @@ class _AnswerChallenge(NamedTuple):
 
 
 class ResponderProofs:
-    """The answers to us whose senders are asked for a proof.
-
-    An address that may not be sent more is not asked again, since it may be forged.
-    """
+    """The answers to us whose senders are asked for a proof; possibly forged addresses are not asked again."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

@@ -348,10 +348,7 @@ _RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;")
 
 
 def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
-    """Return the message that a datagram holds; :class:`Unknown` for an unknown type.
-
-    Raises: DecodeError: ``DATAGRAM``, or a code of JSON, when it is not a message in this profile.
-    """
+    """Return the message of a datagram, :class:`Unknown` for an unknown type. Raises: DecodeError."""
     if len(data) > limits.DATAGRAM_BYTES:
         raise DecodeError("DATAGRAM", f"a datagram of {len(data)} bytes")
     try:
@@ -384,18 +381,12 @@ def _read_response(parts: list[str], signature: str) -> DiscoverResponse:
 
 
 def encode(message: Message, profile: Profile = Profile.OPEN) -> bytes:
-    """Return the datagram of a message, with the signature that it holds.
-
-    Raises: ValidationError: ``DATAGRAM_FIELD`` for a bad field; ``DATAGRAM_SIZE`` when it is too large.
-    """
+    """Return the datagram of a message, with the signature that it holds. Raises: ValidationError."""
     return encode_signed(message, lambda _: getattr(message, "signature", ""), profile)
 
 
 def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profile = Profile.OPEN) -> bytes:
-    """Return the datagram of a message, signed by ``sign`` where its type or the profile requires it.
-
-    Raises: ValidationError: as :func:`encode`.
-    """
+    """Return the datagram of a message, signed where its type or the profile requires it. Raises: ValidationError."""
     found = _WRITERS.get(type(message))
     if found is None:
         raise ValidationError("DATAGRAM_FIELD", f"nothing to be sent: {type(message).__name__}")

@@ -93,10 +93,7 @@ class Instance(NamedTuple):
 
 
 def encode_txt(facts: Advertised) -> bytes:
-    """Return a TXT record of at most 400 bytes; lists that do not fit are cut, the longer one first.
-
-    Raises: ValidationError: ``DATAGRAM_SIZE`` when the identifiers alone are too long.
-    """
+    """Return a TXT record of at most 400 bytes; longer lists are cut. Raises: ValidationError: too long identifiers."""
     capabilities, scenes, is_cut = facts.capabilities, facts.scenes, facts.is_cut
     while True:
         strings = _strings(facts, ",".join(capabilities), ",".join(scenes), is_cut=is_cut)
@@ -191,10 +188,7 @@ def _name(identifier: str, most: int) -> str:
 
 
 def host_name(agent_id: str, host: str, process: str) -> str:
-    """Return the unique mDNS host name of an agent's addresses.
-
-    Two machines may have one agentId: what no other ``process`` has keeps the addresses of each to itself.
-    """
+    """Return the mDNS host name of an agent's addresses, unique to this process: two machines may share an agentId."""
     digest = hashlib.sha256(f"{agent_id} {host} {process}".encode()).hexdigest()
     return f"skills-{digest[: 2 * _DIGEST_DIGITS]}.local."
 
@@ -307,10 +301,7 @@ def read_details(body: bytes, source: str) -> AgentDetails:
 
 
 def completed(hint: Register, details: AgentDetails) -> Register | None:
-    """Return a hint with its whole lists; None when the details do not match it.
-
-    A whole list has to begin with the list of the hint.
-    """
+    """Return a hint with its complete lists, which begin with those of the hint; None when the details differ."""
     lists = details.skills.get(hint.skill_id) if details.agent_id == hint.agent_id else None
     if lists is None or not (
         lists.capabilities[: len(hint.capabilities)] == hint.capabilities

@@ -119,10 +119,7 @@ class KnownRegistries:
         return True
 
     def add_starting(self, source: Peer, now: Moment, *, had_it: bool) -> bool:
-        """Remember a registry that requests a registration; return whether to send it everything, once in a while.
-
-        It lacks all when it is new, or acknowledged this registration before (``had_it``) and started anew.
-        """
+        """Remember a registry that requests a registration; return whether it is new, or started anew."""
         is_new = (had_it or source not in self._seen) and not self.is_starting(source, now)
         if not self.add(source, now):
             return False

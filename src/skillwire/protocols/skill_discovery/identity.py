@@ -188,10 +188,7 @@ class KeyRing:
         return (b"", b"") if known is None else (known.key.digest, known.issuer)
 
     def remember(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
-        """Hold an agent's key from before a restart; False when it was revoked since.
-
-        The agent has to prove itself anew, and no other agent gets its name meanwhile.
-        """
+        """Hold an agent's key from before a restart, until it proves itself anew; False when it was revoked since."""
         is_lost, is_certified = partial(self._is_lost, agent_id, digest, issuer), bool(issuer)
         if is_lost():
             return False

@@ -209,11 +209,7 @@ class Ingress:
         return [known._replace(signer=message.agent_id, proves=answer.digest)]
 
     def _release(self, pending: Pending, source: Peer, now: Moment, refused: str = "") -> list[VerifiedMessage]:
-        """Return what waited for a proof.
-
-        For a refused signer that is only its challenges, whose answer tells no more than our name, and its
-        registrations, which are answered with the reason.
-        """
+        """Return what waited for a proof; of a refused signer its challenges, and its registrations with the reason."""
         if refused:
             self.stopped[refused] += 1
         found = []

@@ -111,10 +111,7 @@ class McpAgent:
         return self.take_changes(now)
 
     def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> Sequence[NodeEvent]:
-        """Answer with the skills that pass the filters, at most as many as fit; not at all without any.
-
-        A query with a capability or a scene finds those that did not fit. Spec: SDP §3.3.
-        """
+        """Answer with the skills that pass the filters, as many as fit; not at all without any. Spec: SDP §3.3."""
         allowed = self._outbox.limit.allowance(received.source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), allowed // _LEAST_RECORD + 1)  # one more shows that there are more
         found = [record_of(listed.registration) for listed in self.registry.find(message, int(most))]
@@ -321,10 +318,7 @@ class DiscoveryNode:
         self._events += self.mcp_agent.take_changes(now)
 
     def hint(self, message: m.Register, host: str, now: Moment) -> bool:
-        """Take a skill that mDNS announces at ``host``; False when it is ignored. Spec: specs §3 "mDNS".
-
-        Its lists may be longer than a datagram.
-        """
+        """Take a skill that mDNS announces at ``host``; False when it is ignored. Spec: specs §3 "mDNS"."""
         try:
             check_scenes(message)
         except ValidationError:
@@ -341,10 +335,7 @@ class DiscoveryNode:
         return was_listed
 
     def _on_proof(self, received: VerifiedMessage, _: m.ChallengeResponse, now: Moment) -> Sequence[NodeEvent] | None:
-        """Take a proof of an answer to us; None when it is about no current request.
-
-        An agent that answered for a skill of its own is asked to register it with us.
-        """
+        """Take a proof of an answer to us, and request the responder's registration; None when it is not awaited."""
         if received.judgement is None or not received.proves:
             return None
         responder = Responder(received.source, received.signer, received.judgement)

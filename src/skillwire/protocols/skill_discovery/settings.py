@@ -258,11 +258,7 @@ def _place(item: object) -> str:
 
 
 class SettingKey(NamedTuple):
-    """One key: how its value is read, what it means, and what it sets.
-
-    ``sets`` is an attribute of ``LanSettings``; ``cache.NAME`` or ``figures.NAME`` one of theirs; empty when nothing
-    uses the value yet.
-    """
+    """One key: its reader, its meaning, and the attribute of ``LanSettings`` that it sets, empty for none yet."""
 
     read: Read
     meaning: str
@@ -372,8 +368,8 @@ def read_discovery(
 ) -> LanSettings:
     """Return the settings in a configuration: the table ``discovery``, or a document with it.
 
-    ``place`` returns where a key stands; relative paths begin at ``folder``. Spec: SDP §13.2.
-    Raises: ValidationError: ``DISCOVERY_CONFIGURATION`` with the place and a fix.
+    ``place`` returns where a key stands; relative paths begin at ``folder``. Spec: SDP §13.2. Raises: ValidationError:
+    ``DISCOVERY_CONFIGURATION`` with the place and a fix.
     """
     reading = _Reading(place or (lambda _: SourceLocation(source)))
     found = reading.values(document)

@@ -354,65 +354,63 @@ def member():
     return Member()
 
 
-@pytest.mark.spec("SDP-notice-once")
-def test_a_skill_that_falls_silent_left_and_came_again_falls_silent_again(member):
-    assert member.told(STATUS, 1, status=ILL)
-    assert member.told(LEFT, 2)
-    assert member.told(JOINED, 3)
-    assert member.told(STATUS, 4, status=ILL)
+def new(*notice, **facts):
+    return True, notice, facts
+
+
+def known(*notice, **facts):
+    return False, notice, facts
 
 
 @pytest.mark.spec("SDP-notice-once")
-def test_a_primary_that_left_a_group_empty_is_its_primary_again(member):
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(
+            [new(STATUS, 1, status=ILL), new(LEFT, 2), new(JOINED, 3), new(STATUS, 4, status=ILL)],
+            id="a skill that came again falls silent again",
+        ),
+        pytest.param(
+            [
+                known(PRIMARY, 1), new(LEFT, 2), new(JOINED, 3), new(PRIMARY, 3.001), new(PRIMARY, 4, agent="agent-b"),
+                new(PRIMARY, 5),
+            ],
+            id="the PRIMARY of the answer leaves the group empty and is its PRIMARY again",
+        ),
+        pytest.param([new(LEFT, 1, agent="agent-b"), known(PRIMARY, 2)], id="a backup that left changes no PRIMARY"),
+        pytest.param(
+            [new(JOINED, 2), known(LEFT, 1), known(JOINED, 2), 60, known(LEFT, 1), new(LEFT, 3)],
+            id="earlier notices of one agent count no more, whenever they come",
+        ),
+        pytest.param(
+            [
+                new(LEFT, 100), new(JOINED, 100.5), 1.5, known(LEFT, 7, by=R2), known(JOINED, 7.5, by=R2),
+                new(LEFT, 102),
+            ],
+            id="the same change comes late from another agent, by another clock",
+        ),
+        pytest.param([new(LEFT, 1), new(JOINED, 2), 3, new(LEFT, 5, by=R2)], id="after a while it is another change"),
+        pytest.param(
+            [new(JOINED, 1), known(STATUS, 1.5, by=R2), new(STATUS, 2, status=ILL)],
+            id="the status of a skill that just came is known",
+        ),
+        pytest.param(
+            [
+                new(STATUS, 1, status=ILL), known(STATUS, 1, by=R2, status=ILL), new(STATUS, 2), 1.5,
+                known(STATUS, 2.5, by=R2, status=ILL), 1.0, new(STATUS, 2.5, by=R2, status=ILL),
+            ],
+            id="what one of two agents repeats counts when it cannot be late any more",
+        ),
+    ],
+)  # fmt: skip
+def test_a_notice_counts_once(member, steps):
     member.notices.begin(GROUP, ("agent-a", "skill-a"))
-    assert not member.told(PRIMARY, 1), "so it was told by who let us in"
-    assert member.told(LEFT, 2)
-    assert member.told(JOINED, 3)
-    assert member.told(PRIMARY, 3.001)
-    assert member.told(PRIMARY, 4, agent="agent-b")
-    assert member.told(PRIMARY, 5)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_that_a_backup_left_says_nothing_of_the_primary(member):
-    member.notices.begin(GROUP, ("agent-a", "skill-a"))
-    assert member.told(LEFT, 1, agent="agent-b")
-    assert not member.told(PRIMARY, 2)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_what_one_agent_told_before_counts_no_more_whenever_it_comes(member):
-    assert member.told(JOINED, 2)
-    assert not member.told(LEFT, 1), "it was before"
-    assert not member.told(JOINED, 2), "the same again"
-    member.waits(60)
-    assert not member.told(LEFT, 1)
-    assert member.told(LEFT, 3)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_the_same_change_comes_from_another_agent_late_and_by_another_clock(member):
-    assert member.told(LEFT, 100)
-    assert member.told(JOINED, 100.5)
-    member.waits(1.5)
-    assert not member.told(LEFT, 7, by=R2)
-    assert not member.told(JOINED, 7.5, by=R2)
-    assert member.told(LEFT, 102), "by the agent itself that is another"
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_what_another_agent_tells_after_a_while_is_another_change(member):
-    assert member.told(LEFT, 1)
-    assert member.told(JOINED, 2)
-    member.waits(3)
-    assert member.told(LEFT, 5, by=R2)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_how_a_skill_is_that_just_came_is_no_news(member):
-    assert member.told(JOINED, 1, status=WELL)
-    assert not member.told(STATUS, 1.5, status=WELL, by=R2)
-    assert member.told(STATUS, 2, status=ILL)
+    for step in steps:
+        if isinstance(step, tuple):
+            is_new, notice, facts = step
+            assert member.told(*notice, **facts) is is_new, step
+        else:
+            member.waits(step)
 
 
 @pytest.mark.spec("SDP-notice-once")
@@ -431,17 +429,6 @@ def test_who_told_with_a_clock_far_ahead_is_heard_when_it_is_right_again(member)
     assert not member.told(STATUS, member.clock_of() - 1, status=ILL)
     assert member.told(STATUS, member.clock_of(WINDOW), status=ILL), "this far they may differ"
     assert not member.told(STATUS, member.clock_of(), status=WELL)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_what_only_one_of_two_tells_again_is_told_by_what_it_repeats(member):
-    assert member.told(STATUS, 1, status=ILL)
-    assert not member.told(STATUS, 1, by=R2, status=ILL)
-    assert member.told(STATUS, 2, status=WELL)
-    member.waits(1.5)
-    assert not member.told(STATUS, 2.5, by=R2, status=ILL), "it may have come late"
-    member.waits(1.0)
-    assert member.told(STATUS, 2.5, by=R2, status=ILL)
 
 
 @pytest.mark.spec("SDP-notice-once")

@@ -24,7 +24,7 @@ from skillwire.model.access import EVERY_SKILL
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
-from skillwire.protocols.skill_discovery.settings import flag, read_discovery, text, whole
+from skillwire.protocols.skill_discovery.settings import flag, integer, read_discovery, text
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.trust.address import AddressPolicy
@@ -98,7 +98,7 @@ def _url(value: object) -> str:
     return url  # as written: an issuer is compared letter by letter
 
 
-_count: Final = whole(1, _COUNT_MAX)
+_count: Final = integer(1, _COUNT_MAX)
 
 
 def _count_from_none(value: object) -> int:

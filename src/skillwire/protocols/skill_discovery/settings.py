@@ -154,7 +154,7 @@ def texts(value: object) -> tuple[str, ...]:
     raise ValueError(f"must be a list of at most {_MOST_TEXTS} texts")
 
 
-def whole(least: int, most: int) -> Read:  # words: a whole number
+def integer(least: int, most: int) -> Read:
     """Return a reader of whole numbers."""
 
     def read(value: object) -> int:
@@ -180,7 +180,7 @@ def number(least: float, most: float) -> Read:
 
 def milliseconds(least: int, most: int) -> Read:
     """Return a reader of milliseconds, which gives seconds."""
-    count = whole(least, most)
+    count = integer(least, most)
 
     def read(value: object) -> float:
         try:
@@ -250,7 +250,7 @@ def places(value: object) -> tuple[str, ...]:
 def _place(item: object) -> str:
     if not isinstance(item, Mapping) or set(item) != {"host", "port"}:
         raise ValueError("must be a list of host and port, and nothing else in it")
-    port, host = whole(1, 65_535)(item["port"]), text(item["host"])
+    port, host = integer(1, 65_535)(item["port"]), text(item["host"])
     try:
         return str(read_endpoint(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
     except DecodeError:
@@ -293,8 +293,8 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "udp.enabled": (flag, "speak by multicast", "multicast"),
     "udp.multicastGroup": (group(4), "IPv4 group", "group"),
     "udp.multicastGroup6": (group(6), 'IPv6 group, `""` for none', "group6"),
-    "udp.port": (whole(1, 65_535), "port of the groups", "port"),
-    "udp.ttl": (whole(0, 255), "networks that a datagram may cross", "ttl"),
+    "udp.port": (integer(1, 65_535), "port of the groups", "port"),
+    "udp.ttl": (integer(0, 255), "networks that a datagram may cross", "ttl"),
     "udp.interfaces": (texts, "list of names or addresses; all that are up by default", "interfaces"),
     "udp.broadcastInterval": (
         _SECOND, "the same as `healthCheck.heartbeatInterval`, which wins", "figures.heartbeat_interval"
@@ -319,29 +319,29 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "trust.authority": (text, "folder of `skillwire ca init`, where a server certifies others", "authority"),
     "healthCheck.heartbeatInterval": (_SECOND, "ms between heartbeats", "figures.heartbeat_interval"),
     "healthCheck.timeout": (_SECOND, "ms of silence until a skill is removed", "figures.timeout"),
-    "healthCheck.retryCount": (whole(0, 20), "requests for a heartbeat of a silent skill", "figures.retry_count"),
+    "healthCheck.retryCount": (integer(0, 20), "requests for a heartbeat of a silent skill", "figures.retry_count"),
     "healthCheck.unhealthyThreshold": (
-        whole(1, 100), "heartbeats missed until a skill is UNHEALTHY", "figures.unhealthy_missed"
+        integer(1, 100), "heartbeats missed until a skill is UNHEALTHY", "figures.unhealthy_missed"
     ),
     "healthCheck.suspectThreshold": (
-        whole(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
+        integer(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
     ),
-    "healthCheck.goodBeats": (whole(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"),
+    "healthCheck.goodBeats": (integer(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"),
     "healthCheck.flapLimit": (number(1, 1000), "falls after which a skill is held down", "figures.flap_limit"),
     "healthCheck.flapHalfLife": (_SOME, "ms in which a fall counts half", "figures.flap_half_life"),
     "healthCheck.holdDown": (_LONG, "ms that a skill is held down", "figures.hold_down"),
     "healthCheck.massShare": (number(0, 1), "share of all skills whose silence is the network's", "figures.mass_share"),
-    "healthCheck.massLeast": (whole(1, 100_000), "silent skills that it takes for that", "figures.mass_least"),
+    "healthCheck.massLeast": (integer(1, 100_000), "silent skills that it takes for that", "figures.mass_least"),
     "healthCheck.staleTimeout": (_LONG, "ms of silence until a skill is removed even then", "figures.stale_timeout"),
     "cache.enabled": (flag, "keep the found skills", "cache.enabled"),
     "cache.ttl": (_SOME, "ms that an entry is valid", "cache.ttl"),
-    "cache.maxSize": (whole(1, 20_000), "skills that are kept", "cache.max_size"),
+    "cache.maxSize": (integer(1, 20_000), "skills that are kept", "cache.max_size"),
     "cache.refreshBeforeExpiry": (
         _LONG, "ms before its end in which an entry is requested again", "cache.refresh_before_expiry"
     ),
     "dht.enabled": (flag, _DHT),
     "dht.bootstrapNodes": (places, _DHT),
-    "dht.replicationFactor": (whole(1, 100), _DHT),
+    "dht.replicationFactor": (integer(1, 100), _DHT),
     "skillCenter.enabled": (flag, _CENTER),
     "skillCenter.url": (web_address, _CENTER),
     "skillCenter.timeout": (milliseconds(1, 3_600_000), _CENTER),

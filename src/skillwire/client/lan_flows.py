@@ -69,7 +69,7 @@ def checked_names(what: str, names: Names) -> tuple[str, ...]:
 
 
 class DiscoverOptions(TypedDict, total=False):
-    """The options of :meth:`Lan.discover`. Spec: SDP §3.1."""
+    """The options of :meth:`LanFlows.discover`. Spec: SDP §3.1."""
 
     capabilities: Names
     scenes: Names

@@ -47,7 +47,7 @@ class TestFreshness:
     def test_what_must_not_be_stored_is_not(self):
         kept = []
         cache = SimpleNamespace(look_up=lambda *_: None, keep=lambda document, _: kept.append(document.headers))
-        context = ResolveContext(cache, None, None, {}, lambda: 1.0, lambda _: None)  # type: ignore[arg-type]
+        context = ResolveContext(cache, None, None, {}, lambda: 1.0, lambda _: None)  # type: ignore[arg-type]  # fakes
         for control in ("private, no-store", "private"):
 
             def ask(**_):

@@ -37,7 +37,7 @@ _OPTIONAL: Final = {
 
 
 class FileCalls:
-    """Fills :class:`skillwire.resolver.calls.CallBook` with one small JSON file; locks lie in a folder beside it."""
+    """The record of calls in one small JSON file; locks lie in a folder beside it."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path

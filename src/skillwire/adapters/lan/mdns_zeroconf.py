@@ -110,7 +110,7 @@ class DnsBrowser(RecordUpdateListener):
             self._useless[name] = None
         self._look(name)
 
-    def async_update_records(self, zc: Zeroconf, now: float, records: list[RecordUpdate]) -> None:  # noqa: ARG002
+    def async_update_records(self, zc: Zeroconf, now: float, records: list[RecordUpdate]) -> None:  # noqa: ARG002  # the library gives them
         """Resolve again what is announced again: the library calls this before its cache has the records."""
         for update in records:
             name = update.new.name

@@ -88,13 +88,6 @@ class AgentNameLock:
         self._lock = lock
         self._held: finalize[..., AgentNameLock] | None = None
 
-    @property
-    def note(self) -> str:
-        """A warning for the user; empty for the usual name."""
-        if not self.first:
-            return ""
-        return f"another process takes part as {self.first}: this one is {self.agent_id}, with a key of its own"
-
     def hold(self) -> None:
         """Lock the name. Raises: ConflictError: ``LAN_NAME`` when another process holds it; StorageError."""
         if self._held is not None and self._held.alive:
@@ -156,7 +149,10 @@ class AgentIdentity(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for the user about the name."""
-        return (self.name.note,) if self.name is not None and self.name.note else ()
+        if self.name is None or not self.name.first:
+            return ()
+        others = f"another process takes part as {self.name.first}"
+        return (f"{others}: this one is {self.name.agent_id}, with a key of its own",)
 
 
 def load_agent_identity(

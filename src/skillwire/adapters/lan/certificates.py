@@ -27,14 +27,7 @@ from skillwire.adapters.files.keys import read_trust_file
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
-from skillwire.protocols.skill_discovery.renewal import (
-    CERTIFICATES_PATH,
-    REVOCATIONS_PATH,
-    judge_renewal,
-    read_issued,
-    write_issued,
-    write_renewal,
-)
+from skillwire.protocols.skill_discovery import renewal as messages
 from skillwire.trust.certificates import (
     RequestedNames,
     belongs,
@@ -185,8 +178,8 @@ class Renewal:
                     fix = "set renewFrom, or have another one issued and install it"
                     self._notify(f"our certificate ends at {when} UTC, and renewFrom is not set: {fix}")
                 return None
-            body = write_renewal(identity, identity.key, names, now)
-            return self._good(read_issued(await post(url.rstrip("/") + CERTIFICATES_PATH, body)), now)
+            body = messages.write_renewal(identity, identity.key, names, now)
+            return self._good(messages.read_issued(await post(url.rstrip("/") + messages.CERTIFICATES_PATH, body)), now)
         if is_due(identity.certificate, now):
             return own_certificate(self._trust.agent_id, identity.key, now)
         return None
@@ -316,7 +309,7 @@ class RevocationRefresh:
         if local is not None:
             yield str(local.revocations_file)
         elif self._settings.renew_from and not self._settings.revocations:
-            yield self._settings.renew_from.rstrip("/") + REVOCATIONS_PATH
+            yield self._settings.renew_from.rstrip("/") + messages.REVOCATIONS_PATH
 
     def _report_end(self) -> None:
         revocations = self._trust.revocations
@@ -418,7 +411,7 @@ class RenewalService:
         """Answer a request for a new certificate; reads and writes files. Trust: the request is untrusted."""
         now = self._clock()
         try:
-            asked = judge_renewal(body, self._folder.judge, now)
+            asked = messages.judge_renewal(body, self._folder.judge, now)
             begins, ends = life_of(asked.certificate)
             is_early = now < begins + (ends - begins) * _RENEWED_FROM
             if is_early and not self._folder.is_orphan(asked.certificate):
@@ -433,7 +426,7 @@ class RenewalService:
             return _problem(503 if error.code == "CA_PASSPHRASE" else 403, error)
         except SkillwireError as error:
             return _problem(503, error)
-        return RenewalResponse(200, _JSON, write_issued(issued))
+        return RenewalResponse(200, _JSON, messages.write_issued(issued))
 
     def revocations(self) -> RenewalResponse:
         """Answer with the signed list."""

@@ -32,15 +32,7 @@ from skillwire import limits
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.lan import host_and_port
-from skillwire.protocols.skill_discovery.connection_secrets import (
-    ConnectionSecret,
-    SecretRequest,
-    read_answer,
-    read_request,
-    write_answer,
-    write_refusal,
-    write_request,
-)
+from skillwire.protocols.skill_discovery import connection_secrets as messages
 from skillwire.protocols.skill_discovery.dnssd import PATH
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.trust.certificates import certificate_pem, is_own, private_pem
@@ -120,7 +112,9 @@ class SecretsClient:
         self._use_unverified = use_unverified
         self._clock = clock
 
-    async def ask_provider(self, skill: LanSkill, scene: str, *, key: Key | None = None) -> ConnectionSecret | None:
+    async def ask_provider(
+        self, skill: LanSkill, scene: str, *, key: Key | None = None
+    ) -> messages.ConnectionSecret | None:
         """Return a key for a provider; None when it hands out none, or we use a group key.
 
         Only the key with which the provider registered may answer. Raises: TrustError: ``DISC_004``, another agent, or
@@ -131,13 +125,15 @@ class SecretsClient:
         port = await find_port(skill)
         return None if port is None else await self.fetch(skill, port, scene, key=key)
 
-    async def fetch(self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None) -> ConnectionSecret:
+    async def fetch(
+        self, skill: LanSkill, port: int, scene: str, *, key: Key | None = None
+    ) -> messages.ConnectionSecret:
         """Return a key that is handed out at a port; see :meth:`ask_provider`."""
         place = SourceLocation(host_and_port(skill.host, port))
         identity = self._identity
         if not isinstance(identity, EcdsaIdentity):
             raise TrustError("DISC_004", "with a group key there are no certificates, and no keys by them", place=place)
-        request = SecretRequest(scene, skill.skill_id, self._agent_id)
+        request = messages.SecretRequest(scene, skill.skill_id, self._agent_id)
         is_certified = not is_own(identity.certificate)
         try:
             async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
@@ -146,7 +142,7 @@ class SecretsClient:
                     line = await self._talk(identity, skill, port, request, key, shows_certificate=False)
             if not line:
                 raise ConnectionAbortedError(errno.ECONNABORTED, "it broke off")
-            return read_answer(line)
+            return messages.read_answer(line)
         except TimeoutError:
             raise _unreached(f"{skill.agent_id} does not answer on port {port}", place) from None
         except (OSError, ValueError, EOFError) as error:
@@ -164,7 +160,7 @@ class SecretsClient:
         identity: EcdsaIdentity,
         skill: LanSkill,
         port: int,
-        request: SecretRequest,
+        request: messages.SecretRequest,
         key: Key | None,
         *,
         shows_certificate: bool,
@@ -177,7 +173,7 @@ class SecretsClient:
             self._judge(skill, shown, key)
             with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
                 # TLS takes ours only where our authority is known; the proof stands where it is not.
-                writer.write(write_request(request.signed(identity, shown, self._clock())))
+                writer.write(messages.write_request(request.signed(identity, shown, self._clock())))
                 await writer.drain()
                 line = await reader.readline()
                 return line if line.endswith(b"\n") else b""
@@ -234,7 +230,7 @@ class SecretsServer:
         identity: EcdsaIdentity,
         authority: Authority,
         authorities: Sequence[bytes],
-        give: Callable[[SecretRequest, str], Awaitable[ConnectionSecret | None]],
+        give: Callable[[messages.SecretRequest, str], Awaitable[messages.ConnectionSecret | None]],
         *,
         use_unverified: bool = False,
         clock: Callable[[], float] = time.time,
@@ -349,30 +345,30 @@ class SecretsServer:
 
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bytes:
         try:
-            asked = read_request(line)
+            asked = messages.read_request(line)
         except SkillwireError as error:
             self.counters["malformed"] += 1
-            return write_refusal(error.code, error.message)
+            return messages.write_refusal(error.code, error.message)
         refused = self._refusal(asked, writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
         if refused:
             self.counters["refused"] += 1
             _LOG.info("no connection secret for %s: %s", asked.agent_id, refused)
-            return write_refusal(_REFUSED, refused)
+            return messages.write_refusal(_REFUSED, refused)
         host = str(writer.get_extra_info("peername")[0])
         try:
             secret = await self._give(asked, host)
         except TrustError as error:
             self.counters["refused"] += 1
             _LOG.info("no connection secret for %s at %s: %s", asked.agent_id, host, error.message)
-            return write_refusal(error.code, error.message)
+            return messages.write_refusal(error.code, error.message)
         if secret is None:
             self.counters["unknown skill"] += 1
-            return write_refusal("DISC_006", "no such skill is offered here, in this scene")
+            return messages.write_refusal("DISC_006", "no such skill is offered here, in this scene")
         self.counters["handed out"] += 1
         _LOG.info("connection secret for %s to %s", asked.skill_id, asked.agent_id)
-        return write_answer(secret)
+        return messages.write_answer(secret)
 
-    def _refusal(self, asked: SecretRequest, shown: bytes | None) -> str:
+    def _refusal(self, asked: messages.SecretRequest, shown: bytes | None) -> str:
         """Return why an agent gets no key; empty when it gets one."""
         now = self._clock()
         found = self._authority.judge(asked.agent_id, shown or asked.certificate, now)
@@ -402,22 +398,25 @@ class TokenIssuer:
     """Makes the keys: tokens for one skill and one hour, limited in all and for each host."""
 
     def __init__(
-        self, tokens: Tokens, skill_name: Callable[[SecretRequest], str | None], clock: Callable[[], float] = time.time
+        self,
+        tokens: Tokens,
+        skill_name: Callable[[messages.SecretRequest], str | None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._tokens = tokens
         self._skill_name = skill_name
         self._clock = clock
-        self._given: dict[tuple[str, str], ConnectionSecret] = {}
+        self._given: dict[tuple[str, str], messages.ConnectionSecret] = {}
         self._lock = asyncio.Lock()
         self._new: Counter[str] = Counter()
         self._counted_since = float("-inf")
 
-    async def __call__(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+    async def __call__(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
         """Return a key, the former one for half of its life. Raises: TrustError: ``DISC_004``, too many in an hour."""
         async with self._lock:
             return await self._give(asked, host)
 
-    async def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+    async def _give(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
         name = self._skill_name(asked)
         if name is None:
             return None
@@ -428,7 +427,7 @@ class TokenIssuer:
             return known
         await self._count(host, now)
         issued = await self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
-        secret = ConnectionSecret(issued.secret, now + KEY_SECONDS)
+        secret = messages.ConnectionSecret(issued.secret, now + KEY_SECONDS)
         self._given[whose] = secret
         if len(self._given) > _KEPT:
             del self._given[next(iter(self._given))]
@@ -484,7 +483,7 @@ class SceneSecrets:
         if server is not None:
             await server.stop()
 
-    async def _give(self, asked: SecretRequest, host: str) -> ConnectionSecret | None:
+    async def _give(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
         async with self._starting:
             if self._issuer is None:
                 tokens = await asyncio.to_thread(self._tokens)

@@ -26,21 +26,7 @@ from skillwire import limits
 from skillwire.errors import DecodeError, ValidationError
 from skillwire.model.skill import is_version
 from skillwire.model.url import is_ipv4
-from skillwire.protocols.skill_discovery import messages
-from skillwire.protocols.skill_discovery.messages import (
-    DiscoverResponse,
-    Endpoint,
-    GroupEvent,
-    HealthStatus,
-    Message,
-    Outcome,
-    Profile,
-    Reason,
-    SceneAnswer,
-    SkillRecord,
-    SkillType,
-    Unknown,
-)
+from skillwire.protocols.skill_discovery import messages as m
 from skillwire.trust.address import AddressScope, classify, read_address
 from skillwire.trust.guarded_json import load_json
 
@@ -111,18 +97,18 @@ def read_identifiers(text: str) -> tuple[str, ...]:
 
 
 @_once
-def read_endpoint(text: str) -> Endpoint:
+def read_endpoint(text: str) -> m.Endpoint:
     """Return an endpoint; ``[`` and ``]`` stand around an IPv6 address. Spec: SDP §2.1; specs §3."""
     host, colon, port = text.rpartition(":")
     if not colon or not _PORT.fullmatch(port) or int(port) > _MAX_PORT:
         refuse("an endpoint", text)
     if host.startswith("[") and host.endswith("]"):
-        return Endpoint(_read_ipv6(host[1:-1]), int(port))
+        return m.Endpoint(_read_ipv6(host[1:-1]), int(port))
     if is_ipv4(host):
-        return Endpoint(_reachable(host), int(port))
+        return m.Endpoint(_reachable(host), int(port))
     if len(host) > limits.LAN_HOST_LENGTH or not _HOST_NAME.fullmatch(host):
         refuse("an endpoint", text)
-    return Endpoint(host, int(port))
+    return m.Endpoint(host, int(port))
 
 
 def _read_ipv6(text: str) -> str:
@@ -198,14 +184,14 @@ def _read_nonce(text: str) -> bytes:
     return nonce
 
 
-def _read_answer(text: str) -> SceneAnswer:
+def _read_answer(text: str) -> m.SceneAnswer:
     document = load_json(_read_text(text).encode(), max_bytes=limits.DATAGRAM_BYTES, source="datagram")
     try:
-        answer = msgspec.convert(document, SceneAnswer)
+        answer = msgspec.convert(document, m.SceneAnswer)
     except msgspec.ValidationError as error:
         raise DecodeError("DATAGRAM", f"not a scene group: {error}") from None
     info, skill = answer.connection_info, answer.skill_info
-    read_endpoint(str(Endpoint(info.host, info.port)))
+    read_endpoint(str(m.Endpoint(info.host, info.port)))
     if info.endpoint:
         read_endpoint(info.endpoint)
     _read_version(skill.version)
@@ -215,13 +201,13 @@ def _read_answer(text: str) -> SceneAnswer:
     return answer
 
 
-def read_record(text: str) -> SkillRecord:
+def read_record(text: str) -> m.SkillRecord:
     """Return one skill of a response. Spec: SDP §3.2."""
     parts = text.split("|")
     if len(parts) != _RECORD_PARTS:
         refuse("a skill of five parts", text)
     skill_id, version, endpoint, capabilities, scenes = parts
-    return SkillRecord(
+    return m.SkillRecord(
         read_identifier(skill_id),
         _read_version(version),
         read_endpoint(endpoint),
@@ -230,7 +216,7 @@ def read_record(text: str) -> SkillRecord:
     )
 
 
-def write_record(record: SkillRecord) -> str:
+def write_record(record: m.SkillRecord) -> str:
     """Return the record of a skill in a response."""
     lists = ",".join(record.capabilities), ",".join(record.scenes)
     return "|".join((record.skill_id, record.version, str(record.endpoint), *lists))
@@ -273,13 +259,13 @@ NONCE: Final = _reading_back(_read_nonce, _write_base64)
 CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
 RECORD: Final = _reading_back(read_record, write_record)
 SCENE_ANSWER: Final = _reading_back(_read_answer, lambda answer: write_text(msgspec.json.encode(answer).decode()))
-SKILL_TYPE: Final = _of(SkillType)
+SKILL_TYPE: Final = _of(m.SkillType)
 SKILL_TYPES: Final = _reading_back(lambda text: tuple(map(SKILL_TYPE.read, text.split(","))) if text else (), ",".join)
-OUTCOME: Final = _of(Outcome)
-REASON: Final = _of(Reason)
-REPORTED_STATUS: Final = _of(HealthStatus, HealthStatus.UNKNOWN)
-STATUS: Final = _of(HealthStatus)
-GROUP_EVENT: Final = _of(GroupEvent)
+OUTCOME: Final = _of(m.Outcome)
+REASON: Final = _of(m.Reason)
+REPORTED_STATUS: Final = _of(m.HealthStatus, m.HealthStatus.UNKNOWN)
+STATUS: Final = _of(m.HealthStatus)
+GROUP_EVENT: Final = _of(m.GroupEvent)
 
 
 _TYPE_NAME: Final = re.compile(r"(?=.*[A-Z])[A-Z_][A-Z0-9_]{0,63}", re.ASCII).fullmatch
@@ -290,7 +276,7 @@ _LONGEST_FIELDS: Final = int(limits.LAN_IDENTIFIER_LENGTH) + 14 + _SIGNATURE_LEN
 class Shape(NamedTuple):
     """How messages of one type are written: the fields before the timestamp, and whether the text signs them."""
 
-    message: type[Message]
+    message: type[m.Message]
     fields: tuple[Field, ...]
     is_signed: bool = False
 
@@ -300,23 +286,23 @@ _ENDPOINT_FIELD: Final = (IDENTIFIER, IDENTIFIER)
 #: Type → shape.
 SHAPES: Final[dict[str, Shape]] = {
     "SKILL_REGISTER": Shape(
-        messages.Register, (*_ENDPOINT_FIELD, VERSION, SKILL_TYPE, ENDPOINT, IDENTIFIERS, IDENTIFIERS), is_signed=True
+        m.Register, (*_ENDPOINT_FIELD, VERSION, SKILL_TYPE, ENDPOINT, IDENTIFIERS, IDENTIFIERS), is_signed=True
     ),
-    "SKILL_REGISTER_ACK": Shape(messages.RegisterAck, (IDENTIFIER, OUTCOME, TEXT)),
-    "SKILL_UNREGISTER": Shape(messages.Unregister, (*_ENDPOINT_FIELD, REASON), is_signed=True),
-    "SKILL_UNREGISTER_ACK": Shape(messages.UnregisterAck, (*_ENDPOINT_FIELD, OUTCOME)),
-    "SKILL_DISCOVER": Shape(messages.Discover, (IDENTIFIER, IDENTIFIERS, IDENTIFIERS, SKILL_TYPES)),
-    "SKILL_DISCOVER_RESPONSE": Shape(DiscoverResponse, (IDENTIFIER,)),  # and then the skills
-    "SKILL_HEARTBEAT": Shape(messages.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
-    "SKILL_STATUS": Shape(messages.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
-    "CHALLENGE": Shape(messages.Challenge, (IDENTIFIER, NONCE)),
-    "CHALLENGE_RESPONSE": Shape(messages.ChallengeResponse, (IDENTIFIER, NONCE, CERTIFICATE), is_signed=True),
-    "JOIN_SCENE": Shape(messages.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
-    "REQUEST_SCENE": Shape(messages.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
-    "JOIN_SCENE_RESPONSE": Shape(messages.JoinSceneResponse, (IDENTIFIER, SCENE_ANSWER)),
-    "SCENE_JOIN_RESPONSE": Shape(messages.SceneJoinResponse, (IDENTIFIER, SCENE_ANSWER)),
-    "SCENE_NOT_FOUND": Shape(messages.SceneNotFound, _ENDPOINT_FIELD),
-    "SCENE_EVENT": Shape(messages.SceneEvent, (IDENTIFIER, GROUP_EVENT, *_ENDPOINT_FIELD, STATUS)),
+    "SKILL_REGISTER_ACK": Shape(m.RegisterAck, (IDENTIFIER, OUTCOME, TEXT)),
+    "SKILL_UNREGISTER": Shape(m.Unregister, (*_ENDPOINT_FIELD, REASON), is_signed=True),
+    "SKILL_UNREGISTER_ACK": Shape(m.UnregisterAck, (*_ENDPOINT_FIELD, OUTCOME)),
+    "SKILL_DISCOVER": Shape(m.Discover, (IDENTIFIER, IDENTIFIERS, IDENTIFIERS, SKILL_TYPES)),
+    "SKILL_DISCOVER_RESPONSE": Shape(m.DiscoverResponse, (IDENTIFIER,)),  # and then the skills
+    "SKILL_HEARTBEAT": Shape(m.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
+    "SKILL_STATUS": Shape(m.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
+    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE)),
+    "CHALLENGE_RESPONSE": Shape(m.ChallengeResponse, (IDENTIFIER, NONCE, CERTIFICATE), is_signed=True),
+    "JOIN_SCENE": Shape(m.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
+    "REQUEST_SCENE": Shape(m.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
+    "JOIN_SCENE_RESPONSE": Shape(m.JoinSceneResponse, (IDENTIFIER, SCENE_ANSWER)),
+    "SCENE_JOIN_RESPONSE": Shape(m.SceneJoinResponse, (IDENTIFIER, SCENE_ANSWER)),
+    "SCENE_NOT_FOUND": Shape(m.SceneNotFound, _ENDPOINT_FIELD),
+    "SCENE_EVENT": Shape(m.SceneEvent, (IDENTIFIER, GROUP_EVENT, *_ENDPOINT_FIELD, STATUS)),
 }
 #: Type → message, what reads each field and the timestamp, and whether the text signs it.
 _READERS: Final = {
@@ -347,7 +333,7 @@ _WRITERS: Final = {
 _RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;") - _LONGEST_FIELDS
 
 
-def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
+def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
     """Return the message of a datagram, :class:`Unknown` for an unknown type. Raises: DecodeError."""
     if len(data) > limits.DATAGRAM_BYTES:
         raise DecodeError("DATAGRAM", f"a datagram of {len(data)} bytes")
@@ -360,32 +346,32 @@ def decode(data: bytes, profile: Profile = Profile.OPEN) -> Message:
     if found is None:
         if not colon or not _TYPE_NAME(name):
             refuse("a message", text)
-        return Unknown()
+        return m.Unknown()
     message, readers, is_signed = found
     parts = payload.split(";")
-    signature = SIGNATURE.read(parts.pop()) if is_signed or profile is Profile.SIGNED else ""
-    if message is DiscoverResponse:
+    signature = SIGNATURE.read(parts.pop()) if is_signed or profile is m.Profile.SIGNED else ""
+    if message is m.DiscoverResponse:
         return _read_response(parts, signature)
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
     return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
 
 
-def _read_response(parts: list[str], signature: str) -> DiscoverResponse:
+def _read_response(parts: list[str], signature: str) -> m.DiscoverResponse:
     """Return a response: the first field is the requester, the last the timestamp. Spec: specs §3."""
     if len(parts) < len(("requester", "skills", "timestamp")):
         raise DecodeError("DATAGRAM", "SKILL_DISCOVER_RESPONSE with a wrong number of fields")
     requester, *records, timestamp = parts
     found = () if records == [""] else tuple([read_record(record) for record in records])
-    return DiscoverResponse(read_identifier(requester), found, TIMESTAMP.read(timestamp), signature)
+    return m.DiscoverResponse(read_identifier(requester), found, TIMESTAMP.read(timestamp), signature)
 
 
-def encode(message: Message, profile: Profile = Profile.OPEN) -> bytes:
+def encode(message: m.Message, profile: m.Profile = m.Profile.OPEN) -> bytes:
     """Return the datagram of a message, with the signature that it holds. Raises: ValidationError."""
     return encode_signed(message, lambda _: getattr(message, "signature", ""), profile)
 
 
-def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profile = Profile.OPEN) -> bytes:
+def encode_signed(message: m.Message, sign: Callable[[bytes], str], profile: m.Profile = m.Profile.OPEN) -> bytes:
     """Return the datagram of a message, signed where its type or the profile requires it. Raises: ValidationError."""
     found = _WRITERS.get(type(message))
     if found is None:
@@ -393,12 +379,12 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     name, fields, is_signed = found
     try:
         texts = [write(get(message)) for get, write in fields]
-        if isinstance(message, DiscoverResponse):
+        if isinstance(message, m.DiscoverResponse):
             texts[1:1] = [RECORD.write(one) for one in message.skills] or [""]
     except DecodeError as error:
         raise ValidationError("DATAGRAM_FIELD", error.message) from None
     data = (name + ";".join(texts)).encode("ascii")
-    if is_signed or profile is Profile.SIGNED:
+    if is_signed or profile is m.Profile.SIGNED:
         signature = sign(data)
         if not _SIGNATURE(signature):
             raise ValidationError("DATAGRAM_FIELD", f"not a signature: {ascii(signature)[:80]}")
@@ -408,7 +394,7 @@ def encode_signed(message: Message, sign: Callable[[bytes], str], profile: Profi
     return data
 
 
-def record_fits(skill: SkillRecord) -> bool:
+def record_fits(skill: m.SkillRecord) -> bool:
     """Return whether a skill fits into a response to any requester, signed or not."""
     return len(write_record(skill)) < _RECORD_ROOM
 
@@ -419,13 +405,13 @@ def signed_part(data: bytes) -> bytes:
 
 
 def encode_responses(
-    requester_id: str, skills: Iterable[SkillRecord], timestamp: int, *, sign: Callable[[bytes], str] | None = None
+    requester_id: str, skills: Iterable[m.SkillRecord], timestamp: int, *, sign: Callable[[bytes], str] | None = None
 ) -> list[bytes]:
     """Return skills in as many messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
-    profile = Profile.OPEN if sign is None else Profile.SIGNED
-    empty = DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
+    profile = m.Profile.OPEN if sign is None else m.Profile.SIGNED
+    empty = m.DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
     room = limits.DATAGRAM_BYTES - len(encode(empty, profile))
-    parts: list[list[SkillRecord]] = [[]]
+    parts: list[list[m.SkillRecord]] = [[]]
     left = room
     for skill in skills:
         size = len(write_record(skill)) + 1
@@ -437,6 +423,6 @@ def encode_responses(
         parts[-1].append(skill)
         left -= size
     return [
-        encode_signed(DiscoverResponse(requester_id, tuple(part), timestamp), sign or (lambda _: ""), profile)
+        encode_signed(m.DiscoverResponse(requester_id, tuple(part), timestamp), sign or (lambda _: ""), profile)
         for part in parts
     ]

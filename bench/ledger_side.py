@@ -19,7 +19,7 @@ import uvloop
 from ledgers import open_ledger
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.memory.dispatcher import LocalDispatcher
+from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.executions.accept import Invocation
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome

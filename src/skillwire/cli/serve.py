@@ -251,8 +251,9 @@ def worker_command(
     execution runs once. With skillwire serve --workers 0 the server only accepts calls, so that executions do not slow
     it down. Skills that are functions of a program run only in that program.
     """
+    from skillwire.server.app import make_worker  # noqa: PLC0415  # same
+    from skillwire.server.executions import run_worker  # noqa: PLC0415  # same
     from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.run_worker import make_worker, run_worker  # noqa: PLC0415  # same
 
     configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)

@@ -35,7 +35,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.memory.dispatcher import LocalDispatcher
+from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.adapters.sqlite.open import (
     has_database,
     open_grants,
@@ -414,6 +414,15 @@ def check_secrets(settings: ExecutionSettings) -> None:
     """Check that the file of the skills' secrets is usable, if one is set. Raises StorageError (``SECRETS_FILE``)."""
     if settings.secrets_file is not None:
         _secrets(settings).load()
+
+
+def make_worker(configuration: ServerConfiguration) -> Executions:
+    """Return what works on the ledger in the state directory. Raises StorageError (``SECRETS_FILE``)."""
+    settings = configuration.executions
+    check_secrets(settings)
+    blobs = FileBlobs(state_directory() / "blobs")
+    executors = make_executors(settings, blobs, runs=configuration.runs)
+    return open_executions(configuration, blobs, make_authentication(configuration), executors)
 
 
 def make_executors(

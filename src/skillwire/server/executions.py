@@ -6,11 +6,13 @@ A call may carry its credentials in its body, so the body is read before the cal
 from __future__ import annotations
 
 import asyncio
+import signal
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
+import uvloop
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
@@ -373,3 +375,19 @@ def make_executions(
     )
     executions.runs.on_accept = executions.start
     return executions
+
+
+def run_worker(executions: Executions, *, on_ready: Callable[[], object]) -> None:
+    """Work until SIGINT or SIGTERM; running executions get a while to end."""
+
+    async def run() -> None:
+        stopping = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        executions.start()
+        on_ready()
+        await stopping.wait()
+        await executions.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

@@ -12,9 +12,8 @@ from tests.support.publishing import write_skill
 
 from skillwire.errors import StorageError, TrustError
 from skillwire.model.execution import ExecutionSettings, RunSettings
-from skillwire.server.app import make_components
+from skillwire.server.app import make_components, make_worker
 from skillwire.server.configuration import ServerConfiguration, use_local_defaults
-from skillwire.server.run_worker import make_worker
 from skillwire.server.runs import check_allowed
 
 ALL = ExecutionSettings(grant_all=True)

@@ -1,7 +1,9 @@
-"""Grants and tokens in memory, for tests and for programs that need no durable ones."""
+"""Grants and tokens in memory, for programs that need no durable ones, and the dispatcher of one event loop."""
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,3 +78,19 @@ class MemoryTokens:
         for token_id in ended:
             del self._tokens[token_id]
         return len(ended)
+
+
+class LocalDispatcher:
+    """Fills :class:`skillwire.ports.Dispatcher`, for the workers of one event loop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()

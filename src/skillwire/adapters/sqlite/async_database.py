@@ -17,7 +17,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from skillwire.errors import StorageError
 
@@ -38,25 +38,21 @@ _LOOK: Final = 0.25
 
 
 class _Write(NamedTuple):
-    """A write, and the callback that gets its result or its error on its caller's event loop."""
+    """A write, and the future of its caller."""
 
     call: Callable[[Connection], Any]
-    done: Callable[[Any, BaseException | None], object]
-    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
 
 
 class _WriterRun:
-    """What one thread has to write, and whether it ends then. The next thread begins when it has ended."""
+    """The writes of one thread, and whether it ends after them. The next thread begins when it has ended."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Write] = deque()
         self.is_closing = False
 
 
-class _Result(NamedTuple):
-    write: _Write
-    value: Any
-    error: BaseException | None
+_Result = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class AsyncDatabase:
@@ -76,24 +72,23 @@ class AsyncDatabase:
 
     async def read(self, call: Callable[[Connection], T]) -> T:
         """Return what ``call`` returns, done in a thread."""
-        return await asyncio.to_thread(self._read, call)
 
-    def _read(self, call: Callable[[Connection], T]) -> T:
-        with self.database.reading() as connection:
-            return call(connection)
+        def read() -> T:
+            with self.database.reading() as connection:
+                return call(connection)
+
+        return await asyncio.to_thread(read)
 
     async def write(self, call: Callable[[Connection], T]) -> T:
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        write = _Write(call, partial(_settle, future), loop)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._run is None:
                 self._run = _WriterRun()
                 work = partial(self._work, self._run, self._thread)
                 self._thread = threading.Thread(target=work, name="skillwire-writer", daemon=True)
                 self._thread.start()
-            self._run.waiting.append(write)
+            self._run.waiting.append(_Write(call, future))
             self._changed.notify_all()
         return await future
 
@@ -128,7 +123,9 @@ class AsyncDatabase:
                 self.database.close()
                 return
             if writes:
-                _call_back(self._write(writes))
+                results = self._write(writes)
+                for loop in {future.get_loop() for future, _, _ in results}:  # one call wakes all callers of a loop
+                    _call(loop, partial(_deliver, [one for one in results if one[0].get_loop() is loop]))
             self._look()
 
     def _look(self) -> None:
@@ -142,8 +139,7 @@ class AsyncDatabase:
             return
         if version != self._version:
             self._version = version
-            watcher = self._watcher
-            if watcher is not None:
+            if (watcher := self._watcher) is not None:
                 _call(*watcher)
 
     def _write(self, writes: list[_Write]) -> list[_Result]:
@@ -151,22 +147,16 @@ class AsyncDatabase:
             with self.database.writing() as connection:
                 return [self._do(write, connection) for write in writes]
         except Exception as error:  # noqa: BLE001  # nothing was committed, and each caller gets the error
-            return [_Result(write, None, error) for write in writes]
+            return [(write.future, None, error) for write in writes]
 
     def _do(self, write: _Write, connection: Connection) -> _Result:
         try:
             with self.database.writing():  # a part, so that all of it is undone when it fails
-                return _Result(write, write.call(connection), None)
+                return write.future, write.call(connection), None
         except Exception as error:
             if not connection.in_transaction:  # it undid the others too, as a full disk does
                 raise
-            return _Result(write, None, error)
-
-
-def _call_back(results: list[_Result]) -> None:
-    """Wake the callers, with one call to each event loop."""
-    for loop in {one.write.loop for one in results}:
-        _call(loop, partial(_deliver, [one for one in results if one.write.loop is loop]))
+            return write.future, None, error
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
@@ -175,17 +165,13 @@ def _call(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
 
 
 def _deliver(results: list[_Result]) -> None:
-    for write, value, error in results:
-        write.done(value, error)
-
-
-def _settle(future: asyncio.Future[T], value: T | None, error: BaseException | None) -> None:
-    if future.done():  # its caller was cancelled; the write stands
-        return
-    if error is None:
-        future.set_result(cast("T", value))
-    else:
-        future.set_exception(error)
+    for future, value, error in results:
+        if future.done():  # its caller was cancelled; the write stands
+            continue
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
 
 
 class Store:

@@ -57,18 +57,12 @@ class WrongAnswerError(Exception):
 
 def read_answer(answer: str, field: Field) -> Any:
     """Return the value of a non-blank ``answer``. Raises WrongAnswerError."""
-    if not _is_unicode(answer):
-        raise WrongAnswerError("must be Unicode text", "text", answer.encode("ascii", "replace").decode())
-    return _READERS[field.kind](answer, field)
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be written: an argument of a command line may hold stray bytes, as half surrogate pairs."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        answer.encode()
+    except UnicodeEncodeError:  # an argument of a command line may hold stray bytes, as half surrogate pairs
+        shown_answer = answer.encode("ascii", "replace").decode()
+        raise WrongAnswerError("must be Unicode text", "text", shown_answer) from None
+    return _READERS[field.kind](answer, field)
 
 
 def _read_integer(answer: str, _: Field) -> int:
@@ -240,7 +234,11 @@ def read_form(fields: Sequence[Field], answers: Mapping[str, str]) -> Any:
     typed = {name: answer for name, answer in answers.items() if answer.strip()}
     there = {field.path[:end] for field in fields if field.name in typed for end in range(len(field.path) + 1)}
     names = {field.name for field in fields}
-    flaws = [_unknown(name, names) for name in answers if name not in names]
+    flaws = [
+        Violation(pointer([WHOLE, name]), "is no field of this task", sorted(names), None)
+        for name in answers
+        if name not in names
+    ]
     output: dict[str, Any] = {}
     for field in fields:
         holder = _holder(output, field, there)
@@ -280,10 +278,6 @@ def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
         fix="Give each field a value of its kind; skillwire inbox show ID lists them.",
         details={"errors": [flaw._asdict() for flaw in flaws]},
     )
-
-
-def _unknown(name: str, names: set[str]) -> Violation:
-    return Violation(pointer([WHOLE, name]), "is no field of this task", sorted(names), None)
 
 
 def _blank(field: Field) -> Any:
@@ -385,15 +379,13 @@ def _with_default(field: Field, schema: Mapping[str, Any]) -> Field:
     if value is None:
         return field
     if field.kind == "choice":
-        found = [text for text, allowed in zip(field.choices, field.values, strict=True) if _is_same(allowed, value)]
-        return field._replace(default=found[0]) if found else field
+        for text, allowed in zip(field.choices, field.values, strict=True):
+            if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
+                return field._replace(default=text)
+        return field
     if field.kind == "json":
         return field._replace(default=json.dumps(value, ensure_ascii=False))
     if field.kind == "lines":
         is_lines = isinstance(value, list) and value and all(isinstance(line, str) for line in value)
         return field._replace(default="\n".join(value)) if is_lines else field
     return field._replace(default=text_of(value))
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)

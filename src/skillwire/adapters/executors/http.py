@@ -128,8 +128,10 @@ def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -
     headers = {"accept": _ACCEPT}
     headers |= {name.lower(): fill_secrets(value, secrets) for name, value in upstream.headers.items()}
     trace = read_trace(attempt.execution.trace_id)
-    if trace is not None:
-        headers["traceparent"] = f"00-{trace.trace_id}-{_span(attempt)}-{int(trace.is_sampled):02x}"
+    if trace is not None:  # the span is hashed: the execution's ID is a secret of its caller
+        name = f"{attempt.execution.execution_id} {attempt.execution.attempt}"
+        span = hashlib.sha256(name.encode()).hexdigest()[:16]
+        headers["traceparent"] = f"00-{trace.trace_id}-{span}-{int(trace.is_sampled):02x}"
     body = None
     if upstream.method not in BODILESS:
         is_form = upstream.body == "form"
@@ -143,12 +145,6 @@ def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -
         max_bytes=limits.UPSTREAM_BYTES,
         timeout=max(attempt.seconds, 0.001),
     )
-
-
-def _span(attempt: Attempt) -> str:
-    """Return an identifier of this attempt; the execution's own is a secret of its caller."""
-    name = f"{attempt.execution.execution_id} {attempt.execution.attempt}"
-    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def _failure(error: SkillwireError) -> Failure:
@@ -186,17 +182,13 @@ def _output(response: HttpResponse, secrets: list[str]) -> Any:
     if is_json(media_type):
         data = hide(body.decode(), secrets).encode()
         return load_json(data, max_bytes=len(data), source="the upstream's answer")
-    charset = _charset(content_type)
+    found = _CHARSET.search(content_type)
+    charset = found[1].lower() if found else "utf-8"
     if media_type.startswith("text/") and charset in _CHARSETS:
         return hide(body.decode(charset), secrets)
     for secret in secrets:
         body = body.replace(secret.encode(), _REDACTED)
     return {"content_type": neutralise(media_type[:_MEDIA_TYPE]), "base64": b64encode(body).decode()}
-
-
-def _charset(content_type: str) -> str:
-    found = _CHARSET.search(content_type)
-    return found[1].lower() if found else "utf-8"
 
 
 def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:

@@ -35,7 +35,7 @@ import os
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import structlog
 
@@ -174,21 +174,29 @@ class Shown:
 
 
 def outcome_of(ending: Ending, report: Mapping[str, Any] | None, bounds: ResourceLimits, shown: Shown) -> Outcome:
-    """Return what became of code that has ended, by what the runner reported of it."""
+    """Return the outcome of code that has ended, from what the runner reported."""
+    called, code = shown.called, ending.code
     if ending.limit is not None:
-        return _limited(ending.limit, bounds, shown.called)
+        return _limited(ending.limit, bounds, called)
+    if report is None and code == _SIGNALLED + _SIGXCPU:
+        return _limited("cpu_seconds", bounds, called)
     if report is None:
-        return _without_report(ending, bounds, shown.called)
+        is_signal = code > _SIGNALLED
+        message = f"{called} ended with exit code {code} before its function returned"
+        message = f"{called} was ended by signal {code - _SIGNALLED}" if is_signal else message
+        details = {"signal": code - _SIGNALLED} if is_signal else {"exit_code": code}
+        return Outcome(failure=Failure("exit", message, is_passing=True, details=details))
     if "output" in report:
         return Outcome(output=report["output"])
     return _reported(report, bounds, shown)
 
 
 def _reported(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
+    called = shown.called
     if "large" in report:
-        return _limited("output_bytes", bounds, shown.called)
+        return _limited("output_bytes", bounds, called)
     if "exceeded" in report:
-        return _limited("blobs" if report["exceeded"] == "blobs" else "blob_bytes", bounds, shown.called)
+        return _limited("blobs" if report["exceeded"] == "blobs" else "blob_bytes", bounds, called)
     if "unfit" in report:
         message = f"the function returned what is not JSON: {shown.text(report['unfit'])}"
         return Outcome(failure=Failure("output", message))
@@ -197,7 +205,7 @@ def _reported(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -
         message = f"{name} gave a coroutine, which nothing awaits: it has to be a plain function, def and not async def"
         return Outcome(failure=Failure("output", message))
     if "exit" in report:
-        message = f"{shown.called} called exit with {shown.text(report['exit'])}"
+        message = f"{called} called exit with {shown.text(report['exit'])}"
         return Outcome(failure=Failure("exit", message, is_passing=True))
     return _raised(report, bounds, shown)
 
@@ -212,16 +220,6 @@ def read_report(data: bytes, bounds: ResourceLimits) -> dict[str, Any] | None:
 
 
 _FORMS: Final = frozenset({"output", "large", "exceeded", "unfit", "asynchronous", "exit", "exception"})
-
-
-def _without_report(ending: Ending, bounds: ResourceLimits, called: str) -> Outcome:
-    if ending.code == _SIGNALLED + _SIGXCPU:
-        return _limited("cpu_seconds", bounds, called)
-    if ending.code > _SIGNALLED:
-        message = f"{called} was ended by signal {ending.code - _SIGNALLED}"
-        return Outcome(failure=Failure("exit", message, is_passing=True, details={"signal": ending.code - _SIGNALLED}))
-    message = f"{called} ended with exit code {ending.code} before its function returned"
-    return Outcome(failure=Failure("exit", message, is_passing=True, details={"exit_code": ending.code}))
 
 
 def _raised(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
@@ -257,7 +255,6 @@ class PythonExecutor:
     """Fills :class:`skillwire.ports.Executor` for actions of the kind ``python``.
 
     ``bounds`` are those of an attempt with so many seconds left; without ``run_blobs`` none comes in or goes out.
-    ``on_log`` gets the execution's ID and the end of its printed output, without secrets, for each attempt.
     """
 
     def __init__(
@@ -271,7 +268,6 @@ class PythonExecutor:
         sandbox: Sandbox | None = None,
         resolve: Resolver = resolve_host,
         run_blobs: RunBlobs | None = None,
-        on_log: Callable[[str, str], object] = lambda *_: None,
     ) -> None:
         self._unpacked = UnpackedSkills(folder or cache_directory() / "unpacked", blobs)
         self._secrets = Secrets(os.environ) if secrets is None else secrets
@@ -280,7 +276,6 @@ class PythonExecutor:
         self._sandbox = sandbox or Sandbox()
         self._resolve = resolve
         self._run_blobs = run_blobs
-        self._on_log = on_log
         self._log = structlog.get_logger("skillwire")
 
     async def check(self) -> None:
@@ -319,32 +314,41 @@ class PythonExecutor:
 
     async def _run(self, attempt: Attempt, action: Action, found: Mapping[str, str], deadline: float) -> Outcome:
         async with AsyncExitStack() as stack:
-            view = await self._view(attempt, stack)
+            folder, code, mounts = await self._view(attempt, stack)
             proxy = None
             if action.permissions.network:
                 patterns = read_patterns(action.permissions.network)
-                log_refusal = self._refusal_logger(attempt)
+
+                def log_refusal(why: str) -> None:
+                    self._log.warning("connection refused", skill=attempt.skill.name, reason=neutralise(why))
+
                 allowing = AllowListProxy(patterns, self._policy, resolve=self._resolve, on_refusal=log_refusal)
                 proxy = (await stack.enter_async_context(allowing)).path
-            bounds = self._bounds(_seconds_until(deadline, attempt.seconds))
+            margin = min(limits.SANDBOX_END_MS / _MS, attempt.seconds / _MARGIN_PART)  # its log is stored until then
+            bounds = self._bounds(max(deadline - time.monotonic() - margin, 0.0))
+            about = {
+                "SKILLWIRE_EXECUTION_ID": attempt.execution.execution_id,
+                "SKILLWIRE_TRACE_ID": attempt.execution.trace_id or "",
+                "SKILLWIRE_ATTEMPT": str(attempt.execution.attempt),
+            }
             job = Job(
-                folder=view.folder,
+                folder=folder,
                 entrypoint=action.entrypoint,
                 export=action.export,
                 inputs=attempt.inputs,
-                environment={**found, **_about(attempt)},
+                environment={**found, **about},
                 bounds=bounds,
                 proxy=proxy,
                 log_bytes=bounds.log_shown_bytes + 4 * longest(found.values()),
-                code=view.code,
-                mounts=view.mounts,
+                code=code,
+                mounts=mounts,
                 spool=self._run_blobs.spool if self._run_blobs and attempt.execution.attachments else None,
             )
             ending = await self._sandbox.run(job)
         return await self._judge(attempt, ending, bounds, tuple(found.values()))
 
-    async def _view(self, attempt: Attempt, stack: AsyncExitStack) -> _View:
-        """Return what an attempt's code sees, until ``stack`` ends. Raises NotFoundError, StorageError."""
+    async def _view(self, attempt: Attempt, stack: AsyncExitStack) -> tuple[Path | None, bytes | None, list[Mount]]:
+        """Return the skill's folder or the code, and the mounts, which stay until ``stack`` ends."""
         given = attempt.execution.attachments or Attachments()
         mounts = [
             Mount(str(await self._folder(skill, stack)), f"{SKILLS}/{name}") for name, skill in attempt.mounts.items()
@@ -355,34 +359,28 @@ class PythonExecutor:
                 raise blob_not_found(digest.hex)
             mounts.append(Mount(str(path), f"{BLOBS}/{digest.hex}"))
         if is_code(attempt.skill) and given.code is not None:
-            return _View(None, given.code.encode(errors="surrogatepass"), mounts)
-        return _View(await self._folder(attempt.skill, stack), None, mounts)
+            return None, given.code.encode(errors="surrogatepass"), mounts
+        return await self._folder(attempt.skill, stack), None, mounts
 
     async def _folder(self, skill: Skill, stack: AsyncExitStack) -> Path:
-        folder = await self._lock(skill)
+        locking = asyncio.ensure_future(asyncio.to_thread(self._unpacked.lock, skill))
+
+        def release(done: asyncio.Future[LockedFolder]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                done.result().close()
+
+        try:
+            folder = await asyncio.shield(locking)
+        except asyncio.CancelledError:  # no thread can be stopped
+            locking.add_done_callback(release)
+            raise
         stack.callback(folder.close)
         return folder.path
 
-    async def _lock(self, skill: Skill) -> LockedFolder:
-        """Return the skill's folder; release it when the wait is cancelled, since no thread can be stopped."""
-        holding = asyncio.ensure_future(asyncio.to_thread(self._unpacked.lock, skill))
-        try:
-            return await asyncio.shield(holding)
-        except asyncio.CancelledError:
-            holding.add_done_callback(_ignore)
-            raise
-
-    def _refusal_logger(self, attempt: Attempt) -> Callable[[str], object]:
-        def log_refusal(why: str) -> None:
-            self._log.warning("connection refused", skill=attempt.skill.name, reason=neutralise(why))
-
-        return log_refusal
-
     async def _judge(self, attempt: Attempt, ending: Ending, bounds: ResourceLimits, found: tuple[str, ...]) -> Outcome:
-        shown = Shown(found, _called(attempt))
+        shown = Shown(found, "the code" if is_code(attempt.skill) else "the skill")
         log = shown.log(ending, bounds.log_shown_bytes)
         identifier = attempt.execution.execution_id
-        self._on_log(identifier, log)
         self._log.debug("skill ran", skill=attempt.skill.name, execution=identifier, code=ending.code, log=log)
         report = None if ending.limit else read_report(ending.report, bounds)
         outcome = outcome_of(ending, report, bounds, shown)
@@ -405,41 +403,11 @@ class PythonExecutor:
             try:
                 rows = read_output_rows(listed, files.seek(0, os.SEEK_END), bounds)
             except (DecodeError, TrustError) as error:
-                message = f"what {_called(attempt)} handed out is refused: {error.message}"
+                called = "the code" if is_code(attempt.skill) else "the skill"
+                message = f"what {called} handed out is refused: {error.message}"
                 return Outcome(failure=Failure("output", message))
             try:
                 kept = await store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
             except SkillwireError as error:
                 return self._unable(attempt, error)
         return Outcome(failure=kept) if isinstance(kept, Failure) else outcome._replace(blobs=kept)
-
-
-class _View(NamedTuple):
-    """What code sees beside what every sandbox has: the skill's folder, or the code alone; and mounts."""
-
-    folder: Path | None
-    code: bytes | None
-    mounts: list[Mount]
-
-
-def _ignore(holding: asyncio.Future[LockedFolder]) -> None:
-    if not holding.cancelled() and holding.exception() is None:
-        holding.result().close()
-
-
-def _seconds_until(deadline: float, given: float) -> float:
-    """Return how long code may run: until a little before ``deadline``, after which its log is not stored."""
-    margin = min(limits.SANDBOX_END_MS / _MS, given / _MARGIN_PART)
-    return max(deadline - time.monotonic() - margin, 0.0)
-
-
-def _called(attempt: Attempt) -> str:
-    return "the code" if is_code(attempt.skill) else "the skill"
-
-
-def _about(attempt: Attempt) -> dict[str, str]:
-    return {
-        "SKILLWIRE_EXECUTION_ID": attempt.execution.execution_id,
-        "SKILLWIRE_TRACE_ID": attempt.execution.trace_id or "",
-        "SKILLWIRE_ATTEMPT": str(attempt.execution.attempt),
-    }

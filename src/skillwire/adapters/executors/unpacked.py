@@ -64,7 +64,11 @@ class UnpackedSkills:
             for folder in (making, *filter(Path.is_dir, making.rglob("*"))):
                 folder.chmod(0o755)  # whatever the umask: a server that is root runs the skill as somebody else
                 sync_folder(folder)
-            _move(making, path)
+            try:
+                making.rename(path)
+            except OSError as error:
+                if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:  # those: another process made the same before
+                    raise
         finally:
             shutil.rmtree(making, ignore_errors=True)
 
@@ -121,14 +125,6 @@ class LockedFolder:
     def close(self) -> None:
         """Let go of it."""
         os.close(self.descriptor)
-
-
-def _move(making: Path, path: Path) -> None:
-    try:
-        making.rename(path)
-    except OSError as error:
-        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:  # those: another one was quicker, and made the same
-            raise
 
 
 def _lock(path: Path) -> LockedFolder | None:

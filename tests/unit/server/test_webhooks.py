@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from tests.support.executions import NO_QUOTA, claim_of, make_execution
@@ -29,8 +30,8 @@ class Receivers:
     """A driver that answers each request with the next of ``answers``, the last one for ever; hosts may be slow."""
 
     def __init__(self):
-        self.answers: list[object] = [200]
-        self.slow = ()
+        self.answers: list[Any] = [200]
+        self.slow: tuple[str, ...] = ()
         self.requests = []
 
     async def send(self, request):

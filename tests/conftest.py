@@ -1,31 +1,24 @@
 """What every test has: a home of its own, no clock pressure on properties, and a closing line that counts."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re
 import signal
 import subprocess
 import sys
-from asyncio import new_event_loop
+from asyncio import AbstractEventLoop, new_event_loop
 from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 from tests.support.documents import check_document
 from tests.support.examples import FEW, MANY
 from tests.support.virtual_time import VirtualTimeLoop
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from _pytest.terminal import TerminalReporter
 
 # Two cores that other work shares make a slow example no finding. ``./dev test`` tries the same few examples each time,
 # so that a change is refused for what it does; ``./dev test-deep`` looks for new ones, outside CI.

@@ -1,7 +1,5 @@
 """Places: nobody takes those of all others, whoever it says it is."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import ExitStack
 from typing import Any, cast

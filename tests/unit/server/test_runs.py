@@ -1,11 +1,8 @@
 """Runs: what is executed by name, for whom, with which blobs; and what becomes of it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
-from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -29,9 +26,6 @@ from skillwire.protocols.skills_rpc.messages import CreateBlob, ReadBlob, RunLim
 from skillwire.protocols.skills_rpc.server import GUIDE
 from skillwire.server.configuration import ServerConfiguration
 from skillwire.server.publisher import Publisher
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Unpacked skills: made once, shared, immutable by their name, and removed when they are many and nobody holds them."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

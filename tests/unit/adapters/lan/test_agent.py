@@ -1,7 +1,5 @@
 """Agents on a network in memory, with virtual time: what they list, and which notices reach the user."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

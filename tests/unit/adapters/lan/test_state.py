@@ -1,7 +1,5 @@
 """What an agent keeps over a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections import Counter

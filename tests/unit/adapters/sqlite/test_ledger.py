@@ -1,7 +1,5 @@
 """What only the SQLite ledger has: its plans, its files, and what a crash leaves."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from inspect import unwrap

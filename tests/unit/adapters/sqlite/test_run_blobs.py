@@ -1,7 +1,5 @@
 """Blobs: whoever made one has it, for as long as it is used, and nobody else knows of it."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Each begins with a true one that is taken, so that the refusal is for the reason that is named and for no other.
 """
 
-from __future__ import annotations
-
 import pytest
 from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 from tests.support.datagrams import registration

@@ -16,8 +16,6 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 AT = 1_707_868_800_000
 KEY = "agent-001", "skill-org-feishu"
 SETTINGS = DiscoverySettings()
-
-
 HOST = "192.168.1.100"
 
 

@@ -1,7 +1,5 @@
 """The pages of executions over ASGI: who sees which, what is asked of the desk, and streams that end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The inbox over ASGI: claims, answers that do not fit, and forms that come too late."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The page of the local network over ASGI: who sees it, what it says without a network, and that it stays live."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

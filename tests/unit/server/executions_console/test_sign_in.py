@@ -1,7 +1,5 @@
 """Signing in and out over ASGI: what is believed, where it leads, and what never happens."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """``POST /rpc``: JSON-RPC over HTTP, what is answered before it, and what strangers may not learn or take."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -33,7 +33,7 @@ class ConsoleSite:
         self.desk = desk or FakeDesk()
         services = self.application.services
         self.console = ExecutionsConsole(
-            self.desk,  # type: ignore[arg-type]  # it has the methods that the pages call
+            self.desk,
             services.authentication,
             base_url=options.get("base_url") or "",
             has_skill=lambda skill: skill in services.catalog.current.catalog.skills,  # type: ignore[union-attr]  # loaded by then

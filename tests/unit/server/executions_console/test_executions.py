@@ -37,12 +37,12 @@ async def test_the_list_asks_for_what_the_address_says(enter, desk, tokens):
     assert desk.asked[-1][:5] == (None, None, None, None, None)
 
 
-async def test_a_cursor_that_is_none_of_ours_says_so(enter, desk):
+async def test_an_invalid_cursor_is_reported(enter, desk):
     desk.put(new_execution())
     ann = await enter("ann", "operator")
     answer = await ann.get("/executions?after=nonsense")
     assert answer.status == 400
-    assert "This cursor is none of ours." in answer.body.decode()
+    assert "The cursor is invalid." in answer.body.decode()
 
 
 async def test_a_key_without_a_scope_sees_its_own_executions_and_those_whose_id_it_knows(enter, desk, tokens):
@@ -145,13 +145,13 @@ async def test_an_output_that_was_forgotten_is_said_to_be(enter, desk):
 
 async def test_counts_are_good_for_a_moment_whoever_looks(enter, desk, monkeypatch):
     counted = []
-    count = desk.count
+    count = desk.ledger.count
 
     async def counting(query):
         counted.append(query)
         return await count(query)
 
-    monkeypatch.setattr(desk, "count", counting)
+    monkeypatch.setattr(desk.ledger, "count", counting)
     ann, bob = await enter("ann", "operator"), await enter("bob", "operator")
     for browser in (ann, bob, ann):
         await browser.get("/executions?status=failed")
@@ -229,7 +229,7 @@ async def yes():
 
 
 async def test_a_stream_sends_the_part_anew_when_something_changed(desk):
-    listener, streams = Listener(), PageStreams(desk.beyond)
+    listener, streams = Listener(), PageStreams(desk.changes.beyond)
 
     async def make():
         return f"<p>\n{len(desk.executions)}\r</p>"
@@ -238,7 +238,7 @@ async def test_a_stream_sends_the_part_anew_when_something_changed(desk):
     await listener.hears("event: part\ndata: <p>\ndata: 0\ndata: </p>\n\n")
     desk.put(new_execution())
     await listener.hears("data: 1\n")
-    desk.number += 1
+    desk.changes.number += 1
     listener.gone.set()
     await asyncio.wait_for(task, 5)
     assert listener.messages[-1] == {"type": "http.response.body", "body": b""}
@@ -252,7 +252,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
     async def no():
         return False
 
-    listener, streams = Listener(), PageStreams(desk.beyond)
+    listener, streams = Listener(), PageStreams(desk.changes.beyond)
     await asyncio.wait_for(streams.serve(make, no, listener.receive, listener.send), 5)
     assert "event: ended" in listener.text
     listener = Listener()
@@ -268,7 +268,7 @@ async def test_a_stream_ends_with_its_session_and_with_the_server(desk):
 
 async def test_there_are_only_so_many_streams(desk, monkeypatch):
     monkeypatch.setattr(limits, "CONSOLE_STREAMS", 1)
-    listener, second, streams = Listener(), Listener(), PageStreams(desk.beyond)
+    listener, second, streams = Listener(), Listener(), PageStreams(desk.changes.beyond)
 
     async def make():
         return ""
@@ -287,7 +287,7 @@ async def test_a_stream_whose_part_cannot_be_made_fails_aloud(desk):
 
     listener = Listener()
     with pytest.raises(UsageError):
-        await PageStreams(desk.beyond).serve(make, yes, listener.receive, listener.send)
+        await PageStreams(desk.changes.beyond).serve(make, yes, listener.receive, listener.send)
 
 
 async def test_a_stream_is_for_who_is_signed_in_and_may_see_it(browser, enter, site, desk):

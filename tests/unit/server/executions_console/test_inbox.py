@@ -74,8 +74,8 @@ async def test_what_has_ended_is_paged(enter, desk, task):
         desk.end(task(), {})
     page = await text(tom, "/inbox?tray=ended")
     assert page.count("<li data-key") == limits.CONSOLE_EXECUTIONS
-    assert "?tray=ended&amp;after=50" in page
-    assert (await text(tom, "/inbox?tray=ended&after=50")).count("<li data-key") == 1
+    assert "?tray=ended&amp;after=2" in page
+    assert (await text(tom, "/inbox?tray=ended&after=2")).count("<li data-key") == 1
 
 
 async def test_a_task_is_claimed_under_the_persons_name(enter, desk, task):

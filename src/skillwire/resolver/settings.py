@@ -202,7 +202,11 @@ def _read(key: str, value: object, layer: SettingsLayer) -> object:
         fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}: a project must not decide whom you trust."
         raise UsageError("SETTING_FORM", f"a project's file cannot set {key}", place=place, fix=fix)
     try:
-        return row.read(value)
+        found = row.read(value)
     except ValueError as error:
         name = row.environment if layer.source == "environment" else key
         raise UsageError("SETTING_FORM", f"{name} {error}", place=place) from error
+    if layer.is_project and key == "sources" and "lan:" in found:  # it opens addresses that datagrams announce
+        fix = f"Set it in your own {SETTINGS_FILE}, or as {row.environment}."
+        raise UsageError("SETTING_FORM", "a project's file cannot name lan: as a source", place=place, fix=fix)
+    return found

@@ -187,6 +187,12 @@ class TestSettings:
         with pytest.raises(UsageError, match="a project's file cannot set"):
             merge_settings(SettingsLayer("skillwire.toml", {key: value}, is_project=True))
 
+    def test_a_project_does_not_name_the_local_network_as_a_source(self):
+        layer = {"sources": ["example.com", "lan:"]}
+        with pytest.raises(UsageError, match="cannot name lan: as a source"):
+            merge_settings(SettingsLayer("skillwire.toml", layer, is_project=True))
+        assert merge_settings(SettingsLayer("user", layer)).own_sources == {"example.com", "lan:"}
+
     def test_only_sources_of_the_user_are_named(self):
         settings = merge_settings(
             SettingsLayer("skillwire.toml", {"sources": ["http://127.0.0.1:9200"]}, is_project=True),

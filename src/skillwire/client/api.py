@@ -10,6 +10,7 @@ from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
+from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
 
 if TYPE_CHECKING:
@@ -111,10 +112,10 @@ class AsyncClient(ClientBase[AsyncRunner]):
         return await self._runner.run(self._session.installed())
 
     async def verify(self, *names: str) -> Verification:
-        return await self._runner.run(self._session.verify(names))
+        return await self._runner.run(verify(self._session.folder, names))
 
     async def remove(self, *names: str) -> list[LockedSkill]:
-        return await self._runner.run(self._session.remove(names))
+        return await self._runner.run(remove(self._session.folder, names))
 
     async def compare(self, *names: str) -> list[UpdateComparison]:
         return await self._runner.run(self._session.compare(names))

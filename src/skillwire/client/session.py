@@ -23,7 +23,7 @@ from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
-from skillwire.resolver.lockfile import did_you_mean, remove, select, verify
+from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_origins, plan_install, plan_locked
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import find_skills
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.resolver.apply import InstallReport
-    from skillwire.resolver.lockfile import Verification
     from skillwire.resolver.plan import InstallPlan, UpdateComparison
     from skillwire.resolver.settings import Settings
     from skillwire.resolver.sources.lan import Stage
@@ -347,14 +346,6 @@ class ClientSession:
     def installed(self) -> Flow[list[LockedSkill]]:
         """Return the locked skills, by name."""
         return select((yield from work(self.folder.read_lock)), ())
-
-    def verify(self, names: Sequence[str]) -> Flow[Verification]:
-        """Compare the installed files, of these skills or all, with the lock."""
-        return verify(self.folder, names)
-
-    def remove(self, names: Sequence[str]) -> Flow[list[LockedSkill]]:
-        """Remove these skills from disk and lock."""
-        return remove(self.folder, names)
 
     def trusted_origins(self) -> Flow[dict[str, OriginRecord]]:
         """Return the records of the origins that the user agreed to."""

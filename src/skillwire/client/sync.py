@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
+from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Client(ClientBase[SyncRunner]):
 
     def verify(self, *names: str) -> Verification:
         """Compare the installed files of these skills, or of all, with ``skills.lock``, byte for byte."""
-        return self._runner.run(self._session.verify(names))
+        return self._runner.run(verify(self._session.folder, names))
 
     def remove(self, *names: str) -> list[LockedSkill]:
         """Remove skills from disk and lock, even if their files were changed; return what they were.
@@ -194,7 +195,7 @@ class Client(ClientBase[SyncRunner]):
         Raises:
             NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
         """
-        return self._runner.run(self._session.remove(names))
+        return self._runner.run(remove(self._session.folder, names))
 
     def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with their origins; each index is asked once.

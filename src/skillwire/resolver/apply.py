@@ -187,8 +187,13 @@ def apply_install(
         change.close()
         raise
     yield from work(change.close)
-    for base in plan.unknown_origins:
-        yield from work(partial(_accept, base, context))
+
+    def accept() -> None:
+        for base in plan.unknown_origins:
+            record = context.origins.look_up(base) or OriginRecord(first_seen=timestamp(context.clock()))
+            context.origins.record(base, record._replace(accepted=True))
+
+    yield from work(accept)
     return staged.report(unchanged)
 
 
@@ -318,8 +323,3 @@ def _report_code(ref: SkillRef, files: Files, report: Callable[[Finding], object
     message = f"{name} is an action: its code would run when something calls it{asks}"
     fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
     report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{name}/{_SKILL_TOML}"), fix))
-
-
-def _accept(base: str, context: ResolveContext) -> None:
-    record = context.origins.look_up(base) or OriginRecord(first_seen=timestamp(context.clock()))
-    context.origins.record(base, record._replace(accepted=True))

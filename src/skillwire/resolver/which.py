@@ -103,7 +103,9 @@ def which(
     others, beyond = yield from _look_beyond(reference, found[0], context)
     standing = None
     if reference.path is None and found[0].rpc is None:  # trust is for installing
-        standing = yield from work(partial(_standing, found[0].origin, policy, context))
+        origin = found[0].origin
+        record = yield from work(partial(context.origins.look_up, origin))
+        standing = OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
     return Resolution(
         reference.text,
         tuple(found),
@@ -149,11 +151,6 @@ def _look_beyond(
         except SkillwireError:
             continue  # the trace has the attempt
     return others, attempts
-
-
-def _standing(origin: str, policy: InstallPolicy, context: ResolveContext) -> OriginTrust:
-    record = context.origins.look_up(origin)
-    return OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
 
 
 def _installed(found: Sequence[SkillRef], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:

@@ -58,28 +58,18 @@ CREATE VIRTUAL TABLE stem USING fts5vocab(stems, row);
 _KNOWN: Final = "SELECT term FROM json_each(?) JOIN vocabulary ON term = value ORDER BY doc DESC, term LIMIT ?"
 
 
-class Spelling:
-    """Finds words in the vocabulary of the index that ``connection`` reads."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def near(self, word: str) -> list[str]:
-        """Return the most frequent words that are one edit away from ``word``, at most three."""
-        if len(word) not in _LENGTHS or not word.isascii():
-            return []
-        stems = json.dumps(_stems(" ".join(set(_edits(word)))))
-        return [term for (term,) in self._connection.execute(_KNOWN, (stems, _MOST))]
-
-
-def _stems(text: str) -> list[str]:
-    connection = sqlite3.connect(":memory:")
+def _similar_words(connection: sqlite3.Connection, word: str) -> list[str]:
+    """Return the most frequent words of the index that are one edit away from ``word``, at most three."""
+    if len(word) not in _LENGTHS or not word.isascii():
+        return []
+    stemmer = sqlite3.connect(":memory:")
     try:
-        connection.executescript(_STEMS)
-        connection.execute("INSERT INTO stems(rowid, word) VALUES (1, ?)", (text,))
-        return [term for (term,) in connection.execute("SELECT term FROM stem")]
+        stemmer.executescript(_STEMS)
+        stemmer.execute("INSERT INTO stems(rowid, word) VALUES (1, ?)", (" ".join(set(_edits(word))),))
+        stems = json.dumps([term for (term,) in stemmer.execute("SELECT term FROM stem")])
     finally:
-        connection.close()
+        stemmer.close()
+    return [term for (term,) in connection.execute(_KNOWN, (stems, _MOST))]
 
 
 def _edits(word: str) -> Iterator[str]:
@@ -122,7 +112,6 @@ class Reader:
         finalize(self, connection.close)
         self._lock = threading.Lock()
         self._most = _ALL
-        self._spelling: Spelling | None = None
 
     def find(self, words: Words) -> list[Hit]:
         """Return the hits, in no order."""
@@ -177,9 +166,7 @@ class Reader:
             if self._occurs(term):
                 known.append(term)
                 continue
-            if self._spelling is None:
-                self._spelling = Spelling(self._connection)
-            near = [_quoted(other) for other in self._spelling.near(word)]
+            near = [_quoted(other) for other in _similar_words(self._connection, word)]
             is_open = words.is_open and position == len(terms) - 1
             if not near and is_open and (beginning := self._beginning(word)):
                 near = [beginning]
@@ -361,7 +348,10 @@ class SearchIndex:
             self._writer.execute("BEGIN")
             self._remove_dead()
             for name in (*removed, *changed):
-                self._bury(name)
+                slot = self._slots.pop(name, None)
+                if slot is not None:
+                    self._names[slot], self._profiles[slot] = "", None
+                    self._dead.append((self._revision, slot))
             self._writer.executemany(_INSERT, self._rows(skills, changed))
         if len(changed) > len(skills) // 2:
             self._writer.execute("INSERT INTO skills(skills) VALUES ('optimize')")
@@ -384,40 +374,25 @@ class SearchIndex:
         self._writer.executemany("DELETE FROM skills WHERE rowid = ?", ((slot + 1,) for slot in gone))
         self._free.extend(gone)
 
-    def _bury(self, name: str) -> None:
-        slot = self._slots.pop(name, None)
-        if slot is not None:
-            self._names[slot], self._profiles[slot] = "", None
-            self._dead.append((self._revision, slot))
-
     def _rows(self, skills: Mapping[str, Skill], changed: Collection[str]) -> Iterator[tuple[int, str, str, str, str]]:
         known = {profile: profile for profile in self._profiles}  # equal ones are kept once
         for name in changed:
             skill = skills[name]
             profile = profile_of(skill)
-            slot = self._take_slot()
-            self._slots[name] = slot
+            if not self._free:
+                self._free.append(len(self._names))
+                self._names.append("")
+                self._profiles.append(None)
+            slot = self._slots[name] = self._free.pop()
             self._names[slot] = name
             self._profiles[slot] = known.setdefault(profile, profile)
-            yield (slot + 1, *_texts(skill))
-
-    def _take_slot(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._names.append("")
-        self._profiles.append(None)
-        return len(self._names) - 1
+            words = [value for key, value in (skill.metadata or {}).items() if key != "version"]
+            tags = " ".join((*words, *skill.capabilities, *skill.scenes))
+            files = " ".join(file.path for file in skill.files if file.path != "SKILL.md")
+            yield slot + 1, skill.name, tags, skill.description, files[: limits.SEARCH_FILES_LENGTH]
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(_CACHE)
     return connection
-
-
-def _texts(skill: Skill) -> tuple[str, str, str, str]:
-    metadata = skill.metadata or {}
-    told = [value for key, value in metadata.items() if key != "version"]
-    tags = " ".join((*told, *skill.capabilities, *skill.scenes))
-    files = " ".join(file.path for file in skill.files if file.path != "SKILL.md")
-    return skill.name, tags, skill.description, files[: limits.SEARCH_FILES_LENGTH]

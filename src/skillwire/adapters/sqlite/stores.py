@@ -22,7 +22,10 @@ class SqliteGrants(Store):
     def add(self, connection: Connection, grant: Grant) -> None:
         columns = "digest, permissions, network, secrets, skill, version, granted_by, granted_at, files"
         query = f"INSERT OR REPLACE INTO grants ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-        connection.execute(query, _grant_row(grant))
+        network, secrets = (json.dumps(sorted(set(names))) for names in grant.permissions)
+        asked = (grant.digest, grant.permissions.digest, network, secrets)
+        given = (grant.skill, grant.version, grant.by, grant.at, json.dumps(dict(grant.files)))
+        connection.execute(query, (*asked, *given))
 
     @writes
     def remove(self, connection: Connection, digest: str) -> int:
@@ -38,12 +41,6 @@ class SqliteGrants(Store):
         columns = "digest, network, secrets, skill, version, granted_by, granted_at, files"
         query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
         return [_read_grant(row) for row in connection.execute(query)]
-
-
-def _grant_row(grant: Grant) -> tuple[Any, ...]:
-    network, secrets = (json.dumps(sorted(set(names))) for names in grant.permissions)
-    asked = (grant.digest, grant.permissions.digest, network, secrets)
-    return (*asked, grant.skill, grant.version, grant.by, grant.at, json.dumps(dict(grant.files)))
 
 
 def _read_grant(row: tuple[Any, ...]) -> Grant:
@@ -94,12 +91,9 @@ class SqliteTokens(Store):
 
 def _insert_token(connection: Connection, token: Token) -> None:
     statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
-    connection.execute(statement, _token_row(token))
-
-
-def _token_row(token: Token) -> tuple[Any, ...]:
     names = (json.dumps(sorted(token.skills)), json.dumps(sorted(token.scopes)))
-    return (token.token_id, token.name, token.kind, *names, token.created, token.expires, token.revoked, token.digest)
+    times = (token.created, token.expires, token.revoked)
+    connection.execute(statement, (token.token_id, token.name, token.kind, *names, *times, token.digest))
 
 
 def _read_token(row: tuple[Any, ...]) -> Token:

@@ -265,7 +265,11 @@ class RpcRoute:
         """Answer one HTTP request."""
         if context.method != "POST":
             await context.authenticate()
-            return Preflight(_ALLOWED) if context.method == "OPTIONS" else _other_method(context.method)
+            if context.method == "OPTIONS":
+                return Preflight(_ALLOWED)
+            details = {"method": context.method[:20], "methods": list(METHODS)}
+            message = "this resource answers POST with a request of JSON-RPC 2.0"
+            return Problem(405, "METHOD_NOT_ALLOWED", message, details, {"Allow": ", ".join(_ALLOWED)})
         async with self._bodies.reading(context.scope, context.receive) as body:
             await context.authenticate(body.data)
             _check_type(context)
@@ -327,9 +331,3 @@ def _check_type(context: RequestContext) -> None:
     if not _JSON.fullmatch(given):
         told = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"
         raise ProblemError(Problem(415, "MEDIA_TYPE", f"{told}, and only application/json is read"))
-
-
-def _other_method(method: str) -> Problem:
-    details = {"method": method[:20], "methods": list(METHODS)}
-    message = "this resource answers POST with a request of JSON-RPC 2.0"
-    return Problem(405, "METHOD_NOT_ALLOWED", message, details, {"Allow": ", ".join(_ALLOWED)})

@@ -20,7 +20,7 @@ PROJECT: Final = Path(__file__).parent.parent
 SOURCE: Final = PROJECT / "src" / "skillwire"
 #: Parts of ``src/skillwire`` that are not checked yet.
 UNCHECKED: Final = frozenset({
-    "adapters", "bridges", "executions", "model", "ports", "protocols", "registry", "server",
+    "adapters", "bridges", "model", "protocols", "server",
 })  # fmt: skip
 PROSE: Final = re.compile(
     r"\b(who(?:so)?ever|nobody|somebody|anybody|everybody|told|tells? of|hearsay|stranger|mend(?:s|ed|ing)?|is none of"

@@ -4,8 +4,8 @@ import asyncio
 import time
 
 import pytest
-from tests.support.eventually import eventually
-from tests.support.fake_lan import FIRST, PATIENCE, FakeLanAgent, Network, done
+from tests.support.eventually import PATIENCE, eventually
+from tests.support.fake_lan import FIRST, FakeLanAgent, Network, done
 
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.client import lan_flows

@@ -894,7 +894,7 @@ async def test_the_asynchronous_client_calls_the_same_way(place):
     place.post(LOST, ACCEPTED)
     place.status(RUNNING, DONE)
     async with AsyncClient(place.folder) as client:
-        client.driver = Driver()  # type: ignore[assignment]  # it answers as one
+        client.driver = Driver()
         pauses = []
 
         async def pause(seconds):

@@ -6,7 +6,8 @@ import threading
 from typing import Any
 
 import pytest
-from tests.support.fake_lan import FIRST, PATIENCE, SECOND, STAMPS, THIRD, FakeLanAgent, Network, done, lan_skill, told
+from tests.support.eventually import PATIENCE
+from tests.support.fake_lan import FIRST, SECOND, STAMPS, THIRD, FakeLanAgent, Network, done, lan_skill, told
 from tests.unit.protocols.sharing_samples import ENTRY
 
 from skillwire import AsyncClient

@@ -35,8 +35,7 @@ def publisher():
 
 
 @pytest.fixture
-def client(publisher, tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
+def client(publisher, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     client = Client(project)

@@ -77,8 +77,7 @@ class Workflow:
 
 
 @pytest.fixture
-def workflow(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+def workflow(tmp_path):
     return Workflow(tmp_path)
 
 

@@ -28,8 +28,7 @@ def findings():
 
 
 @pytest.fixture
-def client(publisher, findings, tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
+def client(publisher, findings, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     client = Client(project, report=findings.append)

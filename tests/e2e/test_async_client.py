@@ -18,11 +18,6 @@ def origin(tmp_path_factory):
         yield address
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
-
-
 async def test_levels_and_adding(origin, tmp_path):
     async with AsyncClient(tmp_path) as client:
         with blockbuster_ctx("skillwire"):

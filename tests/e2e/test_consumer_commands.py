@@ -27,8 +27,7 @@ def origin(tmp_path_factory):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "skillwire"))
+def project(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     return folder

@@ -34,8 +34,7 @@ calls: list[int] = []
 
 
 @pytest.fixture
-async def serve(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def serve(tmp_path):
     applications = []
 
     async def start(name, function):

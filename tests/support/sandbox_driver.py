@@ -87,7 +87,6 @@ async def _keep(run_blobs, owner, content):
 
 async def run(order, blobs, run_blobs, given):
     """Run one skill, which is given a blob and sees itself as a skill beside it."""
-    logs = []
     executor = PythonExecutor(
         blobs,
         secrets=Secrets(os.environ),
@@ -95,7 +94,6 @@ async def run(order, blobs, run_blobs, given):
         bounds=lambda seconds: ResourceLimits(seconds, **order.get("bounds", {})),
         resolve=resolver({name: list(answers) for name, answers in order.get("resolve", {}).items()}),
         run_blobs=run_blobs,
-        on_log=lambda _, log: logs.append(log),
     )
     action = Action(
         "python",
@@ -124,7 +122,7 @@ async def run(order, blobs, run_blobs, given):
     for one in outcome.blobs:
         path = await run_blobs.file_of(Digest(one.digest))
         left[one.name] = await asyncio.to_thread(path.read_text, "latin-1")
-    return {"output": outcome.output, "failure": failure, "log": "".join(logs), "left": left}
+    return {"output": outcome.output, "failure": failure, "log": outcome.log, "left": left}
 
 
 def resolver(answers):

@@ -9,7 +9,6 @@ from skillwire.cli.main import run
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     folder = tmp_path / "project"
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)

@@ -18,7 +18,6 @@ def endpoint():
 @pytest.fixture
 def call(endpoint, capfd, monkeypatch, tmp_path):
     """Run the words of a command; ENDPOINT is the address. Return the exit code, and what was printed."""
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     endpoint.calls.clear()
 

@@ -14,7 +14,6 @@ INDEX = {"protocol": {"version": "1.0.0"}, "provider": {"name": "P"}, "skills": 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
 
     def write(document, name="document.json"):
         (tmp_path / name).write_text(document if isinstance(document, str) else json.dumps(document, indent=2))

@@ -15,7 +15,6 @@ ENTRY = {"name": "code-review", "type": "skill-md", "description": "d", "url": "
 @pytest.fixture
 def origin(tmp_path, monkeypatch):
     """Serve an index of one skill at the 0.2.0 path, and nothing else; return host and port."""
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     index = {"/.well-known/agent-skills/index.json": index_of(ENTRY)}
     with RawServer(pages(index, "Cache-Control: max-age=600")) as server:

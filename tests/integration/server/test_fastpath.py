@@ -17,8 +17,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Note: a\r\n\r\n"
 
 
 @pytest.fixture
-async def application(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def application(tmp_path):
     write_skill(tmp_path / "skills", "notes")
     application = create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False)
     await application.startup()

@@ -71,8 +71,7 @@ PASTED = re.compile(r"^/\.well-known/(agent-skills|skills)(/index\.json)?(?=/\.w
 
 
 @pytest.fixture
-async def client(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def client(tmp_path):
     folder = tmp_path / "skills"
     write_skill(folder, "csv-profile", {"scripts/run.sh": "echo", "skill.toml": 'scenes = ["office"]\n'})
     write_skill(folder, "open-notes")

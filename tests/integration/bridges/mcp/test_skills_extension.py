@@ -8,8 +8,7 @@ from tests.support.mcp_host import hosting, list_skills
 from tests.support.publishing import write_skill
 
 
-async def test_pages_hold_every_skill_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+async def test_pages_hold_every_skill_once(tmp_path):
     names = [f"skill-{number:03}" for number in range(103)]
     for name in names:
         write_skill(tmp_path / "skills", name)

@@ -23,8 +23,7 @@ PLAIN = {
 
 
 @pytest.fixture
-def tokens(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+def tokens():
     return open_tokens()
 
 

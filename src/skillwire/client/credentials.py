@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -146,6 +145,8 @@ class StoredCredentials:
             stored = renewed(stored, tokens, self._clock())
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
+        from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
         # A new login has a new name; the flow knows this one by its old name.
         self._in_use[used.origin] = replace(stored, login=used.login)
 
@@ -163,6 +164,8 @@ class StoredCredentials:
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
     """Return ``credential`` with new tokens; without a new refresh token the old one stays. Spec: RFC 6749 §6."""
+    from dataclasses import replace  # noqa: PLC0415  # one run in many renews
+
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     grant = credential.grant
     if grant is not None:

@@ -7,8 +7,8 @@ the first request, under the address policy that the session has at that moment.
 
 from __future__ import annotations
 
-import inspect
 import time
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skillwire.errors import SkillwireError
@@ -29,7 +29,7 @@ def documented_by(blocking: type) -> Callable[[Kind], Kind]:
 
     def decorate(kind: Kind) -> Kind:
         for name, member in vars(kind).items():
-            if not name.startswith("_") and inspect.isfunction(member) and member.__doc__ is None:
+            if not name.startswith("_") and isinstance(member, FunctionType) and member.__doc__ is None:
                 member.__doc__ = getattr(blocking, name).__doc__
         return kind
 

@@ -1,11 +1,11 @@
 """``skillwire add`` beside the ``skills`` CLI of npm: ``python bench/add_vs_skills.py [ROUNDS]``.
 
-Both install the same skills from the same server on loopback (ours) into an empty project of a user with an empty
-home, so no cache holds anything: three skills, a hundred, and one of a hundred. Both are told by options what they
-would ask; the peer's telemetry is off. They take turns.
+Both install the same skills from our server on loopback into an empty project of a user with an empty home and no
+cache: three skills, a hundred, and one of a hundred. Options answer every question; the peer's telemetry is off. The
+two take turns.
 
 Compared are time (goals: at most 0.5, 0.33 and 0.33), processor time (the same goals), and our peak of resident memory
-with 35 MB, a third of what the peer takes. Needs npm, which installs the peer and its node at the first run.
+with 35 MB, a third of the peer's. Needs npm, which installs the peer and its node at the first run.
 """
 
 from __future__ import annotations

@@ -61,5 +61,5 @@ def started(command: list[str], variables: dict[str, str]) -> Iterator[Server]:
 
 
 def bare(answer: Path) -> contextlib.AbstractContextManager[Server]:
-    """Start one function under uvicorn, httptools and uvloop, which sends what ``answer`` holds to whoever asks."""
+    """Start one function under uvicorn, httptools and uvloop, which sends ``answer`` for every request."""
     return started([sys.executable, "-c", _BARE, str(answer)], {})

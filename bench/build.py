@@ -47,7 +47,7 @@ def main() -> None:
             full.append(_timed(_build, folder, site))
             with (folder / "skill-00000" / "SKILL.md").open("a") as file:
                 file.write("\nOne more line.\n")
-            time.sleep(0.1)  # past the tick in which a change cannot be told from another
+            time.sleep(0.1)  # past the tick in which two changes look alike
             again.append(_timed(_build, folder, site))
             shutil.rmtree(site)
         where = f"{skills:,} skills in memory" if memory.is_dir() else f"{skills:,} skills"

@@ -1,7 +1,7 @@
-"""How a bench tells what it measured: a ratio of ours to a peer's, beside the goal.
+"""How a bench reports a measurement: the ratio of ours to a peer's, beside the goal.
 
-A line is printed for the reader. Where ``SKILLWIRE_BENCH_RESULTS`` names a file, the same goes there as a line of
-JSON, from which ``./dev bench`` makes ``bench/RESULTS.md``.
+A line is printed for the reader. If ``SKILLWIRE_BENCH_RESULTS`` names a file, the row is also written there as JSON,
+from which ``./dev bench`` makes ``bench/RESULTS.md``.
 """
 
 from __future__ import annotations

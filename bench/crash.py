@@ -1,13 +1,13 @@
-"""Processes that die at any moment lose nothing: ``python bench/crash.py [--kills N] [--invocations N] [--every S]``.
+"""Processes killed at any moment lose nothing: ``python bench/crash.py [--kills N] [--invocations N] [--every S]``.
 
-Two parts, each on a database of its own. In the first, two servers accept and cancel and two workers run executions,
-and a random one of the four is killed (SIGKILL) at a random moment and replaced, ``--kills`` times. In the second,
-``--invocations`` are accepted, half of skills that may be run twice, while a random worker is killed every ``--every``
-seconds. The processes tell what was confirmed to them; in the end, when what was left has been run, every execution
-that was accepted must be there and have ended once, as it was confirmed, and the database must be intact. Of the second
-part, what may be run twice must have completed, and of the rest what was not running in a worker that was killed.
+Two parts, each on its own database. In the first, two servers accept and cancel and two workers run executions; a
+random one of the four is killed (SIGKILL) at a random moment and replaced, ``--kills`` times. In the second,
+``--invocations`` are accepted, half of skills that may run twice, while a random worker is killed every ``--every``
+seconds. The processes report what the ledger confirmed to them. After the remaining executions have run, every accepted
+execution must exist and have ended once, as confirmed, and the database must be intact. In the second part, executions
+that may run twice must have completed, and of the others all that were not running in a killed worker.
 
-Power cuts are simulated by ``power_cuts.py``.
+``power_cuts.py`` simulates power cuts.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ QUOTA: Final = Quota(per_caller=1_000_000, per_skill=1_000_000, lease=LEASE)
 
 
 class Process:
-    """A process of ours that does ``work``, and what it told of."""
+    """A process of ours that does ``work``, and its reports."""
 
-    def __init__(self, work: Callable[[Told], Coroutine[None, None, None]]) -> None:
+    def __init__(self, work: Callable[[Reporter], Coroutine[None, None, None]]) -> None:
         self.work = work
         self.lines: list[str] = []
         self.begin()
 
     def begin(self) -> None:
         """Start it."""
-        self._out, told = os.pipe()
+        self._out, report = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
             code = 1
             try:
                 os.close(self._out)
                 random.seed()
-                asyncio.run(self.work(Told(told)))
+                asyncio.run(self.work(Reporter(report)))
                 code = 0
             finally:
                 sys.stderr.flush()
                 os._exit(code)
-        os.close(told)
+        os.close(report)
         os.set_blocking(self._out, False)
         self._rest = b""
 
     def listen(self) -> None:
-        """Take what it told since the last time. What it could not finish saying was told to nobody."""
+        """Take the reports since the last time; an incomplete one counts as not made."""
         while True:
             try:
                 some = os.read(self._out, 1 << 16)
@@ -99,7 +99,7 @@ class Process:
         return self._code
 
     def has_ended(self) -> bool:
-        """Whether it has ended; then all that it told was heard."""
+        """Whether it has ended, with all of its reports read."""
         pid, status = os.waitpid(self._pid, os.WNOHANG)
         if pid == 0:
             return False
@@ -109,7 +109,7 @@ class Process:
         return True
 
 
-class Told:
+class Reporter:
     """Where a process tells what was confirmed to it: at once, so that nothing is forgotten when it is killed."""
 
     def __init__(self, pipe: int) -> None:
@@ -123,7 +123,7 @@ class Told:
 # --- what servers and workers do
 
 
-async def serve(folder: Path, executions: Iterator[Execution], pause: float, told: Told) -> None:
+async def serve(folder: Path, executions: Iterator[Execution], pause: float, report: Reporter) -> None:
     """Accept executions, some by a key, and cancel some."""
     ledger = open_ledger(folder)
 
@@ -134,20 +134,20 @@ async def serve(folder: Path, executions: Iterator[Execution], pause: float, tol
             if isinstance(accepted, Exception):
                 raise accepted
             name = accepted.execution.execution_id
-            told("accepted", name)
+            report("accepted", name)
             if key is not None:
-                told("key", key.key, name)
+                report("key", key.key, name)
             if pause and random.random() < 0.1:  # noqa: S311  # same
                 cancelled = await ledger.cancel(name, "anna", moment())
                 assert cancelled is not None
-                told("ended", name, cancelled.status)
+                report("ended", name, cancelled.status)
             await asyncio.sleep(random.random() * pause)  # noqa: S311  # same
 
     await asyncio.gather(*[call() for _ in range(CALLERS)])
     await ledger.close()
 
 
-async def work(folder: Path, told: Told, *, until_empty: bool = False, has_faults: bool = False) -> None:
+async def work(folder: Path, report: Reporter, *, until_empty: bool = False, has_faults: bool = False) -> None:
     """Run executions; for ever, or until none is left. One in ten has faults, or large outputs."""
     ledger = open_ledger(folder)
     name = f"worker {os.getpid()} {time.monotonic_ns()}"
@@ -156,7 +156,7 @@ async def work(folder: Path, told: Told, *, until_empty: bool = False, has_fault
         await ledger.expire(moment())
         claimed = await ledger.claim(name, moment(), QUOTA, limit=AT_ONCE)
         claims = [Claim(one.execution_id, name, one.attempt) for one in claimed]
-        await asyncio.gather(*[_run(ledger, claim, told, has_faults=has_faults) for claim in claims])
+        await asyncio.gather(*[_run(ledger, claim, report, has_faults=has_faults) for claim in claims])
         if not claimed:
             if until_empty and not await ledger.waiting():
                 await ledger.close()
@@ -164,7 +164,7 @@ async def work(folder: Path, told: Told, *, until_empty: bool = False, has_fault
             await asyncio.sleep(0.05)
 
 
-async def _run(ledger: SqliteLedger, claim: Claim, told: Told, *, has_faults: bool = False) -> None:
+async def _run(ledger: SqliteLedger, claim: Claim, report: Reporter, *, has_faults: bool = False) -> None:
     chance = random.random()  # noqa: S311  # nothing secret
     await asyncio.sleep(_SLOW * chance)
     if has_faults and chance < 0.02:
@@ -178,7 +178,7 @@ async def _run(ledger: SqliteLedger, claim: Claim, told: Told, *, has_faults: bo
     else:
         output = LARGE if has_faults and chance < 0.12 else b'{"reservation":"R-4711"}'
         if await ledger.complete(claim, output, moment()):
-            told("ended", claim.execution_id, ExecutionStatus.COMPLETED)
+            report("ended", claim.execution_id, ExecutionStatus.COMPLETED)
 
 
 # --- what must be left
@@ -293,7 +293,7 @@ def _found(flaws: Counter[str]) -> str:
 
 @contextmanager
 def _new_folder() -> Iterator[Path]:
-    """Give a folder with an empty ledger, that nobody has open."""
+    """Give a folder with an empty ledger that no process has open."""
     with tempfile.TemporaryDirectory(prefix="skillwire-crash-") as folder:
         _is_waiting(Path(folder))
         yield Path(folder)

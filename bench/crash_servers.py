@@ -1,11 +1,10 @@
-"""Servers and workers that are killed lose no call: ``python bench/crash_servers.py [KILLS]``.
+"""Killed servers and workers lose no call: ``python bench/crash_servers.py [KILLS]``.
 
-Two ``skillwire serve`` that only accept and two ``skillwire worker`` share a state folder, while callers call a skill
-that may be run twice and one that may not, each call with an Idempotency-Key that it repeats until a server has
-answered. Again and again a random one of the four is killed (SIGKILL) and begun anew. In the end every execution that
-was answered with a 202 must have ended once, those that may be run twice with their output, unless three workers were
-killed under one; a key must have made one execution; the database must be intact; and nothing of what the workers ran
-may be left running. Needs bubblewrap.
+Two ``skillwire serve`` that only accept and two ``skillwire worker`` share a state folder. Callers call a skill that
+may run twice and one that may not, and repeat each call with its Idempotency-Key until a server answers. A random one
+of the four is killed (SIGKILL) again and again and replaced. In the end every execution that was answered with a 202
+must have ended once, those that may run twice with their output, unless three workers were killed under one; a key must
+have made one execution; the database must be intact; and no program of a worker may still run. Needs bubblewrap.
 """
 
 from __future__ import annotations
@@ -162,16 +161,16 @@ def main(kills: int = KILLS) -> int:
         )
         flaws["a process was left running"] += _left_running()
         counts = Counter(execution.status for execution in asyncio.run(found_in(state)))
-        told = "; ".join(f"{number}x {flaw}" for flaw, number in flaws.items() if number)
-        if told:
+        losses = "; ".join(f"{number}x {flaw}" for flaw, number in flaws.items() if number)
+        if losses:
             lines = (work / "log").read_text(errors="replace").splitlines()
             print("\n".join([line for line in lines if " info " not in line][-40:]))
     print(
         f"servers and workers: {kills} kills, {len(callers.answered):,} accepted, "
         f"{', '.join(f'{number:,} {status}' for status, number in counts.items())}; "
-        f"{told or '0 lost, each ended once, intact'} ({time.monotonic() - began:.0f} s)"
+        f"{losses or '0 lost, each ended once, intact'} ({time.monotonic() - began:.0f} s)"
     )
-    return 1 if told else 0
+    return 1 if losses else 0
 
 
 def _kill(work: Path, programs: list[Program], callers: Callers, kills: int) -> None:
@@ -219,7 +218,7 @@ def _compare(executions: list[Execution], callers: Callers) -> Counter[str]:
     flaws: Counter[str] = Counter()
     found = {execution.execution_id: execution for execution in executions}
     flaws["an execution is lost"] += len(set(callers.answered.values()) - set(found))
-    flaws["there are executions that nobody was told of"] += len(set(found) - set(callers.answered.values()))
+    flaws["there are executions without an acknowledgment"] += len(set(found) - set(callers.answered.values()))
     for execution in found.values():
         reason = execution.failure.reason if execution.failure else ""
         if execution.status is ExecutionStatus.COMPLETED:

@@ -1,7 +1,7 @@
 """DBOS's side of ``ledger.py``: ``python bench/dbos_side.py FOLDER NUMBER STARTS CALLERS``; prints a line of JSON.
 
-As DBOS comes, on SQLite, but that its queue looks for work a hundred times a second instead of once. What starts at
-once is started without the queue, which would wait for its next look.
+DBOS runs on SQLite with its defaults, except that its queue polls a hundred times a second instead of once. Workflows
+that start at once bypass the queue, which would wait for its next poll.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ nothing: Final = DBOS.workflow()(run_nothing)
 
 
 async def enqueue(address: str, number: int, callers: int) -> float:
-    """Return how many seconds it takes to accept so many, which nobody runs yet."""
+    """Return the seconds to accept so many executions, which do not run yet."""
     client = dbos.DBOSClient(system_database_url=address)
     left = iter(range(number))
 

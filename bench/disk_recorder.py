@@ -1,9 +1,8 @@
-"""What a process asks of the disk, in order: each write, truncation and sync of SQLite, and each durable file of ours.
+"""A record of a process's disk requests, in order: each write, truncation and sync of SQLite, and each durable file.
 
-SQLite reaches the disk through a table of functions. Here the functions that change a file are replaced, in this
-process, by ones that do the same and note it. Files of ours are noted when they are synced and renamed. What a test
-confirmed to somebody is noted between them, so that of any moment it is known what had been asked of the disk, what had
-been synced, and what had been promised.
+SQLite reaches the disk through a table of functions. In this process they are replaced by functions that do the same
+and record it. Our own files are recorded when they are synced and renamed. A test's confirmations to its callers are
+recorded in between, so the record shows for any moment what was requested, what was synced and what was promised.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Recorder:
         self._kept: list[object] = []  # what C holds must not be collected
 
     def confirm(self, what: object) -> None:
-        """Note that somebody was promised something."""
+        """Record a confirmation to a caller."""
         self.ops.append(Op("confirm", "", data=what))
 
     @contextmanager

@@ -1,13 +1,13 @@
-"""Our two HTTP drivers, beside the libraries they stand in for: ``python bench/http_clients.py [ROUNDS]``.
+"""Our two HTTP drivers beside the libraries that they replace: ``python bench/http_clients.py [ROUNDS]``.
 
 - *downloads*: a hundred small files over one kept connection, as an install does; the synchronous driver beside
   ``http.client`` with the same address policy's modules imported. Counted is the CPU time of the whole process,
   start-up and imports included.
-- *crawl*: the index of a thousand hosts, each a new connection, its digest taken; the asynchronous driver with the
+- *crawl*: the index of a thousand hosts, each a new connection, with its digest; the asynchronous driver with the
   address policy beside a bare aiohttp ``GET``. Counted are hosts a second, of time and of processor time, without
   imports.
 
-The server is a process of its own on loopback. Both sides take turns. The goals are at most 1.0 of the processor time,
+The server is a separate process on loopback. Both sides take turns. The goals are at most 1.0 of the processor time,
 and at least 0.8 of the hosts.
 """
 

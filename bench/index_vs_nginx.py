@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What is asked for, and of which process."""
+    """A request and the process that answers it."""
 
     process: int
     url: str

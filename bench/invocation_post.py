@@ -1,10 +1,9 @@
 """The POST of an invocation beside nginx ``return 202``: ``python bench/invocation_post.py [ROUNDS]``.
 
-Ours checks the inputs, keeps the execution, and answers when that is on the disk; a server of its own would run it.
-nginx takes the same request and answers 202 with a body of the same length, and does nothing. Both answer on loopback
-from one process, without an access log. ``wrk`` asks over 64 connections with one thread, in a process of its own, for
-two seconds, in turns, five times. In the end every execution that was answered with a 202 must be in the ledger. Needs
-nginx and wrk.
+Ours checks the inputs, stores the execution on the disk and answers; another server would run it. nginx answers the
+same request with a 202 and a body of the same length. Both answer on loopback from one process, without an access log.
+``wrk`` sends requests over 64 connections with one thread, in a separate process, for two seconds, in turns, five
+times. In the end every execution that was answered with a 202 must be in the ledger. Needs nginx and wrk.
 """
 
 from __future__ import annotations

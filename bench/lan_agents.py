@@ -1,8 +1,8 @@
-"""An agent of the local network in a process of its own, for the benches of the LAN.
+"""An agent of the local network in a separate process, for the benches of the LAN.
 
-``python bench/lan_agents.py JSON`` runs an agent: ``settings`` and ``figures`` by name, ``roles``, and ``skills``, how
-many it offers. It prints ``ready`` with the time at which it began, and for each line that it is given one with what it
-lists, its processor seconds and its counters.
+``python bench/lan_agents.py JSON`` runs an agent: ``settings`` and ``figures`` by name, ``roles``, and ``skills``, the
+number that it offers. It prints ``ready`` with its start time, and for each input line a line with its listed skills,
+its processor seconds and its counters.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: A group that nobody else on this machine hears; loopback has room for a bench, and nothing leaves it.
+#: A group without other members on this machine; a bench's messages stay on loopback.
 GROUP: Final = "239.255.83.68"
 _PATIENCE: Final = 60.0
 
 
-class Told(NamedTuple):
-    """What an agent told of itself.
+class AgentReport(NamedTuple):
+    """The report of an agent.
 
     Args:
         healthy: how many skills it lists as HEALTHY.
@@ -63,13 +63,13 @@ class AgentProcess:
         assert word == "ready"
         self.began = float(began)
 
-    def ask(self) -> Told:
+    def ask(self) -> AgentReport:
         """Return how it is."""
         assert self._process.stdin
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text("ascii").split()[1])
-        return Told(memory=pages * os.sysconf("SC_PAGE_SIZE"), **json.loads(self._line()))
+        return AgentReport(memory=pages * os.sysconf("SC_PAGE_SIZE"), **json.loads(self._line()))
 
     def _line(self) -> str:
         assert self._process.stdout
@@ -96,7 +96,7 @@ def agent_process(
         figures: of the protocol that are not the default.
         settings: beside those of :func:`loopback`.
     """
-    told = json.dumps(
+    arguments = json.dumps(
         {
             "settings": loopback(name, **settings),
             "skills": skills,
@@ -106,7 +106,7 @@ def agent_process(
     )
     with tempfile.TemporaryDirectory() as home:
         process = subprocess.Popen(
-            [sys.executable, __file__, told],
+            [sys.executable, __file__, arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -120,12 +120,12 @@ def agent_process(
 
 
 def loopback(name: str, **settings: Any) -> dict[str, Any]:
-    """Return settings of an agent that nobody outside of a bench hears."""
+    """Return settings of an agent that only a bench's agents hear."""
     return {"agent_id": name, "interfaces": ["127.0.0.1"], "group": GROUP, "mdns": False} | settings
 
 
 def free_port() -> int:
-    """Return a UDP port that nobody has."""
+    """Return a free UDP port."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -141,15 +141,15 @@ def offers(count: int, prefix: str = "skill") -> list[Offer]:
     ]
 
 
-async def _run(told: dict[str, Any]) -> None:
-    settings = told["settings"] | {"interfaces": tuple(told["settings"]["interfaces"])}
-    settings["figures"] = DiscoverySettings(**told["figures"])
-    roles = frozenset(Role(role) for role in told["roles"])
+async def _run(arguments: dict[str, Any]) -> None:
+    settings = arguments["settings"] | {"interfaces": tuple(arguments["settings"]["interfaces"])}
+    settings["figures"] = DiscoverySettings(**arguments["figures"])
+    roles = frozenset(Role(role) for role in arguments["roles"])
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     agent = LanAgent(LanSettings(**settings), roles=roles)
-    agent.announce(offers(told["skills"], f"{agent.agent_id}-skill"))
+    agent.announce(offers(arguments["skills"], f"{agent.agent_id}-skill"))
     began = time.time()
     async with agent:
         print("ready", began, flush=True)

@@ -1,10 +1,10 @@
-"""What a datagram costs that is dropped: ``python bench/lan_dropped.py [ROUNDS]``.
+"""The cost of a dropped datagram: ``python bench/lan_dropped.py [ROUNDS]``.
 
-A host that sends more than is read of it, and bytes that are no message, cost as much as it takes to read them from the
-socket and to see that. Measured is the processor time of the driver on its loop, beside that of reading the same
-datagrams from a socket of the same kind and doing nothing with them. The goal is three times that for who sends too
-much, so that at 20,000 datagrams a second a registry has most of its core left for everybody else; and five times for
-what is no message, of which few are read of one address.
+Datagrams beyond a host's rate, and bytes that are no message, should cost little more than reading them from the
+socket. Measured is the processor time of the driver on its loop, beside that of reading the same datagrams from a
+socket of the same kind without processing. The goal is at most three times that for a host over its rate, so that at
+20,000 datagrams a second a registry keeps most of its core for other hosts; and five times for bytes that are no
+message, since few are read from one address.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def _dropped(datagram: bytes, figures: DiscoverySettings) -> float:
         taken = 0.0
         for sent in _heaps(datagram, lambda sock, data: sock.sendto(data, here)):
             begin = time.process_time()
-            while driver.received < sent:  # noqa: ASYNC110 - sockets tell nobody
+            while driver.received < sent:  # noqa: ASYNC110 - sockets give no notice
                 await asyncio.sleep(0)
             taken += time.process_time() - begin
         assert sum(node.ingress.stopped.values()) > DATAGRAMS * 0.9, node.ingress.stopped

@@ -1,10 +1,10 @@
 """A registry under attack: ``python bench/lan_hostile.py [SECONDS [RATE]]``.
 
-Datagrams of random bytes, of words that the protocol has, and of the corpus arrive 20,000 times a second, for a minute
-by default (more than a million), from one address and then from a thousand. Meanwhile agents whom nobody knows yet
-register, one after the other: each is challenged, proves itself, and is told that it is registered. The goal is that
-the slowest of them waits at most a second, and that the memory of the registry at the end is what it was after the
-beginning. All of it is on loopback, in a group of its own.
+Datagrams of random bytes, of the protocol's words, and of the corpus arrive 20,000 times a second, for a minute by
+default (more than a million), from one address and then from a thousand. Meanwhile unknown agents register one after
+the other: each is challenged, proves its identity, and receives its acknowledgment. The goals are that the slowest
+waits at most a second, and that the registry's memory does not grow after the start. The bench runs on loopback, in a
+group of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SETTLED: Final = 0.2  # of the time, after which memory is looked at for the fi
 _PATIENCE: Final = 30.0
 _BETWEEN: Final = 0.25
 _HOST: Final = "127.0.0.1"
-#: Who says it again is told that it was registered before; answers wait a random time, so that may come first.
+#: A repeated registration is acknowledged as known; answers wait a random time, so that one may come first.
 _REGISTERED: Final = frozenset({Outcome.SUCCESS, Outcome.DUPLICATE})
 
 
@@ -91,7 +91,7 @@ async def _register(registry: AgentProcess, port: int, seconds: float) -> tuple[
 
 
 async def _registered(name: str, port: int) -> float:
-    """Return the seconds that an agent waits which nobody knows."""
+    """Return the seconds that an unknown agent waits."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -164,7 +164,7 @@ def _datagrams() -> list[bytes]:
 
 
 def _well_formed(random: Random) -> bytes:
-    """Return a registration that nobody signed, of an agent that nobody knows, with a good time."""
+    """Return an unsigned registration of an unknown agent, with a valid time."""
     agent, now = random.randrange(10**9), int(time.time() * 1000)
     facts = "0.7.0;tool-skill;127.0.0.1:80;user-auth;auth"
     return f"SKILL_REGISTER:agent-{agent};skill-{agent};{facts};{now};QUJD".encode()

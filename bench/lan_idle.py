@@ -1,8 +1,8 @@
-"""What an agent costs that only listens to 1,000 skills: ``python bench/lan_idle.py [SECONDS]``.
+"""The cost of an agent that only listens to 1,000 skills: ``python bench/lan_idle.py [SECONDS]``.
 
-Another process offers them, and each beats every 5 seconds, signed with ECDSA. Measured is the processor time of the
-one that lists them, once all are there, beside the time that passes. The goal is 4 % of a core. It is on loopback, in a
-group of its own, with the default figures but for the pace of registering; keeping what is heard is in it.
+Another process offers the skills, each with a heartbeat every 5 seconds, signed with ECDSA. Measured is the processor
+time of the listening agent, once it lists all of them, beside the elapsed time. The goal is 4 % of a core. The bench
+runs on loopback, in a group of its own, with the default settings except the pace of registering; storing is included.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def main(seconds: float = SECONDS) -> None:
         roles = [Role.ROUTE_AGENT]
         running.enter_context(agent_process("agent", SKILLS, roles=roles, port=port, figures=FIGURES))
         ends = time.monotonic() + _PATIENCE
-        while (told := listener.ask()).healthy < SKILLS:
-            assert time.monotonic() < ends, told
+        while (report := listener.ask()).healthy < SKILLS:
+            assert time.monotonic() < ends, report
             time.sleep(1)
         ours, theirs = [], []
         for _ in range(ROUNDS):

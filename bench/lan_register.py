@@ -1,9 +1,9 @@
 """Verified registrations beside the bare verify call: ``python bench/lan_register.py [ROUNDS]``.
 
-Ours is the whole way of a datagram through a node: rate, form, replay, key, signature, registry, acknowledgment; they
-are taken as the driver takes them, all that came since it looked last, and then what is to be sent and told. The peer
-is what no implementation can do without: ECDSA P-256 over the same bytes, by ``cryptography``, with the signature
-decoded before. Both run on one core, in turns, over the same signed datagrams of one agent whose key is known.
+Ours is the whole path of a datagram through a node: rate, form, replay, key, signature, registry, acknowledgment. As in
+the driver, all received datagrams are processed before the node sends and notifies. The peer is the minimum of any
+implementation: ECDSA P-256 over the same bytes, by ``cryptography``, with the signature decoded before. Both run on one
+core, in turns, over the same signed datagrams of one agent with a known key.
 """
 
 from __future__ import annotations

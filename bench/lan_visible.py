@@ -1,9 +1,9 @@
-"""How long until another agent sees a new skill: ``python bench/lan_visible.py [ROUNDS]``.
+"""The time until another agent sees a new skill: ``python bench/lan_visible.py [ROUNDS]``.
 
-On loopback: from the moment at which an agent begins to announce (its process is up, its key is made) to the moment at
-which another process lists its skill. Between two hosts, which are network namespaces and need root: from the moment at
-which ``skillwire serve FOLDER --lan`` says that it listens, and, told apart, from the start of its process, to the
-moment at which an agent on the other host lists the skill. Each by multicast, with the challenge that proves who it is,
+On loopback: from the moment an agent begins to announce (its process runs, its key exists) to the moment another
+process lists its skill. Between two hosts, which are network namespaces and need root: from the moment ``skillwire
+serve FOLDER --lan`` reports that it listens, and separately from the start of its process, to the moment an agent on
+the other host lists the skill. Each is measured by multicast, with the challenge that proves the agent's identity,
 signed and verified; and by mDNS alone, which has to probe for a free name. The goals are 150 ms and 2 s.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROUNDS: Final = 10
 _PATIENCE: Final = 30.0
-_SKILL: Final = "---\nname: NAME\ndescription: Says who works here. Use when somebody asks for one.\n---\nLook it up.\n"
+_SKILL: Final = "---\nname: NAME\ndescription: Says who works here. Use for questions about people.\n---\nLook it up.\n"
 #: How, the settings of both agents, and the goal in seconds.
 WAYS: Final[list[tuple[str, dict[str, Any], float]]] = [
     ("multicast", {}, 0.15),
@@ -96,7 +96,7 @@ async def _seen_after(number: int, settings: dict[str, Any]) -> float:
 
 
 def _between_hosts(serving: list[str], looking: list[str], settings: dict[str, Any], rounds: int) -> Iterator[Seen]:
-    """Give what each of some new servers took; each has a home, a key and a skill that nobody has seen before."""
+    """Give what each of some new servers took; each has a home, a key and a new skill."""
     with (
         tempfile.TemporaryDirectory() as work,
         _ended([*looking, sys.executable, __file__, "look", json.dumps(settings)], Path(work, "looking")) as looker,

@@ -1,13 +1,12 @@
 """The ledger of executions beside DBOS, both on SQLite: ``python bench/ledger.py [ROUNDS]``.
 
-Each side works in a process of its own with a database of its own on the disk, in turns. Compared are how many
-executions a second are accepted, each on the disk when its caller is told; how many a second are then run, 32 at a
-time, of a function that does nothing; and how long one takes from its call to the beginning of its run, while nothing
-else is done. Ours go through the desk and the worker of the server. DBOS accepts as its client does and runs as its
-queue does, which looks for work a hundred times a second here; its latency is that of a workflow started without a
-queue.
+Each side works in a separate process with its own database on the disk, in turns. Compared are the executions accepted
+per second, each on the disk before it is acknowledged; the executions then run per second, 32 at a time, of a function
+that does nothing; and the time from one call to the start of its run on an idle system. Ours use the server's execution
+service and worker. DBOS accepts through its client and runs through its queue, which polls a hundred times a second
+here; its latency is that of a workflow started without a queue.
 
-``dbos`` is looked for where ours is; where ``SKILLWIRE_BENCH_DBOS`` names the Python of another environment, there.
+``dbos`` is imported from our environment, or from the one of the Python that ``SKILLWIRE_BENCH_DBOS`` names.
 """
 
 from __future__ import annotations

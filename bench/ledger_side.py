@@ -1,6 +1,6 @@
 """Our side of ``ledger.py``: ``python bench/ledger_side.py FOLDER NUMBER STARTS CALLERS``; prints a line of JSON.
 
-The desk and the worker of the server, without HTTP, and with an executor that does nothing.
+It runs the server's execution service and worker without HTTP, with an executor that does nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ledgers for benches: executions like real ones, and what must hold of a ledger, however it was treated."""
+"""Ledgers for benches: realistic executions, and the invariants of every ledger."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """The pages in Chromium with 10,000 skills: ``python bench/page.py [SKILLS]``.
 
-Measured with the browser's own clock, nothing being cached: from the navigation to the first contentful paint of the
-list and of a skill's page, and from the last keystroke to the frame that shows the hits. The pause of
-150 ms that the script makes before it asks is part of the latter; another line leaves it out. The goal is in
-milliseconds, so each ratio is to the 200 ms that are wanted. The size of the HTML and the server's memory before and
-after the first page are told, too.
+The browser's own clock measures, with an empty cache: from the navigation to the first contentful paint of the list and
+of a skill's page, and from the last keystroke to the frame that shows the hits. The latter includes the script's pause
+of 150 ms; another line leaves it out. The goal is in milliseconds, so each ratio is to 200 ms. The bench also reports
+the size of the HTML and the server's memory before and after the first page.
 """
 
 from __future__ import annotations

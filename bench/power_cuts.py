@@ -1,14 +1,13 @@
-"""Simulated power cuts lose nothing that a caller was told: ``python bench/power_cuts.py [CUTS]``.
+"""Simulated power cuts lose nothing that was confirmed: ``python bench/power_cuts.py [CUTS]``.
 
-A server and its workers use a ledger in this process while everything that they ask of the disk is recorded. Then the
-power is cut, at random moments of the record: a disk is made that holds what had been synced by then, and of the rest
-whatever chance leaves: nothing, all, some of the writes in any order, or some of the sectors of 512 bytes of each. The
-ledger is opened on that disk. It must be intact, and hold every execution, cancellation and output that had been
-confirmed. As a check of the check the same is done with a disk that has ignored every sync; there something must be
-missing.
+A server and its workers use a ledger in this process while all of its disk requests are recorded. Then the power is
+cut at random moments of the record: a disk is made with everything synced by then, and with a random part of the rest:
+nothing, all, some of the writes in any order, or some of the sectors of 512 bytes of each. The ledger opened on that
+disk must be intact, and hold every confirmed execution, cancellation and output. As a control the same is done with a
+disk that ignores every sync; there something must be missing.
 
-What is simulated is a disk that keeps what it was told to sync, and whose sectors are written whole; not a file system,
-but for names: those of new files and folders last once their folder was synced.
+The simulated disk keeps what was synced and writes whole sectors. File systems are not simulated except for names: new
+files and folders last once their folder is synced.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 
 
 
 class Promise(NamedTuple):
-    """What a caller was told: an execution has come as far as this, and may have an output."""
+    """A confirmation to a caller: an execution's status, and its output, if any."""
 
     execution_id: str
     status: ExecutionStatus
@@ -261,7 +260,7 @@ def main(cuts: int = CUTS) -> int:
         print(f"  {number}x {flaw}")
     control = min(100, cuts)
     blind, _ = cut_often(record_in_memory(0), control, 1, keeps_syncs=False)
-    print(f"power cuts: {cuts:,}, of which {bad} lost something; with a disk that ignores syncs {blind} of {control}")
+    print(f"power cuts: {cuts:,}, {bad} lost something; with a disk that ignores syncs {blind} of {control}")
     return 1 if bad or not blind else 0
 
 

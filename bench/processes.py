@@ -1,4 +1,4 @@
-"""What a program costs from its start to its end, and a server to ask: what benches of whole commands share."""
+"""The cost of a program from start to end, and of a server per request: shared by benches of whole commands."""
 
 from __future__ import annotations
 

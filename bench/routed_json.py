@@ -1,12 +1,12 @@
 """A search answered as JSON, beside a bare ASGI application with the same bytes: ``python bench/routed_json.py``.
 
-Ours is ``skillwire serve`` with 10,000 skills (or as many as are said), asked for ``/api/search`` with 20 hits; bare is
-one function under uvicorn, httptools and uvloop, which sends one of those answers to whoever asks. Both are asked over
-one kept connection, in turns. Counted is the CPU time of the server, user and system, for a request.
+Ours is ``skillwire serve`` with 10,000 skills (or the given number), which answers ``/api/search`` with 20 hits. The
+peer is one function under uvicorn, httptools and uvloop, which sends one of those answers for every request. Both use
+one kept connection, in turns. Counted is the server's CPU time per request, user and system.
 
-Two ratios are printed. *Each once* is the honest one: no query comes twice, so each is searched, ranked, counted and
-encoded. *The same again* asks for 20 queries in turns, as people do while they type what others typed, and is answered
-from the answers that are kept. The goal is for the first.
+Two ratios are printed. *Each once* is the honest one: no query repeats, so each is searched, ranked, counted and
+encoded. *The same again* repeats 20 queries, as people type the same words, and uses the cached answers. The goal is
+for the first.
 """
 
 from __future__ import annotations
@@ -63,12 +63,14 @@ def main() -> None:
                     cost(plain, rounds[0])
                     pairs = [(cost(ours, part), cost(plain, part)) for part in rounds]
                     mine, theirs = zip(*pairs, strict=True)
-                    told = f"search, {HITS} hits of {skills:,} skills, {what}"
-                    compare(told, mine, theirs, Goal("at most", 2.0), peer="a bare ASGI application", unit="µs of CPU")
+                    measured = f"search, {HITS} hits of {skills:,} skills, {what}"
+                    compare(
+                        measured, mine, theirs, Goal("at most", 2.0), peer="a bare ASGI application", unit="µs of CPU"
+                    )
 
 
 def _words(folder: Path) -> list[str]:
-    """Return words that stand in more descriptions than there are hits on a page, each once, in no order."""
+    """Return words that occur in more descriptions than a page has hits, each once, in random order."""
     seen: dict[str, int] = {}
     for file in sorted(folder.glob("*/SKILL.md")):
         description = file.read_text().splitlines()[2].removeprefix("description: Does ").rstrip(".")

@@ -1,9 +1,9 @@
-"""What ``execute_skill`` costs beside the sandbox: ``python bench/rpc_execute.py [ROUNDS]``.
+"""The cost of ``execute_skill`` beside the sandbox: ``python bench/rpc_execute.py [ROUNDS]``.
 
-Ours is the whole of it, as every protocol asks for it: the skill is found by its dotted name, its inputs are checked,
-the execution is written to the ledger, claimed, run, its end written, and the caller told. Beside it, in turns, the
-same script is run in the same sandbox by hand: no ledger, no server, nothing kept. The difference is the overhead.
-Server and caller are one process, the disk is that of the folder for temporary files, and each commit waits for it.
+Ours is the whole call, as in every protocol: the skill is found by its dotted name, its inputs are checked, the
+execution is written to the ledger, claimed, run and completed, and the caller gets the result. Beside it, in turns, the
+same script runs directly in the same sandbox, without ledger and server. The difference is the overhead. Server and
+caller are one process, the disk is that of the folder for temporary files, and each commit waits for it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory() as name, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         folder = Path(name)
-        folder.chmod(0o755)  # the skill runs as somebody else when this is root
+        folder.chmod(0o755)  # the skill runs as another user when this is root
         os.environ["SKILLWIRE_HOME"] = str(folder / "home")
         skill = folder / "skills" / "leads-sync"
         skill.mkdir(parents=True)

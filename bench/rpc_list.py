@@ -1,15 +1,12 @@
 """A page of ``list_skills``, beside a bare ASGI application with the same bytes: ``python bench/rpc_list.py``.
 
-Ours is ``skillwire serve`` with 10,000 skills (or as many as are said), asked by ``POST /rpc`` for 50 skills with their
-summaries; each request goes on where another page ended, at a place that is drawn, so that no two are the same. Bare is
-one function under uvicorn, httptools and uvloop, which sends one of those answers to whoever asks. Both get the same
-requests over one kept connection, in turns. Counted is the CPU time of the server, user and system, for a request.
+Ours is ``skillwire serve`` with 10,000 skills (or the given number), which answers ``POST /rpc`` with 50 skills and
+their summaries; each request starts at another random cursor, so no two are the same. The peer is one function under
+uvicorn, httptools and uvloop, which sends one of those answers for every request. Both get the same requests over one
+kept connection, in turns. Counted is the server's CPU time per request, user and system.
 
-Two ratios are printed. *Direct* is the one that the goal is for. *Through a proxy* has one header field more, by which
-the request goes the ordinary way through the server, as those with credentials do.
-
-*In process* is the same without a server: bytes of a request to bytes of its answer, from an index of as many skills,
-the slowest of a hundred. It stands beside its goal, 5 ms.
+Two ratios are printed. *Direct* is the one with the goal. *Through a proxy* has one more header field, so the request
+takes the ordinary way through the server, as requests with credentials do.
 """
 
 from __future__ import annotations
@@ -81,8 +78,8 @@ def _in_process(folder: Path, requests: Sequence[bytes]) -> None:
             _answer(requests[number % len(requests)], index)
             times.append((time.perf_counter() - begun) * 1e3)
         slowest.append(sorted(times)[len(times) * 99 // 100])
-    told = f"list_skills, {PAGE} of {len(index):,} skills, in process, p99"
-    compare(told, slowest, [GOAL_MS] * ROUNDS, Goal("at most", 1.0), peer="its goal")
+    measured = f"list_skills, {PAGE} of {len(index):,} skills, in process, p99"
+    compare(measured, slowest, [GOAL_MS] * ROUNDS, Goal("at most", 1.0), peer="its goal")
 
 
 def _answer(request: bytes, index: SkillIndex) -> bytes:
@@ -105,8 +102,8 @@ def _served(folder: Path, work: Path, rounds: Sequence[Sequence[bytes]], skills:
                 cost(ours, rounds[0], fields)
                 pairs = [(cost(ours, part, fields), cost(plain, part, fields)) for part in rounds]
                 mine, theirs = zip(*pairs, strict=True)
-                told = f"list_skills, {PAGE} of {skills:,} skills, POST /rpc, {way}"
-                compare(told, mine, theirs, Goal("at most", 2.0), peer="a bare ASGI application", unit="µs of CPU")
+                measured = f"list_skills, {PAGE} of {skills:,} skills, POST /rpc, {way}"
+                compare(measured, mine, theirs, Goal("at most", 2.0), peer="a bare ASGI application", unit="µs of CPU")
 
 
 def _request(draw: random.Random, skills: int) -> bytes:

@@ -41,10 +41,10 @@ def main() -> None:
             return next((place for place, name in enumerate(names, 1) if name.endswith(f"/{relevant}")), None)
 
         began = time.perf_counter()
-        plain = _told("as written", [rank(row["query"], row["relevant"]) for row in queries])
+        plain = _report("as written", [rank(row["query"], row["relevant"]) for row in queries])
         print(f"  {(time.perf_counter() - began) / len(queries) * 1000:.2f} ms a search")
         edited = [
-            _told(f"an edit, seed {seed}", [rank(_edit(row["query"], draw), row["relevant"]) for row in queries])
+            _report(f"an edit, seed {seed}", [rank(_edit(row["query"], draw), row["relevant"]) for row in queries])
             for seed, draw in ((seed, random.Random(seed)) for seed in range(_SEEDS))  # noqa: S311  # nothing secret
         ]
         print(f"left of MRR@10 with an edit: {statistics.mean(edited) / plain:.3f} (goal ≥ 0.95)")
@@ -54,7 +54,7 @@ def _skill(row: dict[str, str]) -> Skill:
     return Skill("bench", row["name"], "1.0.0", row["description"], (), _ARTIFACT)
 
 
-def _told(what: str, ranks: list[int | None]) -> float:
+def _report(what: str, ranks: list[int | None]) -> float:
     mrr = statistics.mean(1 / rank if rank else 0 for rank in ranks)
     first = statistics.mean(rank == 1 for rank in ranks)
     found = statistics.mean(rank is not None for rank in ranks)

@@ -55,7 +55,7 @@ def main() -> None:
             for _ in range(1_000):
                 _get(connection, "/")
             bare = _resident(process)
-            print(f"bare: {_told(process)}")
+            print(f"bare: {_report(process)}")
         few = Path(work, "few")
         make_skills(few, 10)
         with _ours(few) as (process, _):
@@ -126,7 +126,7 @@ def _resident(process: subprocess.Popen[bytes]) -> float:
     return int(found[1]) / 1024
 
 
-def _told(process: subprocess.Popen[bytes]) -> str:
+def _report(process: subprocess.Popen[bytes]) -> str:
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
     sizes = {name: int(size) / 1024 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
     own = sizes["Private_Clean"] + sizes["Private_Dirty"]
@@ -134,7 +134,7 @@ def _told(process: subprocess.Popen[bytes]) -> str:
 
 
 def _compare(what: str, process: subprocess.Popen[bytes], bare: float) -> None:
-    print(f"{what}: {_told(process)}")
+    print(f"{what}: {_report(process)}")
     compare(what, [_resident(process)], [bare], Goal("at most", 2.6), peer="bare uvicorn", unit="MiB")
 
 

@@ -1,8 +1,7 @@
-"""How long what is bounded in time takes: ``python bench/time_limits.py [SECONDS-FACTOR]``.
+"""The duration of operations with a time limit: ``python bench/time_limits.py [SECONDS-FACTOR]``.
 
-A test asserts what comes out, and never how soon: it runs where other work shares the machine. The seconds that each of
-these tests may take stand here. A factor makes all limits longer, for a slow machine. The exit code is 1 when a test
-failed or took longer than its limit.
+A test asserts results, never durations, because it runs beside other work. The time limits of such tests are here. A
+factor extends all limits on a slow machine. The exit code is 1 when a test failed or exceeded its limit.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ def main(factor: float = 1.0) -> int:
     for name, limit in LIMITS.items():
         took = max((seconds for test, seconds in watch.seconds.items() if test.startswith(name)), default=None)
         is_met = took is not None and took <= limit * factor
-        told = "not run" if took is None else f"{took:6.2f} s"
-        print(f"{'  ' if is_met else '! '}{told} of {limit:g} s  {name.rpartition('/')[2]}")
+        shown = "not run" if took is None else f"{took:6.2f} s"
+        print(f"{'  ' if is_met else '! '}{shown} of {limit:g} s  {name.rpartition('/')[2]}")
         code = code or int(not is_met and took is not None)
     return code
 

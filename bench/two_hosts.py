@@ -1,4 +1,4 @@
-"""Two hosts on one cable, as network namespaces: what one of them multicasts, the other one hears, and nobody else."""
+"""Two hosts on one cable, as network namespaces: only the other host receives a host's multicast."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Unpacking, beside the standard library: ``python bench/unpack.py [ROUNDS]``.
 
-Three skills (12 files of text, 900 small files, 20 MB of which half does not compress), each as ``.tar.gz``
+Three skills (12 files of text, 900 small files, 20 MB, half of it incompressible), each as ``.tar.gz``
 and ``.zip``. One round unpacks with ours and with the standard library (``tarfile`` with its ``data``
 filter, ``zipfile``), in turns, each into an empty folder in memory where the system has one. Both read
 from bytes and write the same files; ours also checks far more. Compared are time and processor time. The goal

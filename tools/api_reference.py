@@ -1,7 +1,7 @@
 """The page of the Python API, from the docstrings of the public names.
 
-A public name stands in ``__all__`` of one of ``MODULES``. Classes are shown with their public attributes and methods,
-as they are defined: what a class inherits from a class outside the package is left out.
+The public names are those in ``__all__`` of ``MODULES``. The page shows a class's own public attributes and methods,
+and not those that it inherits from a class outside the package.
 """
 
 from __future__ import annotations

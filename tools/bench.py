@@ -1,9 +1,9 @@
-"""Run the benches one after the other and write what they measured: ``tools/bench.py [--quick] [FILE...]``.
+"""Run the benches one after the other and write their results: ``tools/bench.py [--quick] [FILE...]``.
 
-A bench is a file of ``bench/`` that compares ours with a peer through ``comparison.compare``. Each runs in a process of
-its own, and one that fails does not stop the rest. A run of all of them writes ``bench/RESULTS.md``; one of the files
-that are named, or one with ``--quick`` (few rounds, small workloads: to see that they work), only prints the table.
-The exit code is 1 when a bench failed. A goal that is missed is told, and fails nothing.
+A bench is a file of ``bench/`` that compares ours with a peer through ``comparison.compare``. Each runs in a separate
+process; a failure does not stop the rest. A run of all of them writes ``bench/RESULTS.md``. A run of named files, or
+one with ``--quick`` (few rounds and small workloads, to see that they work), only prints the table. The exit code is 1
+when a bench failed. A missed goal is reported and does not fail the run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The demo: serve the example skills, then use them as a stranger would, printing each command with its output.
+"""The demo: serve the example skills, then use them as an anonymous client, and print each command with its output.
 
-The last part calls a skill whose code runs in the sandbox. Where that cannot be, the demo says so and how to have it,
-and calls a skill that needs none.
+The last part calls a skill whose code runs in the sandbox. Without a sandbox, the demo shows how to install one, and
+calls a skill that needs none.
 
-It works on a copy of the examples in a temporary folder, with settings, cache and state of its own, so it changes
-nothing of yours. On a terminal the server stays until Ctrl-C; in a pipe the demo ends when it is done.
+It uses a copy of the examples in a temporary folder, with its own settings, cache and state, so it changes nothing of
+yours. On a terminal the server runs until Ctrl-C; in a pipe the demo ends after the last command.
 
 ``--lan`` plays the local network instead: :mod:`demo_lan`.
 """
@@ -89,9 +89,9 @@ def show_call(origin: str, skills: Path, project: Path) -> None:
         print("# a skill that is instructions can be called all the same; that reads it", flush=True)
         run(project, f"call {origin}/git-commit-messages --output commit-messages.md")
         return
-    print("\n# the publisher agrees that the code of a skill is run, for whoever calls it", flush=True)
+    print("\n# the publisher allows the code of a skill to run for every caller", flush=True)
     run(skills.parent, f"grant add {skills.name}/working-days --yes")
-    print("\n# a stranger calls it; it runs in a sandbox at the publisher's", flush=True)
+    print("\n# an anonymous client calls it; it runs in a sandbox at the publisher's", flush=True)
     holidays = """holidays='["2026-04-03", "2026-04-06"]'"""
     run(project, f"call {origin}/working-days start=2026-04-02 days=5 {holidays}")
     execution = ask(project, f"call {origin}/working-days start=2026-12-24 days=-10 --no-wait")
@@ -150,7 +150,7 @@ def serving(skills: Path) -> Iterator[str]:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on ``port``."""
+    """Whether ``port`` is free."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 

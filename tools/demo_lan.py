@@ -1,7 +1,7 @@
 """The demo of the local network: the six flows of its protocol, between real processes, by ``examples/lan/run.py``.
 
-It runs in network namespaces where this computer makes them, and on 127.0.0.1 elsewhere, and its first line says which.
-It ends by itself; should something hang, it is ended.
+It runs in network namespaces if this computer allows them, else on 127.0.0.1; its first line shows which. It ends by
+itself, or is stopped when it hangs.
 """
 
 from __future__ import annotations

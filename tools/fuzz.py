@@ -1,8 +1,8 @@
 """Fuzz every target of ``tests/fuzz`` for some seconds each, two at a time: ``tools/fuzz.py SECONDS [TARGET...]``.
 
-A target is a file ``fuzz_NAME.py`` that hands its own arguments to atheris. What libFuzzer finds worth
-keeping stays in ``.fuzz/NAME`` for the next run; an input that crashes a target is written beside it and
-named. The exit code is 1 when a target crashed, hung or took too much memory.
+A target is a file ``fuzz_NAME.py`` that passes its arguments to atheris. libFuzzer's corpus stays in ``.fuzz/NAME`` for
+the next run; an input that crashes a target is written beside it and named. The exit code is 1 when a target crashed,
+hung or used too much memory.
 """
 
 from __future__ import annotations

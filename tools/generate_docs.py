@@ -6,12 +6,12 @@ A page is prose with generated blocks between markers::
     ...
     <!-- end of generated -->
 
-Only what stands between the markers is replaced; the prose around it is written by people. The other way round,
-``skillwire explain`` shows parts of the pages (the sections of the codes, the examples of the lint rules), so these are
-written into the package. ``--check`` leaves these pages alone and fails when one is stale.
+Only the text between the markers is replaced; people write the rest. Conversely, ``skillwire explain`` shows parts of
+the pages (the sections of the codes, the examples of the lint rules), so these are written into the package.
+``--check`` changes none of these pages and fails when one is stale.
 
-The built pages only repeat other sources: the clauses of each protocol's SPEC.md, the docstrings of the public names,
-and the licences of what is installed. They are not committed, and each run writes them, ``--check`` included.
+The built pages repeat other sources: the clauses of each protocol's SPEC.md, the docstrings of the public names, and
+the licences of installed packages. They are not committed, and each run writes them, ``--check`` included.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _sections_and_rows(module: ModuleType, kind: str) -> list[tuple[str, str]]:
 
 
 def explanations() -> str:
-    """Return, as JSON, the section that each code stands in and an example of what each lint rule finds."""
+    """Return, as JSON, the section of each code and an example for each lint rule."""
     sections: dict[str, str] = {}
     for module in (codes, rules):
         title = ""
@@ -189,7 +189,7 @@ def explanations() -> str:
 
 
 def error_codes() -> str:
-    """Return every error code under the section of ``codes.py`` that it stands in."""
+    """Return every error code under its section of ``codes.py``."""
     parts = []
     for title, name in _sections_and_rows(codes, "CodeInfo"):
         parts += [f"## {title[0].upper()}{title[1:]}"] if title else _error_code(name)
@@ -262,7 +262,7 @@ def settings() -> str:
 
 
 def discovery_keys() -> str:
-    """Return every key below ``discovery``, under the table that it stands in."""
+    """Return every key below ``discovery``, under its table."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for path, key in discovery.KEYS.items():
         table, _, name = path.rpartition(".")
@@ -369,7 +369,7 @@ def _value(option: click.Option, context: click.Context) -> str:
 
 
 def _flowing(text: str) -> str:
-    """Return help text with each paragraph on one line; one that click is told to leave alone keeps its lines."""
+    """Return help text with each paragraph on one line; one that click leaves alone keeps its lines."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
     return "\n\n".join(
         "```text" + part.removeprefix("\b").rstrip() + "\n```"

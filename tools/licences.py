@@ -1,7 +1,7 @@
-"""The page of licences: the licence of every dependency, as its installed metadata states it.
+"""The page of licences: the licence of every dependency, from its installed metadata.
 
-Python packages come from ``requirements.lock``, as far as this system installs them; the programs from npm,
-which only tests use, from their lock file.
+Python packages are those of ``requirements.lock`` that this system installs; the programs from npm, which only tests
+use, are those of their lock file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The limits that a user can meet, for the page of limits: the name of the bound, and what it bounds.
+"""The limits that a user can meet, for the page of limits: the name and meaning of each bound.
 
-The other bounds of ``skillwire.limits`` protect memory, connections and caches inside; their reasons stand there.
+The other bounds of ``skillwire.limits`` protect memory, connections and caches inside; their reasons are there.
 """
 
 from __future__ import annotations

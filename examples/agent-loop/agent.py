@@ -1,8 +1,8 @@
-"""An agent that does a task with skills it finds over MCP: it looks for one, reads it, calls it, and answers.
+"""An agent that does a task with skills from MCP: it finds a skill, reads it, calls it, and answers.
 
-The loop is that of every agent: a policy sees the task and all that happened, and says what to do next; the loop does
-it and adds what came of it. What is missing is a model. The policy here is a script of thirty lines that understands
-one kind of question. Put a model in its place, with the tools that the server lists, and nothing else has to change.
+Every agent has this loop: a policy gets the task and the history, and returns the next action; the loop performs it and
+adds the result. The policy here is a script of thirty lines that understands one kind of question, in place of a model.
+Replace it with a model and the tools that the server lists; nothing else changes.
 """
 
 from __future__ import annotations

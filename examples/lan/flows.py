@@ -1,8 +1,9 @@
-"""The six flows of the text's figures, each between processes of its own.
+"""The six flows of the text's figures, each between separate processes.
 
-The MCPAgent and the skill are ``skillwire serve --lan``, one of them with no skills; the consumer is a command, or a
-program with the SDK. Beside the MCPAgent ``skillwire lan --json`` prints what is registered: it hears the same, and
-answers nobody. Every server keeps a registry, so more is said than a figure draws; what is numbered is what it draws.
+The MCPAgent and the skill are ``skillwire serve --lan``, one of them without skills; the consumer is a command, or a
+program with the SDK. Beside the MCPAgent ``skillwire lan --json`` prints the registered skills; it receives the same
+messages and sends none. Every server keeps a registry, so more messages are sent than a figure shows; the numbered ones
+are those of the figure.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ enabled = false
 heartbeatInterval = {beat}
 timeout = {timeout}
 """
-UNVERIFIED = "useUnverified = true # nobody is certified yet: see 10.3"
+UNVERIFIED = "useUnverified = true # no agent is certified yet: see 10.3"
 CERTIFIED = 'roots = ["{ca}/root.pem"]\nintermediates = ["{ca}/center.pem"]\nrevocations = ["{ca}/revocations.pem"]'
 SILENT = 6  # heartbeats after which a skill is forgotten, as in the text: 30 s of 5 s
 
@@ -75,7 +76,7 @@ class Cast:
 
     def watch(self) -> None:
         """Start who keeps the registry, and who shows it."""
-        (self.stage.workplace("MCPAgent") / "no-skills").mkdir()
+        (self.stage.folder_of("MCPAgent") / "no-skills").mkdir()
         keeper = self.serve("no-skills", "MCPAgent")
         self.configure("Observer", self.trust, like="MCPAgent")
         observer = self.start("Observer", "lan --json", shows=False)
@@ -146,7 +147,7 @@ def scene_request(cast: Cast) -> None:
     )
     cast.run("Consumer", "scene request reception badge-print", expect=3)
     cast.stage.play()
-    cast.stage.say("somebody looks elsewhere, agrees to what is found, and serves it: --yes is the user's choice")
+    cast.stage.say("another user finds a skill elsewhere, allows it, and serves it: --yes is the user's choice")
     cast.configure("Origin", like="MCPAgent")
     origin = cast.start("Origin", "serve origin --port 0 --host HOST", shows=False)
     address = cast.stage.wait_for(origin, "serving").split(" at ")[1].split(";")[0]
@@ -157,7 +158,7 @@ def scene_request(cast: Cast) -> None:
     )
     cast.start("Installer", f"scene request reception badge-print --from {address} --yes --provide")
     cast.stage.play()
-    cast.stage.say("whoever asks now is let in")
+    cast.stage.say("the next request to join is accepted")
     cast.stage.figure(sent("3", "SCENE_JOIN_RESPONSE", "MCPAgent", "Consumer", having="group-reception-001"))
     cast.run("Consumer", "scene request reception badge-print")
 
@@ -171,12 +172,12 @@ def health(cast: Cast) -> None:
     cast.configure("Spare", like="MCPAgent")
     cast.serve("lobby", "Spare")
     _wait_until_listed(cast, "guest-directory")
-    cast.stage.say("somebody spoils its SKILL.md: what is served goes on, and is DEGRADED")
+    cast.stage.say("a user breaks its SKILL.md: the last version is still served, and is DEGRADED")
     cast.stage.figure(
         box("update health status", "Observer", '"staff-directory"', '"DEGRADED"'),
         sent("1", "SKILL_HEARTBEAT", "Skill", having=";DEGRADED;"),
     )
-    (cast.stage.workplace("Skill") / "office" / "staff-directory" / "SKILL.md").write_text("---\n")
+    (cast.stage.folder_of("Skill") / "office" / "staff-directory" / "SKILL.md").write_text("---\n")
     cast.stage.play()
     member = cast.start("Consumer", "scene join auth --follow")
     cast.stage.wait_for(member, "following")
@@ -226,7 +227,7 @@ def authentication(cast: Cast) -> None:
     cast.watch()
     cast.serve("office")
     cast.stage.play()
-    cast.stage.say("who trusts the authority uses the skill, and asks nobody's leave")
+    cast.stage.say("an agent that trusts the authority uses the skill without asking")
     cast.run("Consumer", "find --lan")
     cast.run("Consumer", "call lan:org-data-read --output staff-directory.tar.gz")
 

@@ -1,8 +1,8 @@
-"""Where the example's processes run: each on a machine of its own, as far as it can tell, or all on 127.0.0.1.
+"""The machines of the example's processes: network namespaces, or all on 127.0.0.1.
 
-On Linux, as root, a *machine* is a network namespace with an address of its own, and all of them hang on one bridge,
-which is a namespace, too: multicast goes from one to the others as on a switch, and nothing of it touches the network
-of the computer. Elsewhere every process is on loopback.
+On Linux, as root, a *machine* is a network namespace with its own address. All of them are on one bridge, which is a
+namespace, too: multicast reaches the others as on a switch, and does not reach the computer's network. Elsewhere every
+process is on loopback.
 """
 
 from __future__ import annotations

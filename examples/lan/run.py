@@ -2,10 +2,10 @@
 
     python run.py               all six
     python run.py 8.3 9.2       these
-    python run.py --loopback    on 127.0.0.1, also where there could be machines of their own
+    python run.py --loopback    on 127.0.0.1, even if namespaces are available
     python run.py --beat 5000   heartbeats each five seconds, as in the text, instead of each second
 
-It ends by itself, and leaves nothing: each process has a home in a temporary folder, and what it says stays on this
+It ends by itself and leaves nothing: each process has its home in a temporary folder, and its messages stay on this
 computer.
 """
 

@@ -1,9 +1,8 @@
-"""The stage on which a flow is played: starts processes, and prints what they say and send, step by step.
+"""The stage of a flow: it starts processes, and prints their output and messages step by step.
 
-A flow says which steps its figure in the text has. What happens is compared with the next of them: what fits is printed
-with its number, what does not is printed without one, the first of each type. So the numbers stand in the order of the figure
-because things happened in that order, or the flow fails. What the figure draws as a box is done inside of an agent: it is
-shown by a line that somebody prints, when that line comes.
+A flow lists the steps of its figure in the text. Each event is compared with the next step: a matching one is printed
+with its number, others without one, the first of each type. So the numbers are in the figure's order because the events
+were, or the flow fails. A box of the figure happens inside an agent; the line that the agent prints then shows it.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ class Stage:
             (home / "config" / "skillwire.toml").write_text(configuration)
         return home
 
-    def workplace(self, name: str) -> Path:
+    def folder_of(self, name: str) -> Path:
         """Return the folder in which a process works, with copies of the example's skills and of its consumer."""
         place = self.home(name) / "work"
         if not place.exists():
@@ -155,7 +154,7 @@ class Stage:
         program = [sys.executable, str(HERE / "traced.py"), str(self._write), name, *words]
         process = subprocess.Popen(
             machine.command(program),
-            cwd=self.workplace(name),
+            cwd=self.folder_of(name),
             env={**os.environ, "SKILLWIRE_HOME": str(self.home(name)), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -242,7 +241,7 @@ class Stage:
             self._datagram(**json.loads(line))
 
     def _datagram(self, who: str, what: str, peer: str, text: str) -> None:
-        if what == "heard":  # whoever sent these bytes is at that address
+        if what == "heard":  # the sender of these bytes is at that address
             if text in self._senders:
                 self._names[peer] = self._senders[text]
             return
@@ -268,7 +267,7 @@ class Stage:
             self._take(0.05)
 
     def has_said(self, who: str, text: str) -> bool:
-        """Whether somebody has printed a line with this."""
+        """Whether a process has printed a line with this."""
         return any(event.who == who and text in event.text for event in self.lines)
 
     def _happened(self, event: Event, *, is_shown: bool = True) -> None:
@@ -284,8 +283,8 @@ class Stage:
                 self._out(f"     {event.text.replace(f'{self.folder}/', '')}")
         elif step or kind not in self._seen:
             text = _shortened(event.text)
-            told = text if step or len(text) <= _ASIDE else f"{text[:_ASIDE]}..."
-            self._out(f"{number:>3}  {event.who} -> {event.to}  {told}")
+            shown = text if step or len(text) <= _ASIDE else f"{text[:_ASIDE]}..."
+            self._out(f"{number:>3}  {event.who} -> {event.to}  {shown}")
         else:
             self._more[kind] += 1
         self._seen.add(kind)
@@ -321,6 +320,6 @@ def _shortened(text: str) -> str:
 
 
 def _shown(words: list[str], folder: Path) -> str:
-    """Return a command as somebody would type it."""
+    """Return a command as a user would type it."""
     typed = ["python", *words] if words[0].endswith(".py") else ["skillwire", *words]
     return shlex.join(word.replace(f"{folder}/", "") for word in typed)

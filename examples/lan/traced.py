@@ -1,11 +1,11 @@
-"""Runs skillwire, or a Python program that uses it, and shows every datagram that it sends and hears.
+"""Runs skillwire, or a Python program that uses it, and shows every datagram that it sends and receives.
 
     python traced.py DESCRIPTOR NAME serve skills --lan
     python traced.py DESCRIPTOR NAME consumer.py
 
 Each is a line of JSON on the file descriptor, with the name: ``{"who", "what": "sent" or "heard", "peer", "text"}``;
-``peer`` is empty for what goes to the group. In a program of your own the logger ``skillwire.lan.datagrams`` tells
-the same.
+``peer`` is empty for messages to the group. In your own program the logger ``skillwire.lan.datagrams`` writes the
+same.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Show(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one datagram."""
         what, peer, data = record.args
-        told = {"who": self._who, "what": what, "peer": peer and f"{peer[0]} {peer[1]}", "text": data.decode("latin-1")}
-        os.write(self._descriptor, f"{json.dumps(told)}\n".encode())
+        event = {"who": self._who, "what": what, "peer": peer and f"{peer[0]} {peer[1]}", "text": data.decode("latin-1")}
+        os.write(self._descriptor, f"{json.dumps(event)}\n".encode())
 
 
 def main() -> None:

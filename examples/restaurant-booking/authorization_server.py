@@ -1,6 +1,6 @@
 """A STAND-IN for an authorization server, so that the example needs nothing else. Never use it for anything real.
 
-It knows one program and one person, asks nobody for a password, keeps everything in memory, makes a new signing key at
+It knows one program and one person, asks for no password, keeps everything in memory, makes a new signing key at
 each start, and therefore listens on loopback only. What it shows is the protocol, which is the one of real servers:
 
 - metadata at ``/.well-known/openid-configuration`` and ``/.well-known/oauth-authorization-server`` (RFC 8414);

@@ -1,7 +1,7 @@
 """The consumer of the story: eight steps from a domain name to a table, with skillwire's SDK.
 
-``python book.py 127.0.0.1:8000`` logs a person in, in the browser. With ``--client-secret-env NAME`` it is a program that
-logs in as itself. Where to log in is what the descriptor says; see README.md for what that needs on loopback.
+``python book.py 127.0.0.1:8000`` logs a person in, in the browser. With ``--client-secret-env NAME`` the program logs
+in as itself. The descriptor names the authorization server; README.md lists the requirements on loopback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def book(options: argparse.Namespace) -> None:
     """Do the eight steps of the specification's section 5.1."""
     with Client() as client:
         [(booking, _)] = client.find("restaurant", [options.origin], capability_type="task")
-        tell(
+        print_step(
             1,
             "Discovery",
             f"{booking.shared.id} {booking.version}, {booking.shared.capability_type}, {booking.shared.access}",
@@ -30,24 +30,24 @@ def book(options: argparse.Namespace) -> None:
         descriptor = booking.descriptor()  # fetched, and checked against the protocol's schema and rules
         names = ", ".join(one.name for one in descriptor.inputs)
         scopes = ", ".join(descriptor.auth.oauth2.scopes)
-        tell(2, "Descriptor", f"valid; takes {names}; wants {descriptor.auth.type.value} with {scopes}")
+        print_step(2, "Descriptor", f"valid; takes {names}; wants {descriptor.auth.type.value} with {scopes}")
 
-        tell(3, "Authentication", log_in(options))
+        print_step(3, "Authentication", log_in(options))
 
-        tell(4, "Invocation", f"{descriptor.endpoint.method} {descriptor.endpoint.url} {json.dumps(INPUTS)}")
+        print_step(4, "Invocation", f"{descriptor.endpoint.method} {descriptor.endpoint.url} {json.dumps(INPUTS)}")
         execution = booking.call(INPUTS, wait=False, caller_type="ifay")
-        tell(5, "Accepted", f"{execution.status}, {execution.execution_id}")
+        print_step(5, "Accepted", f"{execution.status}, {execution.execution_id}")
 
         while execution.status == "accepted":
             time.sleep(0.5)
             execution = client.execution(execution.execution_id)
-        tell(6, "Polling", str(execution.status))
+        print_step(6, "Polling", str(execution.status))
 
         execution = client.result(execution.execution_id).check()  # waits; raises when it failed
-        tell(7, "Completion", f"{execution.status}, {json.dumps(execution.output)}")
+        print_step(7, "Completion", f"{execution.status}, {json.dumps(execution.output)}")
 
     table = execution.output
-    tell(
+    print_step(
         8,
         "Confirmation",
         f"{table['restaurant']}, {table['address']}, at {table['time']}: {table['confirmation_code']}",
@@ -68,7 +68,7 @@ def log_in(options: argparse.Namespace) -> str:
     return f"{flow} at {login['server']}, for {login['scope']}"
 
 
-def tell(step: int, name: str, text: str) -> None:
+def print_step(step: int, name: str, text: str) -> None:
     """Print a step."""
     print(f"{step}  {name:<14}  {text}", flush=True)
 

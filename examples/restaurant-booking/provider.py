@@ -1,4 +1,4 @@
-"""The provider of the story: a skill that books a table, for callers whom an authorization server vouches for.
+"""The provider of the story: a skill that books a table, for callers with a token of an authorization server.
 
 ``python provider.py`` serves it at http://127.0.0.1:8000 and trusts the authorization server that server.toml names.
 """
@@ -18,7 +18,7 @@ import msgspec
 
 import skillwire
 
-SEARCH_SECONDS = 3.0  # so that whoever asks in between sees it running
+SEARCH_SECONDS = 3.0  # so that a request in between sees it running
 SEATS = 8
 
 publisher = skillwire.Publisher("booking-example")
@@ -68,7 +68,7 @@ async def restaurant_booking(
     party_size: Annotated[int, msgspec.Meta(ge=1, le=20)],
     city: str,
 ) -> Reservation:
-    """Book a table in a restaurant. Use when somebody wants to eat out and has said where, when and with how many.
+    """Book a table in a restaurant. Use to reserve a table when place, time and number of guests are known.
 
     Args:
         cuisine: What is cooked there, such as Italian.

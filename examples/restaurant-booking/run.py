@@ -1,7 +1,7 @@
 """Plays the whole story: an authorization server, a provider and a consumer, three processes on loopback.
 
-It ends by itself, and leaves nothing: what the three keep lies in a temporary folder. ``--browser`` logs you in as a
-person, in your browser, instead of as a program.
+It ends by itself and leaves nothing: all files are in a temporary folder. ``--browser`` logs you in as a person, in
+your browser, instead of as a program.
 """
 
 from __future__ import annotations

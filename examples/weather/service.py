@@ -1,7 +1,7 @@
 """A weather service with the inputs and the output of the skill ``weather-forecast``, as typed Python.
 
-It stands in for the placeholder address of that skill's descriptor, and cannot look into the future: it answers with the
-rounded averages of the month, for four cities, from a table. ``python service.py`` serves it at http://127.0.0.1:8001.
+It replaces the placeholder address of that skill's descriptor, and does not forecast: it answers with the rounded
+averages of the month, for four cities, from a table. ``python service.py`` serves it at http://127.0.0.1:8001.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ export interface SkillDescriptor {
   };
   /** Where and how it is invoked. */
   endpoint: InvocationEndpoint;
-  /** What it takes. */
+  /** Inputs of the skill. */
   inputs: ParameterDefinition[];
   /** What it gives back. */
   output: OutputDefinition;

@@ -176,7 +176,6 @@ class CredentialStore:
 
 
 def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
-    """Return the public fields and the secrets."""
     from dataclasses import asdict  # noqa: PLC0415  # most users store none
 
     fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
@@ -264,7 +263,6 @@ def _token_origin(text: str) -> str:
 
 
 def _read_netrc(path: Path) -> Mapping[str, tuple[str, str, str]]:
-    """Return host → login, account, password; empty without a readable file."""
     if not os.access(path, os.R_OK) or not path.is_file():
         return {}
     import netrc  # noqa: PLC0415  # most users have no such file

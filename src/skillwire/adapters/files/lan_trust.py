@@ -155,7 +155,6 @@ def _naming_setting(settings: LanSettings, name: str) -> Iterator[None]:
 
 
 def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[list[bytes], list[bytes]]:
-    """Return the trusted roots and the known intermediate certificates, DER."""
     with _naming_setting(settings, "roots"):
         roots = read_certificates(settings.roots)
     with _naming_setting(settings, "intermediates"):
@@ -193,7 +192,6 @@ def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent
 def _certified(
     key: EllipticCurvePrivateKey, certificate: bytes, wanted: str, agent_id: str, now: float, *, place: SourceLocation
 ) -> tuple[str, bytes, str]:
-    """Return the agent's name, its certificate, and a note about them."""
     if not belongs(certificate, key):
         fix = "Install that of ours: skillwire key install FILE."
         raise ValidationError("LAN_TRUST", "our certificate is for another key than ours", place=place, fix=fix)

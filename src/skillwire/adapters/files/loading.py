@@ -319,7 +319,6 @@ def _load_in_workers(job: LoadJob, folders: Sequence[str], workers: int) -> Iter
 def _drive(
     job: LoadJob, batches: deque[Sequence[str]], results: SimpleQueue[list[LoadResult] | Exception | None]
 ) -> None:
-    """Hand batch after batch to one worker process."""
     command = [sys.executable, "-m", _MODULE]
     try:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:  # noqa: S603  # ours
@@ -338,7 +337,6 @@ def _drive(
 
 
 def _work(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Serve as a worker process until the input ends."""
     job = LoadJob(*_receive(requests))
     write = _WRITERS[job.writer](*job.arguments)
     with suppress(EOFError):

@@ -75,7 +75,6 @@ def _read(path: Path, *, is_project: bool = False) -> SettingsLayer | None:
 
 
 def _paths(table: object, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the keys of a table, and of those below it."""
     for key, value in table.items() if isinstance(table, dict) else ():
         yield (*above, key)
         yield from _paths(value, (*above, key))

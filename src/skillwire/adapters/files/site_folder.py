@@ -202,7 +202,6 @@ class SiteFolder:
 
 
 def _take(stage: Path) -> int:
-    """Make the staging folder, or empty it, and lock it; return the handle."""
     while True:
         stage.mkdir(exist_ok=True)
         handle = os.open(stage, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -37,7 +37,6 @@ def write_skill_folder(
 
 
 def _holds(folder: Path, files: Sequence[FileContent]) -> bool:
-    """Whether a folder has these files and no other."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     there = read_files(str(folder), Findings("lenient"))

@@ -306,7 +306,6 @@ def _names(folder: str) -> frozenset[str]:
 
 
 def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
-    """Return the folders that have an earlier folder's name: a skill has the name of its folder."""
     names = [(folder, folder.rpartition("/")[2]) for folder in folders]
     count = Counter(name for _, name in names)
     doubled = [(folder, name) for folder, name in names if count[name] > 1]

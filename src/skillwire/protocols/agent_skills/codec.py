@@ -76,7 +76,6 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
 
 
 def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
-    """Return an index with ``fields`` and ``entries``, holding few entries at a time."""
     head = _encoder.encode(fields | {"skills": []})
     written = io.BytesIO()
     written.write(head[:-2].encode())  # without the brackets that close it

@@ -222,7 +222,6 @@ class Site:
 
 
 def _take_apart(path: str) -> tuple[str | None, re.Match[str] | None]:
-    """Return the scope in ``path``, if any, and the match of the rest."""
     scope, rest = None, path
     if path.startswith("/@"):
         scope, slash, rest = path[2:].partition("/")

@@ -134,7 +134,6 @@ def _details(details: object) -> object:
 
 
 def _retry(advice: object) -> dict[str, float] | None:
-    """Return the retry advice; in the blueprint each of its fields may be absent."""
     if not isinstance(advice, dict):
         return None
     numbers = {key: advice.get(key, 0) for key in ("suggested_delay_ms", "max_attempts")}

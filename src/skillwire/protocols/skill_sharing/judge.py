@@ -192,7 +192,6 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
 
 
 def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the schemas in ``skill.toml``, each with its path."""
     for name, one in content.manifest.inputs.items():
         if one.schema:
             yield ("inputs", name, "schema"), one.schema

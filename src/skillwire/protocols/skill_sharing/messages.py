@@ -159,7 +159,7 @@ class SkillDescriptor(_Message, frozen=True, kw_only=True):
     description: Annotated[str, Meta(description="What the skill does.")]
     provider: Annotated[Provider, Meta(description="Who provides the skill.")]
     endpoint: Annotated[InvocationEndpoint, Meta(description="Where and how it is invoked.")]
-    inputs: Annotated[list[ParameterDefinition], Meta(description="What it takes.")]
+    inputs: Annotated[list[ParameterDefinition], Meta(description="Inputs of the skill.")]
     output: Annotated[OutputDefinition, Meta(description="What it gives back.")]
     auth: Annotated[AuthConfig, Meta(description="How callers authenticate.")]
     access: Annotated[Access, Meta(description="Who may see and invoke it.")]

@@ -170,7 +170,6 @@ def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:
 
 
 def _template_flaw(template: str, check_url: Callable[[Url], None]) -> str | None:
-    """Return what is wrong with a status or result URL, or None."""
     head, _, tail = template.partition(PLACEHOLDER)
     if PLACEHOLDER in tail or re.search(r"[{}]", head + tail):
         return "may hold {execution_id} once and no other placeholder"

@@ -366,7 +366,6 @@ def _read(found: _Found, file: SkillFile) -> bytes:
 def _not_found(
     name: str, version: str | None = None, published: str | None = None, called: Skill | None = None
 ) -> NotFoundError:
-    """Return the error; ``called`` is a skill that has this name in other protocols."""
     shown, fix = ascii(name)[:_SHOWN], "List the skills with list_skills; a name is dotted, such as example.leads.sync."
     details: dict[str, Any] = {"name": name[:_SHOWN]}
     if version is None:

@@ -128,6 +128,14 @@ def test_other_methods_and_urls_go_to_the_application(server):
         assert _exchange(server.port, method=method, url=url)[0].split()[1] == str(status).encode(), (method, url)
 
 
+def test_head_and_body_of_an_index_come_in_one_write(connection):
+    for _ in range(3):
+        connection.sendall(AT_ONCE)
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+        assert f"content-length: {len(body)}\r\n".encode() in head.lower() + b"\r\n"
+        assert body
+
+
 def test_pipelined_requests_of_both_ways_are_answered_in_order(connection):
     ordinary = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     connection.sendall(AT_ONCE + ordinary + AT_ONCE + AT_ONCE + ordinary + AT_ONCE + LAST)

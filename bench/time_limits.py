@@ -16,6 +16,7 @@ PROJECT: Final = Path(__file__).parent.parent
 #: Test, or file of tests → seconds that each of its cases may take.
 LIMITS: Final = {
     # Documents and texts of a hostile origin.
+    "tests/corpus/test_archives.py::test_every_archive_behaves_as_expected": 20.0,
     "tests/corpus/test_folder_documents.py": 1.0,
     "tests/corpus/test_index_documents.py::test_rejected_with_a_fitting_code": 1.0,
     "tests/unit/executions/test_inputs.py::test_a_thousand_good_inputs_are_judged_alike": 0.05,

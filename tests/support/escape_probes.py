@@ -9,6 +9,7 @@ ports and numbers of processes outside. An empty list means that nothing worked.
 
 import ctypes
 import errno
+import marshal
 import os
 import signal
 import socket
@@ -1103,3 +1104,27 @@ def keeps_the_proxy_for_daemons(world):
             sock.sendall(b"x")
     time.sleep(0.3)
     return []
+
+
+def tries_everything(inputs):
+    """Run each probe in a process of its own; return what each could do."""
+    return {name: _in_a_process(globals()[name], inputs) for name in inputs["probes"]}
+
+
+def _in_a_process(probe, inputs):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, marshal.dumps(probe(inputs)))
+        except BaseException as error:  # noqa: BLE001  # reported, as what a probe could do is
+            os.write(writing, marshal.dumps(repr(error)))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.set_blocking(reading, False)  # a daemon may hold the other end
+    try:
+        return marshal.loads(os.read(reading, 65_536))  # noqa: S302  # of our own child
+    finally:
+        os.close(reading)
+        os.close(writing)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from skillwire.adapters.doctor.diagnosis import count
 from skillwire.cli.options import scope_option
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from skillwire.adapters.doctor.diagnosis import Diagnosis, Section
+    from skillwire.adapters.doctor import Diagnosis, Section
     from skillwire.cli.documents import DoctorCheck
     from skillwire.cli.output import Output, Styled
 
@@ -34,8 +33,7 @@ def command(*, output: Output, offline: bool, for_user: bool) -> None:
     Nothing is changed. Each finding explains the problem, its effect and its fix. Exits with 1 when there is a problem;
     warnings do not count.
     """
-    from skillwire.adapters.doctor.environment import read_environment  # noqa: PLC0415  # as above
-    from skillwire.adapters.doctor.examine import examine  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.doctor import count, examine, read_environment  # noqa: PLC0415  # --help does without
 
     root = Path.home() if for_user else Path.cwd()
     sections = examine(read_environment(root, os.environ, time.time(), for_user=for_user, offline=offline))

@@ -179,7 +179,7 @@ def locked_object(locked: LockedSkill) -> LockedObject:
 
 def shortened(text: str, width: int) -> str:
     """Return ``text`` as one line of at most ``width`` columns, cut between words where possible."""
-    from skillwire.trust.text import display_width  # noqa: PLC0415  # install does without
+    from skillwire.trust.hidden_text import display_width  # noqa: PLC0415  # install does without
 
     line = " ".join(one_line(text).split())
     if display_width(line) <= width:

@@ -317,7 +317,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _width(text: str | Styled) -> int:
-    from skillwire.trust.text import display_width  # noqa: PLC0415  # --help does without
+    from skillwire.trust.hidden_text import display_width  # noqa: PLC0415  # --help does without
 
     return display_width(text if isinstance(text, str) else text.text)
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation, ValidationError
 from skillwire.trust.guarded_yaml import YamlMapping, load_yaml_mapping
-from skillwire.trust.hidden_text import neutralise
-from skillwire.trust.text import excerpt
+from skillwire.trust.hidden_text import excerpt, neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

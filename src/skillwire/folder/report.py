@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from skillwire.codes import CODES
 from skillwire.folder.rules import RULES
-from skillwire.trust.hidden_text import neutralise
-from skillwire.trust.text import display_width
+from skillwire.trust.hidden_text import display_width, neutralise
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:

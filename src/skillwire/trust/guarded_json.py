@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
-from skillwire.trust.hidden_text import neutralise
-from skillwire.trust.text import excerpt
+from skillwire.trust.hidden_text import excerpt, neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

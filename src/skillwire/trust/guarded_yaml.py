@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SourceLocation
-from skillwire.trust.text import excerpt
+from skillwire.trust.hidden_text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

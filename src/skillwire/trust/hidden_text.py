@@ -16,8 +16,13 @@ import re
 from bisect import bisect_right
 from functools import cache
 from typing import Final, NamedTuple
+from unicodedata import category, east_asian_width
 
 _FIRST_PLANE: Final = 0xFFFF
+_LENGTH: Final = 160  # of a line that is shown
+_WIDE: Final = frozenset("WF")
+#: Marks drawn upon the character before them, and what only directs or joins.
+_DRAWN_ON: Final = frozenset({"Mn", "Me", "Cf"})
 
 #: First and last code point, and what they are, in the order of the code points.
 RANGES: Final[tuple[tuple[int, int, str], ...]] = (
@@ -195,3 +200,20 @@ def _beside_right_to_left(text: str, index: int) -> bool:
 
 def _range_of(code: int) -> tuple[int, int, str]:
     return RANGES[bisect_right(_FIRSTS, code) - 1]
+
+
+def excerpt(line: str) -> str | None:
+    """Return ``line`` without a final carriage return, or None when it has more than 160 characters.
+
+    A line of untrusted text may be very long, and a part of it would need another column.
+    """
+    line = line.removesuffix("\r")
+    return line if len(line) <= _LENGTH else None
+
+
+def display_width(text: str) -> int:
+    """Return how many columns ``text``, which is one line, fills."""
+    if text.isascii():
+        return len(text)
+    drawn = (letter for letter in text if category(letter) not in _DRAWN_ON)
+    return sum(2 if east_asian_width(letter) in _WIDE else 1 for letter in drawn)

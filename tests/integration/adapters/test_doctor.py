@@ -13,10 +13,18 @@ import pytest
 from tests.support.eventually import PATIENCE
 from tests.support.raw_server import RawServer, answer, index_of
 
-from skillwire.adapters.doctor import environment
-from skillwire.adapters.doctor.diagnosis import Diagnosis, judge_allow, judge_proxies, judge_secret_file, judge_skew
-from skillwire.adapters.doctor.environment import read_environment
-from skillwire.adapters.doctor.examine import CHECKS, Check, examine
+from skillwire.adapters import doctor
+from skillwire.adapters.doctor import (
+    CHECKS,
+    Check,
+    Diagnosis,
+    examine,
+    judge_allow,
+    judge_proxies,
+    judge_secret_file,
+    judge_skew,
+    read_environment,
+)  # fmt: skip
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
@@ -81,8 +89,8 @@ class TestTheSandbox:
         def missing():
             raise TrustError("SANDBOX_UNAVAILABLE", "bubblewrap is not installed")
 
-        monkeypatch.setattr(environment, "find_program", missing)
-        (row,) = environment.check_sandbox(read_environment(project, {}, time.time()))
+        monkeypatch.setattr(doctor, "find_program", missing)
+        (row,) = doctor.check_sandbox(read_environment(project, {}, time.time()))
         assert row.severity == "ok"
         assert row.what.startswith("bubblewrap is not installed")
 
@@ -90,8 +98,8 @@ class TestTheSandbox:
         broken = tmp_path / "bwrap"
         broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
         broken.chmod(0o755)
-        monkeypatch.setattr(environment, "find_program", lambda: Program(str(broken), ()))
-        (row,) = environment.check_sandbox(read_environment(project, {}, time.time()))
+        monkeypatch.setattr(doctor, "find_program", lambda: Program(str(broken), ()))
+        (row,) = doctor.check_sandbox(read_environment(project, {}, time.time()))
         assert row.severity == "warning"
         assert "No permissions" in row.what
         assert row.fix
@@ -326,7 +334,7 @@ class TestFiles:
 
 
 def _parts():
-    return list(environment.check_installed_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
+    return list(doctor.check_installed_parts(None))  # type: ignore[arg-type]  # it looks at nothing of the surroundings
 
 
 def test_every_package_that_we_require_is_told_with_what_it_is_for():

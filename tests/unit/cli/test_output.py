@@ -18,7 +18,7 @@ from skillwire.cli.output import (
 )
 from skillwire.errors import SourceLocation, UsageError
 from skillwire.model.skill import Finding
-from skillwire.trust.text import display_width
+from skillwire.trust.hidden_text import display_width
 
 
 def test_a_part_cannot_fake_a_line(capsys):

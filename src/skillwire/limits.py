@@ -263,9 +263,7 @@ FORM_FIELDS = Bound(100, "fields", "of one form; an output with more is typed as
 FORM_DEPTH = Bound(4, "levels", "of objects whose properties are fields of a form; deeper ones are typed as JSON")
 
 # --- runs and their blobs --------------------------------------------------------------------------------
-RUN_CODE_BYTES = Bound(
-    256 * KIB, "bytes", "of code that a caller brings; it lies in the ledger, what it reads in blobs"
-)
+RUN_CODE_BYTES = Bound(256 * KIB, "bytes", "of code that a caller brings, kept in the ledger; its inputs are in blobs")
 RUN_INPUT_BLOBS = Bound(64, "blobs", "that one run is given; each is a mount of its sandbox")
 RUN_MOUNTS = Bound(16, "skills", "whose files one run can read; the same")
 RUN_OUTPUT_BLOBS = Bound(64, "files", "that one run hands out")
@@ -332,9 +330,7 @@ LAN_MEMBERS = Bound(256, "agents", "notified of changes in one scene; each chang
 LAN_NOTICES = Bound(4_096, "facts", "of the groups that we are in, as others tell them; each tells 8 a second at most")
 LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest is omitted")
 LAN_FOUND = Bound(10_000, "skills", "that are collected as answers to one discovery")
-LAN_CACHE_BYTES = Bound(
-    16 * MIB, "bytes", "of the file with what was found; the 20,000 skills of the largest have 14 MiB"
-)
+LAN_CACHE_BYTES = Bound(16 * MIB, "bytes", "of the file of found skills; 20,000 skills, the most, have 14 MiB")
 LAN_DOUBTS = Bound(500, "datagrams", "a second that ask silent skills whether they are there")
 LAN_ANSWERERS = Bound(256, "sources", "of answers to one discovery that are challenged")
 LAN_ANSWERERS_PER_HOST = Bound(16, "sources", "of them, of one host; each agent answers from a port of its own")
@@ -349,17 +345,13 @@ INDEX_NAMES = Bound(1_000, "names", "of capabilities or scenes of one skill in a
 LAN_DETAILS_BYTES = Bound(1 << 20, "bytes", "of what an agent tells over HTTP where mDNS has cut its lists")
 LAN_DETAILS_NAMES = Bound(1_000, "names", "of capabilities or scenes of one skill that are read there")
 LAN_DETAILS_SOURCES = Bound(64, "endpoints", "that wait to be asked for details")
-LAN_DETAILS_PER_HOST = Bound(
-    4, "endpoints", "of one host that are asked for details in a minute; mDNS may lead to any host"
-)
+LAN_DETAILS_PER_HOST = Bound(4, "endpoints", "of one host that are asked in a minute; mDNS may lead to any host")
 LAN_DETAILS_PER_MINUTE = Bound(32, "endpoints", "that are asked for details in a minute, of all hosts together")
 LAN_DETAILS_AT_ONCE = Bound(4, "agents", "that are asked for details at once")
 LAN_MDNS_SECONDS = Bound(3, "seconds", "that such an instance may take; a publisher repeats itself within one")
 
 # --- MCP -------------------------------------------------------------------------------------------------
-MCP_SKILL_FILES = Bound(
-    512, "files", "of a skill that every host takes; one with more is not served as a skill", "MCP Skills Limits"
-)
+MCP_SKILL_FILES = Bound(512, "files", "of a skill, for every host; larger ones are no MCP skills", "MCP Skills Limits")
 MCP_SKILL_BYTES = Bound(16 * MIB, "bytes", "of all files of such a skill together", "MCP Skills Limits")
 MCP_PAGE = Bound(50, "skills", "on one page of a list; each may name 512 files")
 MCP_FRESH_SECONDS = Bound(60, "seconds", "that a client may keep an answer, as with the index over HTTP")

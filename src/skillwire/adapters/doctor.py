@@ -86,30 +86,6 @@ def from_error(error: SkillwireError, severity: Severity = "problem", lead: str 
     return Diagnosis(severity, f"{lead}{parts.message}{place} [{parts.code}]", parts.cause, parts.fix)
 
 
-def judge_proxies(environment: Mapping[str, str]) -> Diagnosis:
-    """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
-    named = [name for name in _PROXIES if environment.get(name) or environment.get(name.lower())]
-    if not named:
-        return Diagnosis("ok", "no proxy is set; connections are direct")
-    what = f"{', '.join(named)} set, and not used: connections are direct"
-    why = "A proxy looks names up itself, so the address policy could not hold through it."
-    fix = "Allow direct https connections to your sources, or publish a copy of them inside your network."
-    return Diagnosis("warning", what, why, fix)
-
-
-def judge_allow(entries: Sequence[str]) -> list[Diagnosis]:
-    """Judge what the setting ``allow`` opens."""
-    why = "Any index, redirect or DNS answer may then lead into that whole network."
-    if not entries:
-        return [Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")]
-    return [
-        Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean.")
-        if _WIDE.fullmatch(entry)
-        else Diagnosis("ok", f"allow opens {entry}")
-        for entry in entries
-    ]
-
-
 def judge_skew(seconds: float, source: str) -> Diagnosis:
     """Judge how far this clock is ahead (or, when negative, behind) of that of ``source``."""
     if abs(seconds) < _SKEW_NOTICED:
@@ -265,14 +241,29 @@ def check_sandbox(_: Environment) -> Iterator[Diagnosis]:
 
 
 def check_proxies(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Look for proxies in the environment."""
-    yield judge_proxies(surroundings.environment)
+    """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
+    variables = surroundings.environment
+    named = [name for name in _PROXIES if variables.get(name) or variables.get(name.lower())]
+    if not named:
+        yield Diagnosis("ok", "no proxy is set; connections are direct")
+        return
+    what = f"{', '.join(named)} set, and not used: connections are direct"
+    why = "A proxy looks names up itself, so the address policy could not hold through it."
+    fix = "Allow direct https connections to your sources, or publish a copy of them inside your network."
+    yield Diagnosis("warning", what, why, fix)
 
 
 def check_policy(surroundings: Environment) -> Iterator[Diagnosis]:
     """Report what the address policy opens."""
     surroundings.policy()  # raises for an entry that cannot be read
-    yield from judge_allow(surroundings.settings.allow)
+    for entry in surroundings.settings.allow:
+        if _WIDE.fullmatch(entry):
+            why = "Any index, redirect or DNS answer may then lead into that whole network."
+            yield Diagnosis("warning", f"allow opens {entry}", why, "List the hosts that you mean.")
+        else:
+            yield Diagnosis("ok", f"allow opens {entry}")
+    if not surroundings.settings.allow:
+        yield Diagnosis("ok", "public addresses over https, and what you name yourself; allow is empty")
 
 
 def check_offline(surroundings: Environment) -> Iterator[Diagnosis]:

@@ -24,55 +24,51 @@ _WIDE: Final = frozenset("WF")
 #: Marks drawn upon the character before them, and what only directs or joins.
 _DRAWN_ON: Final = frozenset({"Mn", "Me", "Cf"})
 
+#: What a character is → the ranges of such code points, in hexadecimal.
+_KINDS: Final = {
+    "control character": "0-8 B-C E-1A 1C-1F 7F-9F",
+    "carriage return": "D",
+    "terminal escape": "1B",
+    "soft hyphen": "AD",
+    "grapheme joiner": "34F",
+    "direction mark": "61C 200E-200F",
+    "hangul filler": "115F-1160 3164 FFA0",
+    "invisible vowel": "17B4-17B5",
+    "variation selector": "180B-180D 180F FE00-FE0F E0100-E01EF",
+    "vowel separator": "180E",
+    "zero-width space": "200B",
+    "zero-width joiner": "200C-200D",
+    "line separator": "2028-2029",
+    "direction override": "202A-202E",
+    "word joiner": "2060",
+    "invisible operator": "2061-2065",
+    "direction isolate": "2066-2069",
+    "deprecated format character": "206A-206F",
+    "braille blank": "2800",
+    "half of a surrogate pair": "D800-DFFF",
+    "private-use character": "E000-F8FF F0000-10FFFF",
+    "noncharacter": (
+        "FDD0-FDEF FFFE-FFFF 1FFFE-1FFFF 2FFFE-2FFFF 3FFFE-3FFFF 4FFFE-4FFFF 5FFFE-5FFFF 6FFFE-6FFFF "
+        "7FFFE-7FFFF 8FFFE-8FFFF 9FFFE-9FFFF AFFFE-AFFFF BFFFE-BFFFF CFFFE-CFFFF DFFFE-DFFFF"
+    ),
+    "byte order mark": "FEFF",
+    "unassigned format character": "FFF0-FFF8 E0080-E00FF E01F0-E0FFF",
+    "interlinear annotation": "FFF9-FFFB",
+    "object placeholder": "FFFC",
+    "hieroglyph format control": "13430-1343F",
+    "shorthand format control": "1BCA0-1BCA3",
+    "invisible note": "1D159",
+    "musical format control": "1D173-1D17A",
+    "tag character": "E0000-E007F",
+    "unassigned character": "E1000-EFFFF",
+}
 #: First and last code point, and what they are, in the order of the code points.
-RANGES: Final[tuple[tuple[int, int, str], ...]] = (
-    (0x00, 0x08, "control character"),
-    (0x0B, 0x0C, "control character"),
-    (0x0D, 0x0D, "carriage return"),
-    (0x0E, 0x1A, "control character"),
-    (0x1B, 0x1B, "terminal escape"),
-    (0x1C, 0x1F, "control character"),
-    (0x7F, 0x9F, "control character"),
-    (0xAD, 0xAD, "soft hyphen"),
-    (0x34F, 0x34F, "grapheme joiner"),
-    (0x61C, 0x61C, "direction mark"),
-    (0x115F, 0x1160, "hangul filler"),
-    (0x17B4, 0x17B5, "invisible vowel"),
-    (0x180B, 0x180D, "variation selector"),
-    (0x180E, 0x180E, "vowel separator"),
-    (0x180F, 0x180F, "variation selector"),
-    (0x200B, 0x200B, "zero-width space"),
-    (0x200C, 0x200D, "zero-width joiner"),
-    (0x200E, 0x200F, "direction mark"),
-    (0x2028, 0x2029, "line separator"),
-    (0x202A, 0x202E, "direction override"),
-    (0x2060, 0x2060, "word joiner"),
-    (0x2061, 0x2065, "invisible operator"),
-    (0x2066, 0x2069, "direction isolate"),
-    (0x206A, 0x206F, "deprecated format character"),
-    (0x2800, 0x2800, "braille blank"),
-    (0x3164, 0x3164, "hangul filler"),
-    (0xD800, 0xDFFF, "half of a surrogate pair"),
-    (0xE000, 0xF8FF, "private-use character"),
-    (0xFDD0, 0xFDEF, "noncharacter"),
-    (0xFE00, 0xFE0F, "variation selector"),
-    (0xFEFF, 0xFEFF, "byte order mark"),
-    (0xFFA0, 0xFFA0, "hangul filler"),
-    (0xFFF0, 0xFFF8, "unassigned format character"),
-    (0xFFF9, 0xFFFB, "interlinear annotation"),
-    (0xFFFC, 0xFFFC, "object placeholder"),
-    (0xFFFE, 0xFFFF, "noncharacter"),
-    (0x13430, 0x1343F, "hieroglyph format control"),
-    (0x1BCA0, 0x1BCA3, "shorthand format control"),
-    (0x1D159, 0x1D159, "invisible note"),
-    (0x1D173, 0x1D17A, "musical format control"),
-    *((plane * 0x10000 + 0xFFFE, plane * 0x10000 + 0xFFFF, "noncharacter") for plane in range(1, 14)),
-    (0xE0000, 0xE007F, "tag character"),
-    (0xE0080, 0xE00FF, "unassigned format character"),
-    (0xE0100, 0xE01EF, "variation selector"),
-    (0xE01F0, 0xE0FFF, "unassigned format character"),
-    (0xE1000, 0xEFFFF, "unassigned character"),
-    (0xF0000, 0x10FFFF, "private-use character"),
+RANGES: Final[tuple[tuple[int, int, str], ...]] = tuple(
+    sorted(
+        (int(first, 16), int(last or first, 16), name)
+        for name, ranges in _KINDS.items()
+        for first, _, last in (one.partition("-") for one in ranges.split())
+    )
 )
 
 _PICTURE: Final = r"\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"

@@ -19,8 +19,6 @@ from skillwire.adapters.doctor import (
     Check,
     Diagnosis,
     examine,
-    judge_allow,
-    judge_proxies,
     judge_secret_file,
     judge_skew,
     read_environment,
@@ -381,8 +379,9 @@ def test_a_clock_is_judged_by_its_distance(seconds, severity, text):
     assert text in judged.what
 
 
-def test_a_proxy_is_named_and_its_password_is_not():
-    row = judge_proxies({"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""})
+def test_a_proxy_is_named_and_its_password_is_not(project):
+    variables = {"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""}
+    (row,) = doctor.check_proxies(read_environment(project, variables, time.time()))
     assert row.what == "HTTPS_PROXY, ALL_PROXY set, and not used: connections are direct"
     assert "hush" not in repr(row)
 
@@ -390,8 +389,9 @@ def test_a_proxy_is_named_and_its_password_is_not():
 @pytest.mark.parametrize(
     ("entry", "severity"), [("10.0.0.0/8", "ok"), ("0.0.0.0/0", "warning"), ("::/7", "warning"), ("nas.lan", "ok")]
 )
-def test_a_wide_opening_is_a_warning(entry, severity):
-    assert [row.severity for row in judge_allow([entry])] == [severity]
+def test_a_wide_opening_is_a_warning(project, entry, severity):
+    environment = read_environment(project, {"SKILLWIRE_ALLOW": entry}, time.time())
+    assert [row.severity for row in doctor.check_policy(environment)] == [severity]
 
 
 @pytest.mark.parametrize(("mode", "severity"), [(0o600, "ok"), (0o640, "problem"), (0o602, "problem")])

@@ -29,6 +29,7 @@ from skillwire.adapters.http.connection import (
     socket_address,
     timeout_error,
 )
+from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.wire.exchange import All, HttpRequest, Work, drive_async
@@ -223,28 +224,18 @@ class AsyncDriver:
         message = encode_request(request, url, self._defaults)
         try:
             async with asyncio.timeout(request.timeout):
-                response = await self._ask_kept(request, url, message)
-                if response is None:
-                    stream = await self._connect(url)
-                    response = await self._converse(stream, url, message, ResponseReader(request))
+                kept, reader = self._kept.take(self.policy, url), ResponseReader(request)
+                try:
+                    response = await self._converse(kept or await self._connect(url), url, message, reader)
+                except FetchError as error:
+                    if kept is None or not may_repeat(request, reader, error):
+                        raise
+                    response = await self._converse(await self._connect(url), url, message, ResponseReader(request))
         except TimeoutError as error:
             raise timeout_error(request) from error
         if len(response.body) > _DECODE_APART_BYTES and "content-encoding" in response.headers:
             return await asyncio.to_thread(decode_content, response, request.max_bytes, codings=_CODINGS)
         return decode_content(response, request.max_bytes, codings=_CODINGS)
-
-    async def _ask_kept(self, request: HttpRequest, url: Url, message: bytes) -> HttpResponse | None:
-        """Ask on a kept connection; return None when there is none, or when it ended before it saw the request."""
-        stream = self._kept.take(self.policy, url)
-        if stream is None:
-            return None
-        reader = ResponseReader(request)
-        try:
-            return await self._converse(stream, url, message, reader)
-        except FetchError as error:
-            if may_repeat(request, reader, error):
-                return None
-            raise
 
     async def _converse(self, stream: Stream, url: Url, message: bytes, reader: ResponseReader) -> HttpResponse:
         try:
@@ -278,8 +269,6 @@ class AsyncDriver:
         raise failure or no_address_error(url)
 
     async def _tls(self) -> ssl.SSLContext:
-        from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl
-
         if self._context is None:
             self._context = await asyncio.to_thread(client_context)
         return self._context

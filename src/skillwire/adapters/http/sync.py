@@ -170,24 +170,15 @@ class SyncDriver:
         self.on_traffic(url.authority, 0)
         message = encode_request(request, url, self._defaults)
         deadline = Deadline(request)
-        response = self._ask_kept(request, url, message, deadline)
-        if response is None:
+        kept, reader = self._kept.take(self.policy, url), ResponseReader(request)
+        try:
+            response = self._converse(kept or self._connect(url, deadline), url, message, reader, deadline)
+        except FetchError as error:
+            if kept is None or not may_repeat(request, reader, error):
+                raise
             connection = self._connect(url, deadline)
             response = self._converse(connection, url, message, ResponseReader(request), deadline)
         return decode_content(response, request.max_bytes)
-
-    def _ask_kept(self, request: HttpRequest, url: Url, message: bytes, deadline: Deadline) -> HttpResponse | None:
-        """Ask on a kept connection; return None when there is none, or when it ended before it saw the request."""
-        connection = self._kept.take(self.policy, url)
-        if connection is None:
-            return None
-        reader = ResponseReader(request)
-        try:
-            return self._converse(connection, url, message, reader, deadline)
-        except FetchError as error:
-            if may_repeat(request, reader, error):
-                return None
-            raise
 
     def _converse(
         self, connection: Connection, url: Url, message: bytes, reader: ResponseReader, deadline: Deadline

@@ -2,7 +2,7 @@
 
 A sandbox sees the interpreter that runs this program, without its virtual environment: the program file, its standard
 library, the shared libraries that this process has mapped, the dynamic loader, time zones, and, with a network, the
-certificate authorities, each at its own path. It sees no installed packages, other programs, shell, ``/etc`` or home.
+certificate authorities, each at its real path. It sees no installed packages, other programs, shell, ``/etc`` or home.
 
 An ordinary user starts one bubblewrap, which makes a user namespace. Root starts two. The outer one makes a mount
 namespace with the same few paths; within it ``setpriv`` takes a uid that nothing else has, drops every capability, and
@@ -277,7 +277,7 @@ def outer_arguments(
 ) -> list[str]:
     """Return the arguments of root's bubblewrap, without the command that ``uid`` starts in it by ``setpriv``.
 
-    ``mounts`` are those of the inner one, here each at its own path; it and setpriv need ``programs``.
+    ``mounts`` are those of the inner one, here each at its real path; it and setpriv need ``programs``.
     """
     sources = [Mount(path, path) for path in sorted({*(mount.source for mount in mounts), *programs})]
     return [

@@ -16,7 +16,6 @@ import re
 from bisect import bisect_right
 from functools import cache
 from typing import Final, NamedTuple
-from unicodedata import category, east_asian_width
 
 _FIRST_PLANE: Final = 0xFFFF
 _LENGTH: Final = 160  # of a line that is shown
@@ -211,5 +210,7 @@ def display_width(text: str) -> int:
     """Return how many columns ``text``, which is one line, fills."""
     if text.isascii():
         return len(text)
+    from unicodedata import category, east_asian_width  # noqa: PLC0415 - --help shows ASCII alone
+
     drawn = (letter for letter in text if category(letter) not in _DRAWN_ON)
     return sum(2 if east_asian_width(letter) in _WIDE else 1 for letter in drawn)

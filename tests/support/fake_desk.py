@@ -52,7 +52,7 @@ class FakeDesk(ExecutionService):
             self.asked.append(query)
             return await search(query)
 
-        self._memory.search = recorded  # type: ignore[method-assign]
+        self._memory.search = recorded  # type: ignore[method-assign]  # to see the queries
 
     @property
     def executions(self):

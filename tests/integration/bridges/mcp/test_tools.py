@@ -59,7 +59,7 @@ async def test_cancelled_call_ends_the_run(host):
 
 
 async def searched(host):
-    return (await host.parts.executions.service.search(ExecutionQuery())).executions
+    return (await host.parts.executions.service.ledger.search(ExecutionQuery())).executions
 
 
 async def test_pinned_skills_are_tools_of_those_who_may_use_them(host):

@@ -334,7 +334,7 @@ _RECORD_ROOM: Final = limits.DATAGRAM_BYTES - len("SKILL_DISCOVER_RESPONSE:;;;")
 
 
 def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
-    """Return the message of a datagram, :class:`~skillwire.protocols.skill_discovery.messages.Unknown` for an unknown type. Raises: DecodeError."""
+    """Return the message of a datagram, :class:`m.Unknown` for an unknown type. Raises: DecodeError."""
     if len(data) > limits.DATAGRAM_BYTES:
         raise DecodeError("DATAGRAM", f"a datagram of {len(data)} bytes")
     try:

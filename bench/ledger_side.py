@@ -19,14 +19,13 @@ import uvloop
 from ledgers import open_ledger
 from skillwire.adapters.clock import moment
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.executions.accept import Invocation
 from skillwire.model.digest import Digest
 from skillwire.model.execution import ExecutionSettings, ExecutionStatus, Outcome
 from skillwire.model.skill import Action, Artifact, Identifiers, SharedInput, Sharing, Skill, SkillFile
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest
 from skillwire.server.callable_skills import CallableSkills
-from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.execution_service import ExecutionService
 from skillwire.server.worker import Worker
 
 if TYPE_CHECKING:
@@ -83,13 +82,10 @@ class Side:
     """A desk and a worker, with a ledger in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        dispatcher = LocalDispatcher()
         self.ledger = open_ledger(folder)
         self.desk = ExecutionService(
             self.ledger,
             settings=SETTINGS,
-            changes=Notifier(),
-            dispatcher=dispatcher,
             clock=moment,
             log_accepted=False,
         )
@@ -99,7 +95,7 @@ class Side:
         self.offer = offer
         self.executor = Nothing()
         executors: dict[ExecutorKind, Callable[[], Nothing]] = {"function": lambda: self.executor}
-        self.worker = Worker(self.desk, executors, offers, _may_run, dispatcher, functions={str(SKILL.artifact.digest)})
+        self.worker = Worker(self.desk, executors, offers, _may_run, functions={str(SKILL.artifact.digest)})
 
     async def accept(self) -> str:
         """Accept one as a POST does; return its ID when it is on the disk."""

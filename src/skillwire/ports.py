@@ -265,16 +265,6 @@ class Executor(Protocol):
         """Run the skill once; its mistakes are an outcome. Cancelling ends everything before this returns."""
 
 
-class Dispatcher(Protocol):
-    """Wakes workers. It may wake one for nothing, and may lose a call: the ledger alone says what there is to do."""
-
-    def wake(self) -> None:
-        """Say that something may be claimed."""
-
-    async def wait(self, seconds: float) -> None:
-        """Return when something may be claimed, or after ``seconds``."""
-
-
 class ResponseCache(Protocol):
     """Answers kept from earlier requests, one for each URL and credential."""
 

@@ -23,11 +23,11 @@ from hypothesis.stateful import (
     rule,
 )
 from tests.support.executions import Clock, make_execution
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.opened import BlockingLedger
 
 from skillwire import limits
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.memory.ledger import MemoryLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.opened import BlockingLedger
 
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.memory.ledger import MemoryLedger
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger

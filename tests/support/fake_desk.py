@@ -6,12 +6,11 @@ import time
 from dataclasses import replace
 
 from tests.support.executions import make_execution
+from tests.support.memory_ledger import MemoryLedger, _Row
 
 from skillwire.adapters.clock import moment
-from skillwire.adapters.memory.ledger import MemoryLedger, _Row
-from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.model.execution import Event, ExecutionQuery, ExecutionSettings, ExecutionStatus
-from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.execution_service import ExecutionService
 
 RUNNING, COMPLETED, FAILED = ExecutionStatus.RUNNING, ExecutionStatus.COMPLETED, ExecutionStatus.FAILED
 
@@ -40,8 +39,6 @@ class FakeDesk(ExecutionService):
         super().__init__(
             self._memory,
             settings=ExecutionSettings(),
-            changes=Notifier(),
-            dispatcher=LocalDispatcher(),
             clock=moment,
             log_accepted=False,
         )

@@ -35,7 +35,6 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.http.asynchronous import AsyncDriver
-from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.adapters.sqlite.open import (
     has_database,
     open_grants,
@@ -361,7 +360,6 @@ def open_executions(
         driver=AsyncDriver(callbacks),
         callbacks=callbacks,
         server_key=open_server_key,
-        dispatcher=LocalDispatcher(),
         clock=moment,
         runs=runs,
         base_url=base_url,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Skill
-    from skillwire.ports import Clock, Dispatcher, ExecutionLedger
+    from skillwire.ports import Clock, ExecutionLedger
 
 #: Waits some seconds: ``asyncio.sleep``, or a clock of tests.
 Sleep = Callable[[float], Awaitable[object]]
@@ -169,6 +169,24 @@ class WriteBatcher:
             self._task = None
 
 
+class Dispatcher:
+    """Wakes the workers of one event loop. Only the ledger says what there is to do: a wake may be for nothing."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        """Say that something may be claimed."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when something may be claimed, or after ``seconds``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+
 class ExecutionService:
     """Executions, as one server handles them.
 
@@ -180,20 +198,18 @@ class ExecutionService:
         ledger: ExecutionLedger,
         *,
         settings: ExecutionSettings,
-        changes: Notifier,
-        dispatcher: Dispatcher,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         log_accepted: bool = True,
     ) -> None:
         self.ledger = ledger
         self.settings = settings
-        self.changes = changes
+        self.changes = Notifier()
+        self.dispatcher = Dispatcher()
         self.clock = clock
         self.sleep = sleep
         self.places = ConcurrencyLimit(lambda: (limits.EXECUTION_FOLLOWERS, limits.EXECUTION_FOLLOWERS_CALLER))
         self.on_cancel: Callable[[str], object] = lambda _: None
-        self._dispatcher = dispatcher
         self._log_accepted = log_accepted
         self._versions_kept: dict[Digest, float] = {}
         self._quota = QueueQuota(ledger, settings.waiting, clock)
@@ -283,7 +299,7 @@ class ExecutionService:
 
     def _notify(self, execution_id: str) -> None:
         self.changes.notify(execution_id)
-        self._dispatcher.wake()
+        self.dispatcher.wake()
 
 
 def log_facts(execution: Execution) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
-from skillwire.server.execution_service import ExecutionService, Notifier, Sleep
+from skillwire.server.execution_service import ExecutionService, Sleep
 from skillwire.server.http import PAGE_REFUSED, Origins, read_fields, site_of
 from skillwire.server.openapi import CONDITION, JSON, TEXT
 from skillwire.server.problems import NOT_FOUND, ProblemError
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from skillwire.executions.grants import Grants
     from skillwire.model.access import Principal
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, Clock, Dispatcher, ExecutionLedger, Executor, RunBlobs
+    from skillwire.ports import BlobStore, Clock, ExecutionLedger, Executor, RunBlobs
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, Revision
@@ -329,7 +329,6 @@ def make_executions(
     driver: AsyncDriver,
     callbacks: AddressPolicy,
     server_key: Callable[[], bytes],
-    dispatcher: Dispatcher,
     clock: Clock,
     sleep: Sleep = asyncio.sleep,
     runs: RunSettings | None = None,
@@ -339,16 +338,8 @@ def make_executions(
 ) -> Executions:
     """Return what accepts, runs and follows executions; ``executors`` are made when first needed."""
     runs = runs or RunSettings()
-    changes, callables = Notifier(), CallableSkills(blobs)
-    service = ExecutionService(
-        ledger,
-        settings=settings,
-        changes=changes,
-        dispatcher=dispatcher,
-        clock=clock,
-        sleep=sleep,
-        log_accepted=access_log,
-    )
+    callables = CallableSkills(blobs)
+    service = ExecutionService(ledger, settings=settings, clock=clock, sleep=sleep, log_accepted=access_log)
 
     async def may_run(skill: Skill) -> bool:
         if is_code(skill):  # no grant can name code that comes with a call: all of it is allowed, or none
@@ -360,9 +351,7 @@ def make_executions(
     route = InvocationRoute(
         service, callables, granted, webhook_secret=webhooks.secret_of, callbacks=callbacks, base_url=base_url
     )
-    worker = Worker(
-        service, executors, callables, may_run, dispatcher, functions=functions, expire_blobs=run_blobs.expire
-    )
+    worker = Worker(service, executors, callables, may_run, functions=functions, expire_blobs=run_blobs.expire)
     executions = Executions(
         service,
         route,

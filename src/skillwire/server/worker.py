@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import Dispatcher, Executor
+    from skillwire.ports import Executor
     from skillwire.server.callable_skills import CallableSkills
 
     ExpireBlobs = Callable[[float], Awaitable[int]]
@@ -123,10 +123,9 @@ _DAY: Final = 86_400.0
 class ExpiryTask:
     """Expires and recovers executions, and forgets old ones and, with ``expire_blobs``, expired blobs."""
 
-    def __init__(self, service: ExecutionService, wake: Callable[[], object], expire_blobs: ExpireBlobs | None) -> None:
+    def __init__(self, service: ExecutionService, expire_blobs: ExpireBlobs | None) -> None:
         self._service = service
         self._expire_blobs = expire_blobs
-        self._wake = wake
         self._outputs_due = float("-inf")
         self._log = structlog.get_logger("skillwire.executions")
 
@@ -160,7 +159,7 @@ class ExpiryTask:
             number, is_any = len(changed), is_any or bool(changed)
             if changed:
                 self._service.changes.notify(*changed)
-                self._wake()
+                self._service.dispatcher.wake()
             for execution_id in changed:
                 if (found := await self._service.ledger.find(execution_id)) is not None:
                     self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
@@ -204,7 +203,6 @@ class Worker:
         executors: Mapping[ExecutorKind, Callable[[], Executor]],
         callables: CallableSkills,
         may_run: Callable[[Skill], Awaitable[bool]],
-        dispatcher: Dispatcher,
         *,
         functions: Collection[str] = (),
         expire_blobs: ExpireBlobs | None = None,
@@ -217,8 +215,7 @@ class Worker:
         self._executors: dict[ExecutorKind, Executor] = {}
         self._callables = callables
         self._may_run = may_run
-        self._dispatcher = dispatcher
-        self._expiry = ExpiryTask(service, dispatcher.wake, expire_blobs)
+        self._expiry = ExpiryTask(service, expire_blobs)
         service.on_cancel = self._let_go_of
         self._quota = Quota(
             settings.per_caller,
@@ -283,7 +280,7 @@ class Worker:
             free = self._service.settings.concurrency - len(self._running)
             begun = 0 if free <= 0 or self._stopping.is_set() else await self._begin(free)
         if begun < free or free <= 0:
-            await self._dispatcher.wait(_LOOK)
+            await self._service.dispatcher.wait(_LOOK)
 
     async def _begin(self, limit: int) -> int:
         """Claim and begin at most ``limit`` executions; return how many."""
@@ -300,7 +297,7 @@ class Worker:
     def _ended(self, claim: Claim, _: asyncio.Task[None]) -> None:
         self._running.pop(claim, None)
         self._lost.discard(claim)
-        self._dispatcher.wake()
+        self._service.dispatcher.wake()
 
     async def _watch(self) -> None:
         """Expire and recover executions, and end here the attempts that ended elsewhere."""
@@ -325,7 +322,7 @@ class Worker:
 
     def look(self) -> None:
         """Claim what others left, and find out what they ended."""
-        self._dispatcher.wake()
+        self._service.dispatcher.wake()
         self._looked.set()
 
     def _let_go(self, claim: Claim) -> None:

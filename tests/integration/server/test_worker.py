@@ -177,5 +177,5 @@ async def test_all_that_is_late_is_ended_in_one_sweep(tmp_path, serving, monkeyp
     monkeypatch.setattr(worker, "EXPIRED_PER_BATCH", 2)
     now = moment()
     desk.clock = lambda: Moment(now.wall + 10_000_000, now.steady, now.boot)
-    assert await worker.ExpiryTask(desk, lambda: None, None).run()
+    assert await worker.ExpiryTask(desk, None).run()
     assert await desk.ledger.count() == {ExecutionStatus.TIMEOUT: 7}

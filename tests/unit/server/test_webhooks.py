@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 from tests.support.executions import NO_QUOTA, claim_of, make_execution
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.virtual_time import virtual_loop
 
 from skillwire import limits
-from skillwire.adapters.memory.ledger import MemoryLedger
-from skillwire.adapters.memory.stores import LocalDispatcher
 from skillwire.errors import FetchError, TrustError
 from skillwire.executions import webhooks
 from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.execution import ExecutionSettings, Failure, NewExecution, Webhook
-from skillwire.server.execution_service import ExecutionService, Notifier
+from skillwire.server.execution_service import ExecutionService
 from skillwire.server.webhooks import WebhookSender
 from skillwire.wire.exchange import HttpResponse
 
@@ -56,9 +55,7 @@ class World:
         self.ledger = MemoryLedger()
         self.receivers = Receivers()
         clock = virtual_loop().moment
-        self.service = ExecutionService(
-            self.ledger, settings=ExecutionSettings(), changes=Notifier(), dispatcher=LocalDispatcher(), clock=clock
-        )
+        self.service = ExecutionService(self.ledger, settings=ExecutionSettings(), clock=clock)
         self.sender = WebhookSender(self.service, self.receivers, lambda: b"k" * 32)  # type: ignore[arg-type]  # it sends
 
     async def accept(self, url):

@@ -79,7 +79,17 @@ class _Turn:
         if self._path in _overdue:
             os.close(self._handle)
             return False
-        threading.Thread(target=self._await, name="skillwire-turn", daemon=True).start()
+
+        def wait() -> None:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            with self._lock:
+                if self._is_left:
+                    _overdue.discard(self._path)
+                    self.give_back()
+                else:
+                    self._has_come.set()
+
+        threading.Thread(target=wait, name="skillwire-turn", daemon=True).start()
         try:
             self._has_come.wait(_TURN_SECONDS)
         except BaseException:  # no caller is left to give it back
@@ -95,15 +105,6 @@ class _Turn:
             if self._is_left:
                 _overdue.add(self._path)
         return self._is_left
-
-    def _await(self) -> None:
-        fcntl.flock(self._handle, fcntl.LOCK_EX)
-        with self._lock:
-            if self._is_left:
-                _overdue.discard(self._path)
-                self.give_back()
-            else:
-                self._has_come.set()
 
 
 #: Seconds that a writer waits for another one.
@@ -186,31 +187,36 @@ class Database:
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._open()
-            self._local.connection = connection
-        return connection
-
-    def _open(self) -> sqlite3.Connection:
+        if connection is not None:
+            return connection
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self.path.exists():
             self.path.touch(mode=0o600)
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            _switch_to_wal(connection)
+            deadline = time.monotonic() + _BUSY_SECONDS
+            while True:  # SQLite does not wait when several processes switch to WAL at once
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    break
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        raise
+                time.sleep(0.01)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA foreign_keys = ON")
             with self._lock:
                 if not self._is_current:
-                    self._bring_up_to_date(connection)
+                    self._migrate(connection)
                     self._is_current = True
         except BaseException:
             connection.close()
             raise
+        self._local.connection = connection
         return connection
 
-    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+    def _migrate(self, connection: sqlite3.Connection) -> None:
         connection.execute(_TABLE)
         connection.execute("BEGIN IMMEDIATE")  # of two processes that begin at once, one waits here for the other
         try:
@@ -218,8 +224,12 @@ class Database:
             self._compare(done)
             for migration in self._migrations:
                 if migration.number not in done:
-                    for statement in _statements(migration.script):
-                        connection.execute(statement)
+                    statement = ""  # one after the other: executescript would end the transaction
+                    for line in migration.script.splitlines(keepends=True):
+                        statement += line
+                        if sqlite3.complete_statement(statement):
+                            connection.execute(statement)
+                            statement = ""
                     row = (migration.number, migration.checksum)
                     connection.execute("INSERT INTO migrations VALUES (?, ?)", row)
         except BaseException:
@@ -245,27 +255,3 @@ class Database:
 
     def _error(self, message: str, fix: str | None) -> StorageError:
         return StorageError("DATABASE", message, place=SourceLocation(str(self.path)), fix=fix)
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL. SQLite does not wait when several processes do so at once, so the waiting is done here."""
-    deadline = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script; ``executescript`` would end the transaction that they belong to."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""

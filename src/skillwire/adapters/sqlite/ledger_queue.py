@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,19 +77,6 @@ _Lane = tuple[str, str]
 _FIRST: Final[_Lane] = ("", "")
 
 
-class _Claimer(NamedTuple):
-    """One claim: its time, its queue, and what a row must fulfil to run."""
-
-    now: float
-    queue: str
-    may_run: tuple[float, str, str | None, str | None]
-
-    @classmethod
-    def of(cls, now: Moment, quota: Quota) -> _Claimer:
-        functions = None if quota.functions is None else json.dumps(sorted(quota.functions))
-        return cls(now.wall, quota.queue, (now.wall, json.dumps(sorted(quota.executors)), functions, functions))
-
-
 class _Quotas:
     """What callers and skills may have beyond what they have; and what was taken, in order."""
 
@@ -134,17 +121,24 @@ class Queue:
 
     def choose(self, connection: Connection, now: Moment, quota: Quota, limit: int) -> list[str]:
         """Return the IDs of at most ``limit`` executions that may run now, those whose turn it is."""
-        claimer = _Claimer.of(now, quota)
+        functions = None if quota.functions is None else json.dumps(sorted(quota.functions))
+        may_run = (now.wall, json.dumps(sorted(quota.executors)), functions, functions)
         room = _Quotas(connection.execute(_COUNT_HELD), quota, limit)
         for look in _LOOKS:
-            _take_from_front(connection, claimer, room, look)
-            if not room.left or connection.execute(_HAS_MORE, (claimer.queue, look)).fetchone() is None:
+            taken = -1
+            while room.left and taken < len(room.taken):
+                taken = len(room.taken)
+                most = room.left + taken + _SPARE
+                asked = (quota.queue, look, now.wall, *room.full(), *may_run, most)
+                for row in connection.execute(_FRONT, asked).fetchall():
+                    room.take(row)
+            if not room.left or connection.execute(_HAS_MORE, (quota.queue, look)).fetchone() is None:
                 return list(room.taken)
         heads = [
-            connection.execute(_HEADS, (*lane, claimer.queue, claimer.now, *claimer.may_run, limit)).fetchall()
+            connection.execute(_HEADS, (*lane, quota.queue, now.wall, *may_run, limit)).fetchall()
             for lane in self._lanes(connection, room)
         ]
-        for row in heapq.merge(*heads, key=_turn):
+        for row in heapq.merge(*heads, key=lambda row: (row[1], row[0])):  # by turn and number
             room.take(row)
         return list(room.taken)
 
@@ -153,7 +147,10 @@ class Queue:
         began = lane = self._stopped
         is_full, has_turned = False, began == _FIRST
         for _ in range(_LANES):
-            found = _next_lane(connection, lane, is_full=is_full)
+            found: _Lane | None = None
+            if not is_full:  # another lane of the same caller
+                found = connection.execute(_NEXT_SKILL, lane).fetchone()
+            found = found or connection.execute(_NEXT_CALLER, lane[:1]).fetchone()
             if found is None and not has_turned:
                 lane, is_full, has_turned = _FIRST, False, True
                 continue
@@ -164,27 +161,3 @@ class Queue:
             if not is_full and not room.is_skill_full(lane[1]):
                 yield lane
         self._stopped = lane
-
-
-def _take_from_front(connection: Connection, claimer: _Claimer, room: _Quotas, look: int) -> None:
-    """Take what may run of so many rows at the beginning of the queue."""
-    taken = -1
-    while room.left and taken < len(room.taken):
-        taken = len(room.taken)
-        most = room.left + len(room.taken) + _SPARE
-        for row in connection.execute(
-            _FRONT, (claimer.queue, look, claimer.now, *room.full(), *claimer.may_run, most)
-        ).fetchall():
-            room.take(row)
-
-
-def _next_lane(connection: Connection, lane: _Lane, *, is_full: bool) -> _Lane | None:
-    """Return the lane behind one; of the same caller only if that has room."""
-    found: _Lane | None = None
-    if not is_full:
-        found = connection.execute(_NEXT_SKILL, lane).fetchone()
-    return found or connection.execute(_NEXT_CALLER, lane[:1]).fetchone()
-
-
-def _turn(row: _Row) -> tuple[float, int]:
-    return row[1], row[0]

@@ -94,15 +94,12 @@ def read_execution(row: Sequence[Any]) -> Execution:
     fields["failure"] = fields["failure"] and Failure(*json.loads(fields["failure"]))
     fields["webhook"] = fields["webhook"] and Webhook(fields["webhook"])
     fields["timeline"] = tuple(Event(*json.loads(line)) for line in fields["timeline"].splitlines())
-    fields["attachments"] = fields["attachments"] and _read_attachments(fields["attachments"])
+    if fields["attachments"]:
+        blobs, mounts, code = json.loads(fields["attachments"])
+        fields["attachments"] = Attachments(tuple(blobs), tuple((name, digest) for name, digest in mounts), code)
     fields["log"] = fields["log"] or ""
     fields["blobs"] = tuple(OutputBlob(*one) for one in json.loads(fields["blobs"] or "[]"))
     return Execution(**fields)
-
-
-def _read_attachments(text: str) -> Attachments:
-    blobs, mounts, code = json.loads(text)
-    return Attachments(tuple(blobs), tuple((name, digest) for name, digest in mounts), code)
 
 
 def read_state(row: Sequence[Any]) -> State:

@@ -67,11 +67,14 @@ def search(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
     if query.after is not None and not _CURSOR.fullmatch(query.after):
         raise UsageError("CURSOR", "the cursor is invalid")
     if query.trace_id is not None:
-        return _search_by_scanning(connection, query)
+        numbers, end = _scan_numbers(connection, query)
+        page = numbers[: query.limit]
+        after = page[-1] if len(numbers) > len(page) else end
+        return FoundExecutions(_read(connection, page), None if after is None else str(after))
     with _snapshot(connection):
-        numbers = {number for place in _index_queries(query) for number in _newest(connection, query, place)}
-        page = heapq.nlargest(query.limit, numbers)
-        return FoundExecutions(_read(connection, page), str(page[-1]) if len(numbers) > len(page) and page else None)
+        newest = {number for place in _index_queries(query) for number in _newest(connection, query, place)}
+        page = heapq.nlargest(query.limit, newest)
+        return FoundExecutions(_read(connection, page), str(page[-1]) if len(newest) > len(page) and page else None)
 
 
 def count(connection: Connection, query: ExecutionQuery) -> Mapping[ExecutionStatus, int]:
@@ -149,14 +152,6 @@ def _read(connection: Connection, numbers: Iterable[int]) -> tuple[Execution, ..
     return tuple(read_execution(row) for row in found)
 
 
-def _search_by_scanning(connection: Connection, query: ExecutionQuery) -> FoundExecutions:
-    """Return what is asked for of so many executions; the next page begins behind them."""
-    numbers, end = _scan_numbers(connection, query)
-    page = numbers[: query.limit]
-    after = page[-1] if len(numbers) > len(page) else end
-    return FoundExecutions(_read(connection, page), None if after is None else str(after))
-
-
 def _scan_numbers(connection: Connection, query: ExecutionQuery) -> tuple[list[int], int | None]:
     """Return which of so many executions are asked for, and the last that was looked at; None for the last of all."""
     wanted = {column: getattr(query, column) for column in ("trace_id", "skill", "caller", "executor")}
@@ -197,16 +192,10 @@ def statistics(connection: Connection, after: StatisticsCursor, until: float, li
         running = connection.execute(_COUNT_RUNNING).fetchone()[0]
         statuses = count(connection, ExecutionQuery())
     completed, ended_number = rows[-1][:2] if rows else (after.completed, after.ended)
-    ended = [
-        EndedExecution(outcome, _waited(created, timeline), max(0.0, completed - created))
-        for completed, _, outcome, created, timeline in rows
-    ]
+    ended = []
+    for at, _, outcome, created, timeline in rows:
+        events = map(json.loads, timeline.splitlines())
+        claimed = next((event[0] for event in events if event[1] == "claim"), None)
+        waited = None if claimed is None else max(0.0, claimed - created)
+        ended.append(EndedExecution(outcome, waited, max(0.0, at - created)))
     return LedgerStatistics(statuses, running, accepted, ended, StatisticsCursor(completed, ended_number, number))
-
-
-def _waited(created: float, timeline: str) -> float | None:
-    for line in timeline.splitlines():
-        at, what, *_ = json.loads(line)
-        if what == "claim":
-            return max(0.0, float(at) - created)
-    return None

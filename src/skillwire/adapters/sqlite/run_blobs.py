@@ -77,20 +77,11 @@ class SqliteRunBlobs(Store):
     def _store(
         self, connection: Connection, owner: str, files: Sequence[tuple[FileBlobWriting, str]], now: float
     ) -> Sequence[RunBlob]:
-        kept = [self._keep(connection, owner, file, kind, now) for file, kind in files]
-        self._check_quota(connection, owner, now)
-        for file, _ in files:
-            file.move(self._place(file.digest))
-        return kept
-
-    def _keep(self, connection: Connection, owner: str, file: FileBlobWriting, kind: str, now: float) -> RunBlob:
-        expires = now + self._settings.blob_seconds
-        row = (owner, str(file.digest), kind, file.size, expires, now)
-        kind, expires = connection.execute(_KEEP, row).fetchone()
-        return RunBlob(file.digest, kind, file.size, expires)
-
-    def _check_quota(self, connection: Connection, owner: str, now: float) -> None:
-        """Refuse when there is too much, by what the transaction sees. Raises ConflictError (``BLOB_ROOM``)."""
+        kept = []
+        for file, given in files:
+            row = (owner, str(file.digest), given, file.size, now + self._settings.blob_seconds, now)
+            kind, expires = connection.execute(_KEEP, row).fetchone()
+            kept.append(RunBlob(file.digest, kind, file.size, expires))
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs WHERE owner = ? AND expires > ?"  # noqa: S608  # constants
         if connection.execute(query, (owner, now)).fetchone()[0] > self._settings.blobs_per_owner:
             message = f"your blobs have more than {self._settings.blobs_per_owner:,} bytes together"
@@ -98,6 +89,9 @@ class SqliteRunBlobs(Store):
         query = f"SELECT coalesce(sum({_COUNTED}), 0) FROM run_blobs"  # noqa: S608  # constants
         if connection.execute(query).fetchone()[0] > self._in_all:
             raise ConflictError("BLOB_ROOM", "the blobs of all callers are as many as there may be")
+        for file, _ in files:
+            file.move(self._place(file.digest))
+        return kept
 
     async def find(self, owner: str, digest: Digest, now: float) -> RunBlob | None:
         blob = await self._find(owner, digest, now)

@@ -62,27 +62,24 @@ def _similar_words(connection: sqlite3.Connection, word: str) -> list[str]:
     """Return the most frequent words of the index that are one edit away from ``word``, at most three."""
     if len(word) not in _LENGTHS or not word.isascii():
         return []
+    letters = ascii_lowercase + (digits if any(letter in digits for letter in word) else "")
+    edits: set[str] = set()
+    for place in range(len(word) + 1):
+        before, after = word[:place], word[place:]
+        edits.update(before + letter + after for letter in letters)
+        if after:
+            edits.add(before + after[1:])
+            edits.update(before + letter + after[1:] for letter in letters)
+        if after[1:]:
+            edits.add(before + after[1] + after[0] + after[2:])
     stemmer = sqlite3.connect(":memory:")
     try:
         stemmer.executescript(_STEMS)
-        stemmer.execute("INSERT INTO stems(rowid, word) VALUES (1, ?)", (" ".join(set(_edits(word))),))
+        stemmer.execute("INSERT INTO stems(rowid, word) VALUES (1, ?)", (" ".join(edits),))
         stems = json.dumps([term for (term,) in stemmer.execute("SELECT term FROM stem")])
     finally:
         stemmer.close()
     return [term for (term,) in connection.execute(_KNOWN, (stems, _MOST))]
-
-
-def _edits(word: str) -> Iterator[str]:
-    """Yield every word that one letter left out, put in, replaced or swapped with the next makes of ``word``."""
-    letters = ascii_lowercase + (digits if any(letter in digits for letter in word) else "")
-    for place in range(len(word) + 1):
-        before, after = word[:place], word[place:]
-        if after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in letters)
-        if after[1:]:
-            yield before + after[1] + after[0] + after[2:]
-        yield from (before + letter + after for letter in letters)
 
 
 #: Its rank, where less is better, and its row.
@@ -118,7 +115,13 @@ class Reader:
         with self._lock:
             self._deadline.at = float("inf")
             self._most = _ALL
-            return self._cascade(words)
+            if found := self._with_all(words):
+                return found
+            terms = _terms(words)
+            known = self._known_terms(words, terms)
+            if known and known != terms and (found := self._match(" AND ".join(known))):
+                return found
+            return self._match(" OR ".join(known)) if known else []
 
     def find_briefly(self, words: Words, seconds: float) -> list[Hit] | None:
         """Return the hits with all the words within ``seconds`` of processor time; None for none, many, or no time."""
@@ -148,17 +151,6 @@ class Reader:
             return found
         return self._match(" AND ".join(terms))
 
-    def _cascade(self, words: Words) -> list[Hit]:
-        if found := self._with_all(words):
-            return found
-        terms = _terms(words)
-        known = self._known_terms(words, terms)
-        if not known:
-            return []
-        if known != terms and (found := self._match(" AND ".join(known))):
-            return found
-        return self._match(" OR ".join(known))
-
     def _known_terms(self, words: Words, terms: Sequence[str]) -> list[str]:
         """Return ``terms`` with those that occur nowhere replaced or left out."""
         known = []
@@ -167,18 +159,14 @@ class Reader:
                 known.append(term)
                 continue
             near = [_quoted(other) for other in _similar_words(self._connection, word)]
-            is_open = words.is_open and position == len(terms) - 1
-            if not near and is_open and (beginning := self._beginning(word)):
-                near = [beginning]
+            if not near and words.is_open and position == len(terms) - 1:
+                lengths = range(len(word) - 1, max(_SHORTEST, len(word) // 2) - 1, -1)
+                beginnings = (f"{_quoted(word[:length])}*" for length in lengths)
+                beginning = next(filter(self._occurs, beginnings), None)
+                near = [beginning] if beginning else []
             if near:
                 known.append(f"({' OR '.join(near)})")
         return known
-
-    def _beginning(self, word: str) -> str | None:
-        for length in range(len(word) - 1, max(_SHORTEST, len(word) // 2) - 1, -1):
-            if self._occurs(term := f"{_quoted(word[:length])}*"):
-                return term
-        return None
 
     def _occurs(self, term: str) -> bool:
         return self._connection.execute(_OCCURS, (term,)).fetchone() is not None
@@ -240,13 +228,11 @@ class RevisionSearch:
         check_query(query)
         words = read_words(query.text)
         if not words.words:
-            return self._list(query) if self._lists_briefly(query) else None
+            # Listing looks at the skills of one page alone; at all of 10,000, it would be felt.
+            is_brief = not query.facets and (bool(self._all) or not query.counted)
+            return self._list(query) if is_brief else None
         found = self.readers[1].find_briefly(telling_words(words), _BRIEF_SECONDS)
         return None if found is None else self._page(query, self._ranked(words, found))
-
-    def _lists_briefly(self, query: SearchQuery) -> bool:
-        """Whether listing looks at the skills of one page alone; at all of 10,000, it would be felt."""
-        return not query.facets and (bool(self._all) or not query.counted)
 
     def _list(self, query: SearchQuery) -> SearchPage:
         """Return a part of all skills, or, for a text without a word, of none."""
@@ -298,15 +284,14 @@ class RevisionSearch:
         return SearchPage(names, len(slots), self._count(slots) if query.counted else {}, following)
 
     def _count(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
-        if slots is not self.listing:
-            return self._count_now(slots)
-        if not self._all:  # each visit of the page asks for it
-            self._all.append(self._count_now(slots))
-        return self._all[0]
-
-    def _count_now(self, slots: Sequence[int]) -> Mapping[str, tuple[FacetValue, ...]]:
+        is_everything = slots is self.listing
+        if is_everything and self._all:  # each visit of the page asks for it
+            return self._all[0]
         profiles = self.profiles
-        return count_facets(Counter([profile for slot in slots if (profile := profiles[slot])]))
+        counted = count_facets(Counter([profile for slot in slots if (profile := profiles[slot])]))
+        if is_everything:
+            self._all.append(counted)
+        return counted
 
 
 _SCHEMA: Final = """
@@ -346,7 +331,11 @@ class SearchIndex:
         self._revision += 1
         with self._writer:
             self._writer.execute("BEGIN")
-            self._remove_dead()
+            oldest = min((search.revision for search in self._searches), default=self._revision)
+            gone = [slot for since, slot in self._dead if since <= oldest]
+            self._dead = [(since, slot) for since, slot in self._dead if since > oldest]
+            self._writer.executemany("DELETE FROM skills WHERE rowid = ?", ((slot + 1,) for slot in gone))
+            self._free.extend(gone)
             for name in (*removed, *changed):
                 slot = self._slots.pop(name, None)
                 if slot is not None:
@@ -366,13 +355,6 @@ class SearchIndex:
         )
         self._searches.add(search)
         return search
-
-    def _remove_dead(self) -> None:
-        oldest = min((search.revision for search in self._searches), default=self._revision)
-        gone = [slot for since, slot in self._dead if since <= oldest]
-        self._dead = [(since, slot) for since, slot in self._dead if since > oldest]
-        self._writer.executemany("DELETE FROM skills WHERE rowid = ?", ((slot + 1,) for slot in gone))
-        self._free.extend(gone)
 
     def _rows(self, skills: Mapping[str, Skill], changed: Collection[str]) -> Iterator[tuple[int, str, str, str, str]]:
         known = {profile: profile for profile in self._profiles}  # equal ones are kept once

@@ -40,13 +40,18 @@ class SqliteGrants(Store):
     def all(self, connection: Connection) -> Sequence[Grant]:
         columns = "digest, network, secrets, skill, version, granted_by, granted_at, files"
         query = f"SELECT {columns} FROM grants ORDER BY granted_at, rowid"  # noqa: S608  # a constant
-        return [_read_grant(row) for row in connection.execute(query)]
-
-
-def _read_grant(row: tuple[Any, ...]) -> Grant:
-    digest, network, secrets, skill, version, by, at, files = row
-    permissions = Permissions(tuple(json.loads(network)), tuple(json.loads(secrets)))
-    return Grant(digest, permissions, skill, version, by, at, json.loads(files))
+        return [
+            Grant(
+                digest,
+                Permissions(tuple(json.loads(network)), tuple(json.loads(secrets))),
+                skill,
+                version,
+                by,
+                at,
+                json.loads(files),
+            )
+            for digest, network, secrets, skill, version, by, at, files in connection.execute(query)
+        ]
 
 
 _ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest"  # noqa: S105  # columns

@@ -1,7 +1,7 @@
-"""An execution ledger in memory, for tests and for programs that need no durable one.
+"""An execution ledger in memory: the model that the durable one is compared with, and what unit tests run on.
 
-It keeps the rules of :class:`skillwire.ports.ExecutionLedger` with plain data structures, so it also serves as the
-model that the other adapters are compared with. All calls come from one event loop, and no method waits.
+It keeps the rules of :class:`skillwire.ports.ExecutionLedger` with plain data structures. All calls come from one event
+loop, and no method waits.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Ports filled within this process."""

@@ -28,7 +28,12 @@ class Show(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one datagram."""
         what, peer, data = record.args
-        event = {"who": self._who, "what": what, "peer": peer and f"{peer[0]} {peer[1]}", "text": data.decode("latin-1")}
+        event = {
+            "who": self._who,
+            "what": what,
+            "peer": peer and f"{peer[0]} {peer[1]}",
+            "text": data.decode("latin-1"),
+        }
         os.write(self._descriptor, f"{json.dumps(event)}\n".encode())
 
 

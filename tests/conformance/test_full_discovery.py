@@ -13,7 +13,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.eventually import PATIENCE
+from tests.support.publishing import ServeProcess, write_skill
 
 EXAMPLE = Path(__file__).with_name("skp_full_discovery.txt")
 SCHEMA = '{"type": "object", "properties": {"env": {"type": "string"}}}\n'

@@ -1,8 +1,10 @@
 """The examples in the reference of commands do what they show: each is run against a real server."""
 
+import operator
 import re
 import shutil
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,4 +53,4 @@ def test_the_examples_of_a_command_show_what_happens(name, section, publisher):
             shown = in_shell(command, project, {WRITTEN_ORIGIN: origin}, home=home / "skillwire", user=home)
             check([(command, output, shown)], 1)
             if "../skills/" in command:
-                eventually(lambda: _index(origin), lambda now, before=before: now != before)
+                eventually(partial(_index, origin), partial(operator.ne, before))

@@ -9,7 +9,8 @@ from collections import Counter
 
 import pytest
 import uvicorn
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.eventually import PATIENCE
+from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire.server import create_app
 from skillwire.server.fastpath import Connection

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.loopback_server import LoopbackServer
 from tests.support.pages import boxes, check, examples, play, play_session, shown
-from tests.support.processes import PATIENCE, in_shell
+from tests.support.processes import in_shell
 from tests.support.provider import Provider
 from tests.support.publishing import ServeProcess, serving, write_skill
 from tests.support.rpc_endpoint import RpcEndpoint
@@ -176,7 +177,7 @@ def test_the_agent_does_the_same_over_http(tmp_path):
     (tmp_path / "server.toml").write_text("[rpc]\nexecute_skill = true\n")
     options = ("--grant-all", "--config", tmp_path / "server.toml")
     with serving(EXAMPLES / "skills", tmp_path / "home", *options) as address:
-        command = [sys.executable, AGENT, "--url", f"http://{address}/mcp"]
+        command = [sys.executable, str(AGENT), "--url", f"http://{address}/mcp"]
         told = subprocess.check_output(command, text=True, timeout=PATIENCE)
     assert told.endswith("answer: 2026-11-25 (working-days)\n")
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from tests.support.eventually import eventually_async
+from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.invoking import Caller
 from tests.support.processes import started
-from tests.support.publishing import PATIENCE, write_skill
+from tests.support.publishing import write_skill
 from tests.support.receiver import Receiver
 
 import skillwire

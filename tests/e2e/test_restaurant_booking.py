@@ -11,7 +11,8 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from tests.support.booking import FOLDER, PATIENCE, check_story, person, play
+from tests.support.booking import FOLDER, check_story, person, play
+from tests.support.eventually import PATIENCE
 from tests.support.oidc_provider import Client, OidcProvider
 from tests.support.pages import check, play_session, shown
 from tests.support.processes import started

@@ -12,8 +12,9 @@ import threading
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.processes import skillwire
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.publishing import ServeProcess, write_skill
 
 from skillwire import limits
 

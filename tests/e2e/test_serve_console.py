@@ -5,7 +5,8 @@ from http.client import HTTPConnection
 from urllib.parse import urlencode
 
 from tests.support.command import run_command
-from tests.support.publishing import PATIENCE, ServeProcess, write_skill
+from tests.support.eventually import PATIENCE
+from tests.support.publishing import ServeProcess, write_skill
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 

@@ -66,6 +66,7 @@ def test_an_id_comes_back_as_it_came(request_id):
 @pytest.mark.parametrize("request_id", [True, False, {}, [], [1]])
 def test_an_id_of_another_type_makes_no_request(request_id):
     refused = decode(request(id=request_id))
+    assert isinstance(refused, Refused)
     assert refused.request_id is None
     assert told(refused.error)["code"] == -32600
     assert told(refused.error)["data"]["place"] == "/id"
@@ -130,7 +131,9 @@ def test_answers_are_joined_without_those_that_are_none():
 @pytest.mark.spec("RPC-batch-bounded")
 def test_a_batch_is_bounded():
     members = [json.loads(request(id=number)) for number in range(limits.RPC_BATCH)]
-    assert len(decode(json.dumps(members).encode()).items) == limits.RPC_BATCH
+    batch = decode(json.dumps(members).encode())
+    assert isinstance(batch, Batch)
+    assert len(batch.items) == limits.RPC_BATCH
     refused = decode(json.dumps([*members, 1]).encode())
     assert isinstance(refused, Refused)
     assert told(refused.error)["code"] == -32600
@@ -323,6 +326,7 @@ def test_what_is_no_answer_to_the_call_is_refused(answer):
 @pytest.mark.spec("RPC-client", "RPC-id-null")
 def test_an_error_whose_id_is_null_is_ours():
     refused = decode(b"{")
+    assert isinstance(refused, Refused)
     with pytest.raises(ValidationError) as caught:
         decode_answer(encode_error(refused.request_id, refused.error), 7, source=URL, max_bytes=1000)
     assert caught.value.code == "RPC_REQUEST"

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.memory_stores import MemoryGrants, MemoryTokens
 from tests.support.opened import Blocking
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
@@ -16,19 +17,20 @@ ASKED = Permissions(("https://b.example", "https://a.example"), ("API_KEY",))
 GRANT = Grant("sha256:" + "a" * 64, ASKED, "weather", "1.0.0", "ann", 5.5, {"SKILL.md": "sha256:" + "0" * 64})
 
 
-@pytest.fixture
-def database(tmp_path):
-    return AsyncDatabase(Database(tmp_path / "state.db"))
+@pytest.fixture(params=["memory", "sqlite"])
+def database(request, tmp_path):
+    """Return a database; None for a store in memory."""
+    return AsyncDatabase(Database(tmp_path / "state.db")) if request.param == "sqlite" else None
 
 
 @pytest.fixture
 def store(database):
-    return Blocking(SqliteGrants(database))
+    return Blocking(SqliteGrants(database) if database else MemoryGrants())
 
 
 @pytest.fixture
 def tokens(database):
-    return Blocking(SqliteTokens(database))
+    return Blocking(SqliteTokens(database) if database else MemoryTokens())
 
 
 def test_a_grant_is_for_one_artifact_and_one_set_of_permissions(store):

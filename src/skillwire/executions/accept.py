@@ -18,7 +18,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority, Webhook
-from skillwire.protocols.skill_sharing.messages import Caller, InvocationContext, InvocationRequest
+from skillwire.protocols.skill_sharing.messages import InvocationContext, InvocationRequest
 
 if TYPE_CHECKING:
     from skillwire.executions.callable_skill import CallableSkill
@@ -69,10 +69,20 @@ def make_execution(
         message = "names another skill than the one that is called"
         raise invalid_request("/skill_id", message, callable_skill.skill_id, request.skill_id[:_TEXT_LENGTH])
     context = request.context or _NO_CONTEXT
-    _check_texts(request.caller, context)
+    who = request.caller
+    texts = {"/caller/id": who.id, "/caller/type": who.type, "/context/trace_id": context.trace_id or "-"}
+    for path, text in texts.items():  # each has to fit into a line of a log
+        if not text or len(text) > _TEXT_LENGTH or not text.isprintable():
+            message = f"must be a text of one line, 1 to {_TEXT_LENGTH} characters"
+            raise invalid_request(path, message, f"1 to {_TEXT_LENGTH} characters", text[:_TEXT_LENGTH])
     callable_skill.inputs.check(request.inputs)
     priority = context.priority or Priority.NORMAL
-    timeout = _timeout(callable_skill, context, settings)
+    longest = float(settings.longest_task if callable_skill.action.executor == "human" else settings.longest)
+    timeout, wanted = min(callable_skill.timeout or longest, longest), context.timeout_ms
+    if wanted or wanted == 0:
+        if not math.isfinite(wanted) or wanted <= 0:
+            raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", str(wanted))
+        timeout = min(timeout, wanted / _MS)
     skill = callable_skill.skill
     return Execution(
         execution_id=execution_id or new_execution_id(accepted, is_task=callable_skill.task is not None),
@@ -113,26 +123,6 @@ def invalid_request(path: str, message: str, expected: object, actual: object) -
     return ValidationError(
         "VALIDATION_ERROR", f"Invalid InvocationRequest: {where}{message}", details={"errors": [error]}
     )
-
-
-def _timeout(callable_skill: CallableSkill, context: InvocationContext, settings: ExecutionSettings) -> float:
-    """Return the least of what the publisher, the caller and the operator allow, in seconds."""
-    longest = float(settings.longest_task if callable_skill.action.executor == "human" else settings.longest)
-    wanted = context.timeout_ms
-    if not wanted and wanted != 0:
-        return min(callable_skill.timeout or longest, longest)
-    if not math.isfinite(wanted) or wanted <= 0:
-        raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", str(wanted))
-    return min(callable_skill.timeout or longest, longest, wanted / _MS)
-
-
-def _check_texts(caller: Caller, context: InvocationContext) -> None:
-    """Refuse what would not fit into a line of a log."""
-    texts = {"/caller/id": caller.id, "/caller/type": caller.type, "/context/trace_id": context.trace_id or "-"}
-    for path, text in texts.items():
-        if not text or len(text) > _TEXT_LENGTH or not text.isprintable():
-            message = f"must be a text of one line, 1 to {_TEXT_LENGTH} characters"
-            raise invalid_request(path, message, f"1 to {_TEXT_LENGTH} characters", text[:_TEXT_LENGTH])
 
 
 def check_key(key: str) -> str:

@@ -10,6 +10,7 @@ refused; nothing is fetched for one, and patterns match in linear time.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -75,21 +76,13 @@ class InputRules:
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         """Refuse inputs that the skill does not take; errors as of :meth:`apply`."""
-        if not self._accepts(inputs):
-            violations = list(islice(self._violations(inputs), _MOST_ERRORS)) or [
-                Violation("/inputs", _NO_JSON, "JSON", None)
-            ]
-            raise _input_error("VALIDATION_ERROR", "the inputs are not what the skill takes", violations)
-
-    def _accepts(self, inputs: Mapping[str, Any]) -> bool:
         fits = self._fits
-        try:
-            for name, value in inputs.items():
-                if not fits[name](value):
-                    return False
-        except (KeyError, ValueError):  # no input of the skill, or no value of JSON
-            return False
-        return self._required <= inputs.keys()
+        with suppress(KeyError, ValueError):  # no input of the skill, or no value of JSON
+            if self._required <= inputs.keys() and all(fits[name](value) for name, value in inputs.items()):
+                return
+        violations = list(islice(self._violations(inputs), _MOST_ERRORS))
+        violations = violations or [Violation("/inputs", _NO_JSON, "JSON", None)]
+        raise _input_error("VALIDATION_ERROR", "the inputs are not what the skill takes", violations)
 
     def _violations(self, inputs: Mapping[str, Any]) -> Iterator[Violation]:
         unknown = 0

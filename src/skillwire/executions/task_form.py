@@ -248,9 +248,12 @@ def read_form(fields: Sequence[Field], answers: Mapping[str, str]) -> Any:
         try:
             if answer is not None:
                 value = read_answer(answer, field)
-            elif all(field.demanded[-1:]):
-                value = _blank(field)
+            elif not all(field.demanded[-1:]):
+                continue
+            elif field.is_nullable or (field.kind == "lines" and not field.minimum):
+                value = None if field.is_nullable else []
             else:
+                flaws.append(Violation(field.pointer, "is required", "a value", shown(None)))
                 continue
         except WrongAnswerError as wrong:
             flaws.append(Violation(field.pointer, wrong.message, wrong.expected, wrong.actual))
@@ -280,14 +283,6 @@ def field_mismatch(flaws: Sequence[Violation]) -> ValidationError:
     )
 
 
-def _blank(field: Field) -> Any:
-    if field.is_nullable:
-        return None
-    if field.kind == "lines" and not field.minimum:
-        return []
-    raise WrongAnswerError("is required", "a value", None)
-
-
 def _holder(output: dict[str, Any], field: Field, there: set[tuple[str, ...]]) -> dict[str, Any] | None:
     """Return the object that holds the field's value; None when it is optional and empty."""
     holder = output
@@ -299,27 +294,23 @@ def _holder(output: dict[str, Any], field: Field, there: set[tuple[str, ...]]) -
 
 
 def _fields(spot: _Location) -> Iterator[Field]:
-    if _is_flat(spot):
-        required = _listed(spot.schema, "required")
-        for key, inner in spot.schema["properties"].items():
-            schema = inner if isinstance(inner, dict) else {}
-            yield from _fields(_Location((*spot.path, key), (*spot.demanded, key in required), schema))
-    else:
-        yield _field(spot)
-
-
-def _is_flat(spot: _Location) -> bool:
-    """Whether an object is shown as its properties: all that it demands are there, and depend on nothing else."""
+    """Yield an object's properties if all that it demands are there and depend on nothing else; else one field."""
     schema, named = spot.schema, spot.schema.get("properties")
-    return (
+    required = _listed(schema, "required")
+    if (
         isinstance(named, dict)
-        and bool(named)
+        and named
         and schema.get("type", "object") == "object"
         and schema.keys().isdisjoint(_COMPOSED)
         and "default" not in schema
-        and all(key in named for key in _listed(schema, "required"))
+        and all(key in named for key in required)
         and len(spot.path) < limits.FORM_DEPTH
-    )
+    ):
+        for key, inner in named.items():
+            own = inner if isinstance(inner, dict) else {}
+            yield from _fields(_Location((*spot.path, key), (*spot.demanded, key in required), own))
+    else:
+        yield _field(spot)
 
 
 def _field(spot: _Location) -> Field:

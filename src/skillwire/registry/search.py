@@ -71,12 +71,11 @@ def count_facets(profiles: Mapping[Profile, int]) -> dict[str, tuple[FacetValue,
         for facet, values in zip(FACETS, profile, strict=True):
             for value in values:
                 counts[facet][value] += hits
-    return {facet: _most_frequent(counted) for facet, counted in counts.items()}
-
-
-def _most_frequent(counted: Counter[str]) -> tuple[FacetValue, ...]:
-    in_order = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(FacetValue(value, skills) for value, skills in in_order[: limits.SEARCH_FACET_VALUES])
+    frequent = {
+        facet: sorted(counted.items(), key=lambda item: (-item[1], item[0]))[: limits.SEARCH_FACET_VALUES]
+        for facet, counted in counts.items()
+    }
+    return {facet: tuple(FacetValue(*item) for item in items) for facet, items in frequent.items()}
 
 
 def _tags(skill: Skill) -> Iterator[str]:
@@ -124,7 +123,7 @@ def check_query(query: SearchQuery) -> None:
 def read_words(text: str) -> Words:
     """Return all words of ``text``. Trust: hostile; only letters and digits remain, so no query syntax does."""
     words = tuple(dict.fromkeys(_WORD.findall(text.lower())))
-    return Words(words, is_open=bool(words) and _is_word(text[-1]))
+    return Words(words, is_open=bool(words) and _WORD.fullmatch(text[-1]) is not None)
 
 
 def telling_words(words: Words) -> Words:
@@ -155,7 +154,3 @@ def mark_search(query: SearchQuery, order: Iterable[str]) -> bytes:
     """Return a fingerprint of what ``query`` searches; ``order`` is what its order depends on beside the names."""
     chosen = sorted((facet, *sorted(values)) for facet, values in query.facets.items())
     return hashlib.blake2b(repr((tuple(order), chosen)).encode(), digest_size=_MARK_BYTES).digest()
-
-
-def _is_word(character: str) -> bool:
-    return _WORD.fullmatch(character) is not None

@@ -18,7 +18,7 @@ import asyncio
 import ipaddress
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -331,16 +331,14 @@ class ConsolePages:
     async def _read(self, context: RequestContext) -> ConsoleRequest:
         scope = context.scope
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
-        frame = Frame(site_of(scope, self._base_url), up)
         session = await self._sessions.find(scope)
+        frame = Frame(site_of(scope, self._base_url), up)
         request = ConsoleRequest(context.path, scope, context.receive, context.send, frame, session)
         if session is None:
             return request
         sees_lan = self._lan is not None and request.sees_all
         person = SignedInPerson(request.name, session.form_token, request.sees_all, request.may_work, sees_lan)
-        return ConsoleRequest(
-            context.path, scope, context.receive, context.send, frame._replace(person=person), session
-        )
+        return replace(request, frame=frame._replace(person=person))
 
     async def _follow(self, request: ConsoleRequest, make: Callable[[], Awaitable[str]]) -> None:
         await self._streams.serve(make, self._validity(request), request.receive, request.send)
@@ -593,12 +591,9 @@ class ConsolePages:
             await self._redirect_after(request, execution_id, "released" if done else "lost")
 
     async def _redirect_after(self, request: ConsoleRequest, execution_id: str, notice: str) -> None:
-        if notice == "lost":
-            await request.redirect(f"/inbox/{execution_id}", notice=notice)
-        elif notice == "released":
-            await request.redirect("/inbox", notice=notice)
-        else:
-            await request.redirect("/inbox", tray="mine", notice=notice)
+        path = f"/inbox/{execution_id}" if notice == "lost" else "/inbox"
+        query = {"notice": notice} if notice in {"lost", "released"} else {"tray": "mine", "notice": notice}
+        await request.redirect(f"{path}?{urlencode(query)}")
 
     async def _task(self, request: ConsoleRequest, execution_id: str) -> Execution | None:
         """Return a task; answer with a notice and return None when there is none."""

@@ -177,7 +177,12 @@ class Executions:
         """Answer a request for an execution. Raises ProblemError (401, 403) for a skill that the caller may not use."""
         scope = context.scope
         async with self.bodies.reading(scope, context.receive) as body:
-            caller = await context.authenticate(body.data, scope=_with_body_credentials(scope, body.data))
+            authenticating = scope
+            if b'"credentials"' in body.data and not has_credentials(scope["headers"]):
+                with suppress(SkillwireError):  # an invalid body is reported when it is read
+                    headers = [*scope["headers"], *body_credentials(read_request(body.data, ""))]
+                    authenticating = {**scope, "headers": headers}
+            caller = await context.authenticate(body.data, scope=authenticating)
             view = await context.load()
             try:
                 await self._answer(match, context, view, caller.principal, body)
@@ -206,14 +211,6 @@ class Executions:
             raise not_found(requested_name(match, body.data))
         self.start()
         await self._route.invoke(match, skill, request, send)
-
-
-def _with_body_credentials(scope: Scope, body: bytes) -> Scope:
-    """Return the scope with the credentials of the body as header fields, unless the request has others."""
-    if b'"credentials"' in body and not has_credentials(scope["headers"]):
-        with suppress(SkillwireError):  # an invalid body is reported when it is read
-            return {**scope, "headers": [*scope["headers"], *body_credentials(read_request(body, ""))]}
-    return scope
 
 
 _FOLLOWED: Final = ("execution", "Prefer", CONDITION)

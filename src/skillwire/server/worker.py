@@ -133,7 +133,12 @@ class ExpiryTask:
         """End late executions, and recover those of lost workers; return whether there was any."""
         ledger = self._service.ledger
         was_late = await self._all(ledger.expire, lambda _: "deadline")
-        return await self._all(ledger.recover, _loss_outcome) or was_late
+
+        def loss_outcome(execution: Execution) -> str:
+            failure = execution.failure
+            return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
+
+        return await self._all(ledger.recover, loss_outcome) or was_late
 
     async def forget(self, is_over: Callable[[], bool]) -> None:
         """Forget everything old, unless ``is_over`` comes first."""
@@ -164,11 +169,6 @@ class ExpiryTask:
                 if (found := await self._service.ledger.find(execution_id)) is not None:
                     self._log.warning("ended or given back", outcome=outcome(found), **log_facts(found))
         return is_any
-
-
-def _loss_outcome(execution: Execution) -> str:
-    failure = execution.failure
-    return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
 
 
 #: Seconds after which a worker looks for work though nothing woke it: a pause before an attempt may be over.
@@ -216,7 +216,7 @@ class Worker:
         self._callables = callables
         self._may_run = may_run
         self._expiry = ExpiryTask(service, expire_blobs)
-        service.on_cancel = self._let_go_of
+        service.on_cancel = self._let_go
         self._quota = Quota(
             settings.per_caller,
             settings.per_skill,
@@ -276,23 +276,19 @@ class Worker:
 
     async def _claim(self) -> None:
         """Claim as many as may run, then wait until something changes."""
-        async with self._claiming:
-            free = self._service.settings.concurrency - len(self._running)
-            begun = 0 if free <= 0 or self._stopping.is_set() else await self._begin(free)
-        if begun < free or free <= 0:
-            await self._service.dispatcher.wait(_LOOK)
-
-    async def _begin(self, limit: int) -> int:
-        """Claim and begin at most ``limit`` executions; return how many."""
         service = self._service
-        claimed = await service.ledger.claim(self.name, service.clock(), self._quota, limit=limit)
-        for execution in claimed:
-            claim = Claim(execution.execution_id, self.name, execution.attempt)
-            service.changes.notify(execution.execution_id)
-            task = asyncio.create_task(self._run(claim, execution))
-            self._running[claim] = task
-            task.add_done_callback(partial(self._ended, claim))
-        return len(claimed)
+        claimed: list[Execution] = []
+        async with self._claiming:
+            free = service.settings.concurrency - len(self._running)
+            if free > 0 and not self._stopping.is_set():
+                claimed += await service.ledger.claim(self.name, service.clock(), self._quota, limit=free)
+            for execution in claimed:
+                claim = Claim(execution.execution_id, self.name, execution.attempt)
+                service.changes.notify(execution.execution_id)
+                self._running[claim] = task = asyncio.create_task(self._run(claim, execution))
+                task.add_done_callback(partial(self._ended, claim))
+        if len(claimed) < free or free <= 0:
+            await service.dispatcher.wait(_LOOK)
 
     def _ended(self, claim: Claim, _: asyncio.Task[None]) -> None:
         self._running.pop(claim, None)
@@ -318,23 +314,23 @@ class Worker:
             return
         service = self._service
         for claim in await service.ledger.renew(claims, service.clock(), service.settings.lease):
-            self._let_go(claim)
+            self._end(claim)
 
     def look(self) -> None:
         """Claim what others left, and find out what they ended."""
         self._service.dispatcher.wake()
         self._looked.set()
 
-    def _let_go(self, claim: Claim) -> None:
+    def _end(self, claim: Claim) -> None:
         task = self._running.get(claim)
         if task is not None and claim not in self._lost:
             self._lost.add(claim)
             task.cancel()
 
-    def _let_go_of(self, execution_id: str) -> None:
+    def _let_go(self, execution_id: str) -> None:
         """End what runs of an execution that has ended."""
         for claim in [claim for claim in self._running if claim.execution_id == execution_id]:
-            self._let_go(claim)
+            self._end(claim)
 
     async def _run(self, claim: Claim, execution: Execution) -> None:
         with structlog.contextvars.bound_contextvars(**log_facts(execution)), attempt_span(execution) as record:

@@ -29,7 +29,7 @@ from skillwire.model.execution import Attempt, CallContext, Failure, Outcome
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
 
     from skillwire.folder.functions import TypedFunction
 
@@ -65,7 +65,7 @@ class FunctionExecutor:
             arguments[typed.context] = context
         try:
             async with asyncio.timeout(max(attempt.seconds, 0.0)) as bound:
-                result = await _uncancelled(self._call(partial(typed.function, **arguments)))
+                result = await self._call(partial(typed.function, **arguments))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it raises is an outcome
             if bound.expired():
                 return Outcome(failure=Failure("deadline", "The function took too long", code="INVOCATION_TIMEOUT"))
@@ -80,22 +80,20 @@ class FunctionExecutor:
             return Outcome(failure=Failure("output", "The function returned what is no JSON value"))
 
     async def _call(self, call: partial[Any]) -> Any:
-        if inspect.iscoroutinefunction(call.func) or inspect.iscoroutinefunction(getattr(call.func, "__call__", None)):  # noqa: B004  # an object that awaits
-            return await call()
-        await self._threads.acquire()
-        result = await in_thread(call, self._threads.release)
-        return await result if inspect.isawaitable(result) else result
-
-
-async def _uncancelled(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what ``work`` returns. A ``CancelledError`` of its own is an error, unless the task was cancelled."""
-    try:
-        return await work
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise _RaisedError(str(error) or type(error).__name__) from error
+        """Return the result. A ``CancelledError`` of the function's own is an error, unless the task was cancelled."""
+        try:
+            if inspect.iscoroutinefunction(call.func) or inspect.iscoroutinefunction(
+                getattr(call.func, "__call__", None)  # noqa: B004  # an object that awaits
+            ):
+                return await call()
+            await self._threads.acquire()
+            result = await in_thread(call, self._threads.release)
+            return await result if inspect.isawaitable(result) else result
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _RaisedError(str(error) or type(error).__name__) from error
 
 
 async def in_thread(call: Callable[[], Any], done: Callable[[], None]) -> Any:

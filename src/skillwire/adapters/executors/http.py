@@ -29,7 +29,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -70,14 +70,13 @@ _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1"
 _MEDIA_TYPE: Final = 128
 _READ_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
 _DIGITS: Final = 9
-_UNREACHABLE: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
+#: Statuses after which another attempt may help → the code of the failure.
+_PASSING: Final[dict[int, str]] = {
+    HTTPStatus.BAD_GATEWAY: "ENDPOINT_UNREACHABLE",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ENDPOINT_UNREACHABLE",
+    HTTPStatus.GATEWAY_TIMEOUT: "INVOCATION_TIMEOUT",
+}
 _DISTRUSTED: Final = frozenset({"BODY_TOO_LARGE", "HTTP_SYNTAX", "CONTENT_ENCODING"})
-
-
-class _Secret(NamedTuple):
-    """Why a call cannot be made: a secret that is not there, or cannot be sent."""
-
-    name: str
 
 
 class HttpExecutor:
@@ -94,10 +93,13 @@ class HttpExecutor:
         if action is None:
             return Outcome(failure=Failure("unavailable", "The skill is no action any more"))
         upstream = read_upstream(action.settings)
-        secrets = await asyncio.to_thread(self._read_secrets, upstream) if upstream.headers else {}
-        if isinstance(secrets, _Secret):
-            self._log.error("a secret is not set, or cannot be sent", skill=attempt.skill.name, secret=secrets.name)
-            return Outcome(failure=Failure("unavailable", f"The operator has not set {secrets.name}"))
+        secrets: dict[str, str] = {}
+        for name in {name for value in upstream.headers.values() for name in secret_names(value)}:
+            secret = await asyncio.to_thread(self._secrets, name)
+            if secret is None or not _SECRET.fullmatch(secret):
+                self._log.error("a secret is not set, or cannot be sent", skill=attempt.skill.name, secret=name)
+                return Outcome(failure=Failure("unavailable", f"The operator has not set {name}"))
+            secrets[name] = secret
         try:
             request = _request(upstream, attempt, secrets)
         except ValidationError as error:
@@ -112,15 +114,6 @@ class HttpExecutor:
         if len(response.body) > _READ_APART_BYTES:
             return await asyncio.to_thread(_outcome, response, upstream, known)
         return _outcome(response, upstream, known)
-
-    def _read_secrets(self, upstream: Upstream) -> dict[str, str] | _Secret:
-        found = {}
-        for name in {name for value in upstream.headers.values() for name in secret_names(value)}:
-            value = self._secrets(name)
-            if value is None or not _SECRET.fullmatch(value):
-                return _Secret(name)
-            found[name] = value
-        return found
 
 
 def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -> HttpRequest:
@@ -192,28 +185,19 @@ def _output(response: HttpResponse, secrets: list[str]) -> Any:
 
 
 def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
-    status = response.status
+    status, media_type, message = response.status, content_type_of(response), f"The upstream answered {response.status}"
     details: dict[str, Any] = {"status": status}
     if (seconds := _retry_after(response)) is not None:
         details["retry_after"] = seconds
-    if status in _UNREACHABLE:
-        return Failure("upstream", f"The upstream answered {status}", "ENDPOINT_UNREACHABLE", details, is_passing=True)
-    if status == HTTPStatus.GATEWAY_TIMEOUT:
-        return Failure("upstream", f"The upstream answered {status}", "INVOCATION_TIMEOUT", details, is_passing=True)
+    if status in _PASSING:
+        return Failure("upstream", message, _PASSING[status], details, is_passing=True)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Failure("upstream", "The upstream has had too many requests", details=details, is_passing=True)
-    if excerpt := _excerpt(response, secrets):
-        details["excerpt"] = excerpt
-    return Failure("upstream", f"The upstream answered {status}", details=details)
-
-
-def _excerpt(response: HttpResponse, secrets: list[str]) -> str:
-    """Return the beginning of an error's text, when it is text: one line, its secrets and hidden characters gone."""
-    media_type = content_type_of(response)
-    if not (is_json(media_type) or media_type.startswith("text/")):
-        return ""
-    text = hide(bytes(response.body).decode("utf-8", "replace"), secrets)
-    return neutralise(" ".join(text[: 2 * limits.UPSTREAM_EXCERPT].split()))[: limits.UPSTREAM_EXCERPT]
+    if is_json(media_type) or media_type.startswith("text/"):
+        text = hide(bytes(response.body).decode("utf-8", "replace"), secrets)
+        line = neutralise(" ".join(text[: 2 * limits.UPSTREAM_EXCERPT].split()))[: limits.UPSTREAM_EXCERPT]
+        details |= {"excerpt": line} if line else {}
+    return Failure("upstream", message, details=details)
 
 
 def _retry_after(response: HttpResponse) -> float | None:

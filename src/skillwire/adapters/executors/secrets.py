@@ -59,7 +59,7 @@ class Secrets:
             return {}
         data = self._read(self._file)
         try:
-            rows = _from_toml(data) if self._file.suffix == ".toml" else _from_lines(data.decode())
+            rows = _read_rows(data, is_toml=self._file.suffix == ".toml")
         except (ValueError, SkillwireError):
             raise self._unusable("it is neither TOML of names and texts nor lines of NAME=value") from None
         for name, value in rows.items():
@@ -111,16 +111,14 @@ def _forms(secret: str) -> tuple[str, ...]:
     return secret, escaped, repr(secret)[1:-1], quote(secret, safe=""), encoded, encoded.rstrip("=")
 
 
-def _from_toml(data: bytes) -> dict[str, str]:
-    rows = load_toml(data)
-    if not all(isinstance(value, str) for value in rows.values()):
-        raise ValueError("not a text")
-    return {str(name): str(value) for name, value in rows.items()}
-
-
-def _from_lines(text: str) -> dict[str, str]:
+def _read_rows(data: bytes, *, is_toml: bool) -> dict[str, str]:
+    if is_toml:
+        document = load_toml(data)
+        if not all(isinstance(value, str) for value in document.values()):
+            raise ValueError("not a text")
+        return {str(name): str(value) for name, value in document.items()}
     rows: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in data.decode().splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, separator, value = line.partition("=")

@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,7 @@ class UnpackedSkills:
         with storage_errors(path):
             while (locked := _lock(path)) is None:
                 self._make(path, skill)
-                self._evict(path)
+                self._evict(keep=path)
             os.utime(locked.descriptor)
             return locked
 
@@ -86,17 +87,20 @@ class UnpackedSkills:
             stream.flush()
             os.fsync(stream.fileno())
 
-    def _evict(self, new: Path) -> None:
-        """Remove what is too much, and what killed processes left half made; never ``new``."""
-        rows = sorted(((_used(path), path) for path in self._folder.iterdir()), reverse=True)
+    def _evict(self, keep: Path) -> None:
+        """Remove what is too much, and what killed processes left half made; never ``keep``."""
+        rows: list[tuple[float, Path]] = []
+        for path in self._folder.iterdir():
+            with suppress(OSError):  # removed meanwhile
+                rows.append((path.stat().st_mtime, path))
         count, size = 0, 0
-        for used, path in rows:
+        for used, path in sorted(rows, reverse=True):
             if path.name.startswith("."):
                 if used < time.time() - _ABANDONED_SECONDS or path.name.startswith(_GOING):
                     self._remove(path)
                 continue
             count, size = count + 1, size + int(path.name.rpartition("-")[2])
-            if path != new and (count > self._keep or size > self._keep_bytes):
+            if path != keep and (count > self._keep or size > self._keep_bytes):
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
@@ -144,10 +148,3 @@ def _lock(path: Path) -> LockedFolder | None:
         raise
     os.close(descriptor)
     return None
-
-
-def _used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # removed meanwhile
-        return 0.0

@@ -79,8 +79,7 @@ class SignedRequests:
         if signature.timestamp < self._started:
             raise refused("the request was signed before this server was started; sign it again", "expired")
         self._remember(signature.key_id, bytes.fromhex(signature.digest), now)
-        token = found[0]
-        return Principal(token.name, token.skills, token.scopes, token.token_id)
+        return _principal_of(found[0])
 
     def _remember(self, key_id: str, digest: bytes, now: float) -> None:
         for known in [known for known, seen in self._seen.items() if seen.is_over(now)]:
@@ -110,6 +109,10 @@ class _UsedSignatures(NamedTuple):
     def forget(self, now: float) -> None:
         while self.order and now - self.order[0][0] > _REMEMBERED_SECONDS:
             self.digests.discard(self.order.popleft()[1])
+
+
+def _principal_of(token: Token) -> Principal:
+    return Principal(token.name, token.skills, token.scopes, token.token_id)
 
 
 _BEARER: Final = "bearer "
@@ -173,9 +176,7 @@ class Authentication:
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
             return AuthResult(None, self._count(self._anonymous, ANONYMOUS, address))
-        failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
-        if not failures.allowed:
-            raise ProblemError(too_many("credentials of this address were refused too often", failures))
+        self._check_failures(caller_of(ANONYMOUS, address))
         try:
             if len(shown) > 1:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
@@ -191,9 +192,7 @@ class Authentication:
         Raises ProblemError (429) after too many failures of this address.
         """
         caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
-        failures = self._failures.look(caller, self._clock())
-        if not failures.allowed:
-            raise ProblemError(too_many("credentials of this address were refused too often", failures))
+        self._check_failures(caller)
         token = await self.tokens().recognise(key)
         if token is None:
             self._failures.charge(caller, self._clock())
@@ -222,6 +221,11 @@ class Authentication:
         error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")
         return ProblemError(self._challenges.required(error, scope))
 
+    def _check_failures(self, caller: str) -> None:
+        failures = self._failures.look(caller, self._clock())
+        if not failures.allowed:
+            raise ProblemError(too_many("credentials of this address were refused too often", failures))
+
     def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
         if limiter is None:
             return {}
@@ -246,7 +250,7 @@ class Authentication:
             token = await self.tokens().recognise(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
-            return Principal(token.name, token.skills, token.scopes, token.token_id)
+            return _principal_of(token)
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         return await self._bearer.recognise(text)

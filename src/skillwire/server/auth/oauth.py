@@ -85,7 +85,14 @@ class Introspection:
         name = hashlib.sha256(token.encode("ascii")).digest()
         answer = self._answers.get(name)
         if answer is None or self._monotonic() >= answer.until:
-            answer = await self._ask_once(name, token)
+            flight = self._flights.get(name)
+            if flight is None:
+                if len(self._flights) >= limits.INTROSPECTIONS_AT_ONCE + limits.INTROSPECTIONS_WAITING:
+                    message = "too many tokens are being asked about; try again in a moment"
+                    raise unavailable(message, self._rules.issuer)
+                flight = self._flights[name] = asyncio.create_task(self._ask(token))
+                flight.add_done_callback(lambda done: self._landed(name, done))
+            answer = await asyncio.shield(flight)  # who stops waiting stops nobody else
         if answer.claims is None:
             raise refused("the access token is not in force", "inactive") from answer.refusal
         expires = answer.claims.expires
@@ -99,15 +106,6 @@ class Introspection:
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
-
-    async def _ask_once(self, name: bytes, token: str) -> _Answer:
-        flight = self._flights.get(name)
-        if flight is None:
-            if len(self._flights) >= limits.INTROSPECTIONS_AT_ONCE + limits.INTROSPECTIONS_WAITING:
-                raise unavailable("too many tokens are being asked about; try again in a moment", self._rules.issuer)
-            flight = self._flights[name] = asyncio.create_task(self._ask(token))
-            flight.add_done_callback(lambda done: self._landed(name, done))
-        return await asyncio.shield(flight)  # who stops waiting stops nobody else
 
     def _landed(self, name: bytes, flight: asyncio.Task[_Answer]) -> None:
         del self._flights[name]

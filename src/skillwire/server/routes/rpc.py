@@ -38,7 +38,6 @@ from skillwire.server.rpc_methods import (
     GONE,
     ByteQuota,
     Methods,
-    Request,
     RpcCaller,
     RpcDispatcher,
     calls_of,
@@ -274,27 +273,21 @@ class RpcRoute:
             await context.authenticate(body.data)
             _check_type(context)
             request = await self._dispatcher.decode(body.data)
-            self._count(request, context)
-            answering = self._dispatcher.answer(request, await self._caller(context), ByteQuota(body))
+            principal, further = context.principal, len(calls_of(request)) - 1
+            if further > 0:
+                context.send.caller = AuthResult(principal, {})  # a refusal says itself what is left
+                fields = self._authentication.count_further(principal, context.scope, further)
+                context.send.caller = AuthResult(principal, fields)
+            view = await context.load()
+            skills = await self._skills.of(view, context.revision)
+            is_known = principal is not None or self._origins.let_in(context.scope)
+            caller = RpcCaller(context.owner, skills, is_stray_page=not is_known)
+            answering = self._dispatcher.answer(request, caller, ByteQuota(body))
             if is_lasting(request):
                 await _send_unless_gone(answering, context)
             else:
                 await _response(await answering)(context.scope, context.receive, context.send)
         return None
-
-    def _count(self, request: Request, context: RequestContext) -> None:
-        further = len(calls_of(request)) - 1
-        if further > 0:
-            principal = context.principal
-            context.send.caller = AuthResult(principal, {})  # a refusal says itself what is left
-            fields = self._authentication.count_further(principal, context.scope, further)
-            context.send.caller = AuthResult(principal, fields)
-
-    async def _caller(self, context: RequestContext) -> RpcCaller:
-        view = await context.load()
-        skills = await self._skills.of(view, context.revision)
-        is_known = context.principal is not None or self._origins.let_in(context.scope)
-        return RpcCaller(context.owner, skills, is_stray_page=not is_known)
 
 
 async def _send_unless_gone(answering: Coroutine[None, None, bytes | None], context: RequestContext) -> None:

@@ -137,7 +137,9 @@ class _Walk:
                 if not stat.S_ISREG(state.st_mode):
                     self._add("FILE_SPECIAL", "this is neither a file nor a folder", path)
                 elif self._fits(state.st_size, path):
-                    content = _read_all(descriptor, state.st_size)
+                    content = os.read(descriptor, state.st_size)
+                    while len(content) < state.st_size and (piece := os.read(descriptor, state.st_size - len(content))):
+                        content += piece
                     self.files.append(FileContent(path, content, bool(state.st_mode & stat.S_IXUSR)))
             finally:
                 os.close(descriptor)
@@ -169,14 +171,6 @@ class _Walk:
 
     def _place(self, path: str) -> SourceLocation:
         return SourceLocation(f"{self._root}/{path}")
-
-
-def _read_all(descriptor: int, size: int) -> bytes:
-    """Return the first ``size`` bytes of an open file, fewer when it has shrunk."""
-    content = os.read(descriptor, size)
-    while len(content) < size and (piece := os.read(descriptor, size - len(content))):
-        content += piece
-    return content
 
 
 #: How many folders deep below a root a skill is looked for.

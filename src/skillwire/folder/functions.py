@@ -345,12 +345,8 @@ class FunctionFacts:
 def function_files(typed: TypedFunction, facts: FunctionFacts) -> tuple[FileContent, ...]:
     """Return the files of a function's skill. Raises ValueError for a value without a TOML form."""
     skill_toml = "\n".join(_skill_toml(typed, facts))
-    return FileContent(SKILL_MD, _skill_md(typed, facts).encode()), FileContent("skill.toml", skill_toml.encode())
-
-
-def _skill_md(typed: TypedFunction, facts: FunctionFacts) -> str:
     example = [f"{one.name}={_EXAMPLES[one.input_type]}" for one in typed.inputs if one.required]
-    return _SKILL_MD.format(
+    skill_md = _SKILL_MD.format(
         name=facts.name,
         quoted=json.dumps(facts.description, ensure_ascii=False),
         version=facts.version,
@@ -361,6 +357,7 @@ def _skill_md(typed: TypedFunction, facts: FunctionFacts) -> str:
         output=_sentence(typed.returns or "One JSON value."),
         call=" ".join([f"skillwire call ADDRESS/{facts.name}", *example]),
     )
+    return FileContent(SKILL_MD, skill_md.encode()), FileContent("skill.toml", skill_toml.encode())
 
 
 def _inputs(inputs: tuple[FunctionInput, ...]) -> Iterator[str]:

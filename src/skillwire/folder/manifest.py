@@ -148,7 +148,17 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         document=document,
         unknown=tuple(fields.unknown()),
     )
-    _check_relations(manifest, fields)
+    name, namespace = manifest.name, manifest.namespace
+    if name and namespace and not name.startswith(f"{namespace}."):
+        fields.refuse("FIELD", f"name {name} does not begin with the namespace {namespace}.", "name")
+    kind = (manifest.executor or {}).get("kind")
+    if manifest.kind == "action" and "runtime" not in manifest.document and kind not in {"http", "human", "function"}:
+        fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
+    if kind == "http":
+        _check_upstream(manifest, fields)
+    if manifest.kind == "instruction" and "runtime" in manifest.document:
+        fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
+    _check_health(manifest, fields)
     return manifest, fields.flaws
 
 
@@ -213,21 +223,6 @@ def _endpoint(table: Fields) -> Mapping[str, Any] | None:
     retry.number("max_attempts", most=_MOST_ATTEMPTS)
     retry.number("backoff_ms", most=_LONGEST_PAUSE_MS)
     return table.values or None
-
-
-def _check_relations(manifest: Manifest, fields: Fields) -> None:
-    """Check fields that depend on each other."""
-    name, namespace = manifest.name, manifest.namespace
-    if name and namespace and not name.startswith(f"{namespace}."):
-        fields.refuse("FIELD", f"name {name} does not begin with the namespace {namespace}.", "name")
-    kind = (manifest.executor or {}).get("kind")
-    if manifest.kind == "action" and "runtime" not in manifest.document and kind not in {"http", "human", "function"}:
-        fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
-    if kind == "http":
-        _check_upstream(manifest, fields)
-    if manifest.kind == "instruction" and "runtime" in manifest.document:
-        fields.refuse("FIELD", "an instruction has no [runtime]; with one it is an action", "kind")
-    _check_health(manifest, fields)
 
 
 def _check_health(manifest: Manifest, fields: Fields) -> None:

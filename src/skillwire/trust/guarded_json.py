@@ -151,7 +151,37 @@ def load_json(data: bytes, *, max_bytes: int, source: str = "JSON") -> object:
     data = data.removeprefix(_BOM)
     text = _decode(data, source)
     _bound(data, text, source)
-    return _parse(text, source)
+
+    def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            key, place = duplicate_key(text, source)
+            raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} occurs twice in one object", place=place)
+        return members
+
+    def integer(literal: str) -> int:
+        return int(literal) if len(literal) <= limits.JSON_INTEGER_DIGITS else refuse_number(literal)
+
+    def finite(literal: str) -> float:
+        number = float(literal)
+        return number if math.isfinite(number) else refuse_number(literal)
+
+    def refuse_number(literal: str) -> NoReturn:
+        is_short = len(literal) <= limits.JSON_INTEGER_DIGITS
+        shown = literal if is_short else f"{literal[:16]}... ({len(literal)} characters)"
+        place = place_of_literal(text, literal, source)
+        raise DecodeError("JSON_NUMBER", f"{shown} is beyond what a field can hold", place=place)
+
+    def refuse_constant(literal: str) -> NoReturn:
+        raise DecodeError("JSON_SYNTAX", f"{literal} is not JSON", place=place_of_literal(text, literal, source))
+
+    try:
+        return json.loads(
+            text, object_pairs_hook=collect, parse_int=integer, parse_float=finite, parse_constant=refuse_constant
+        )
+    except json.JSONDecodeError as error:
+        place = place_at(text[: error.pos], text, source)
+        raise DecodeError("JSON_SYNTAX", error.msg[:1].lower() + error.msg[1:], place=place) from None
 
 
 def _decode(data: bytes, source: str) -> str:
@@ -185,39 +215,6 @@ def _bound_values(count: int, source: str) -> None:
     if count > limits.JSON_VALUES:
         message = f"about {count} values and keys, at most {limits.JSON_VALUES} are read"
         raise DecodeError("LIMIT_ENTRIES", message, place=SourceLocation(source))
-
-
-def _parse(text: str, source: str) -> object:
-    def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        members = dict(pairs)
-        if len(members) != len(pairs):
-            key, place = duplicate_key(text, source)
-            raise DecodeError("JSON_DUPLICATE_KEY", f"the key {key} occurs twice in one object", place=place)
-        return members
-
-    def integer(literal: str) -> int:
-        return int(literal) if len(literal) <= limits.JSON_INTEGER_DIGITS else refuse_number(literal)
-
-    def finite(literal: str) -> float:
-        number = float(literal)
-        return number if math.isfinite(number) else refuse_number(literal)
-
-    def refuse_number(literal: str) -> NoReturn:
-        is_short = len(literal) <= limits.JSON_INTEGER_DIGITS
-        shown = literal if is_short else f"{literal[:16]}... ({len(literal)} characters)"
-        place = place_of_literal(text, literal, source)
-        raise DecodeError("JSON_NUMBER", f"{shown} is beyond what a field can hold", place=place)
-
-    def refuse_constant(literal: str) -> NoReturn:
-        raise DecodeError("JSON_SYNTAX", f"{literal} is not JSON", place=place_of_literal(text, literal, source))
-
-    try:
-        return json.loads(
-            text, object_pairs_hook=collect, parse_int=integer, parse_float=finite, parse_constant=refuse_constant
-        )
-    except json.JSONDecodeError as error:
-        place = place_at(text[: error.pos], text, source)
-        raise DecodeError("JSON_SYNTAX", error.msg[:1].lower() + error.msg[1:], place=place) from None
 
 
 _BYTES: Final = 64 * limits.KIB

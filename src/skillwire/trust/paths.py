@@ -43,7 +43,14 @@ def check_path(path: str | bytes) -> str:
     if text.startswith("/"):
         raise TrustError("PATH_ABSOLUTE", f"a path is absolute: {show(text)}")
     components = text.split("/")
-    _check_traversal(text, components)
+    if ".." in components:
+        raise TrustError("PATH_TRAVERSAL", f"a path holds '..': {show(text)}")
+    if "%" in text and _DISGUISE.search(text):
+        raise TrustError("PATH_TRAVERSAL", f"a path would be another one once decoded: {show(text)}")
+    if not text.isascii():
+        compatible = unicodedata.normalize("NFKC", text).replace("\\", "/").split("/")
+        if ".." in compatible:
+            raise TrustError("PATH_TRAVERSAL", f"a path holds look-alikes of '..': {show(text)}")
     if len(components) > limits.ARCHIVE_DEPTH:
         raise TrustError("PATH_TOO_DEEP", f"a path is {len(components)} levels deep: {show(text)}")
     for component in components:
@@ -82,17 +89,6 @@ def _decode(path: str | bytes) -> str:
     if len(raw) > limits.ARCHIVE_PATH_BYTES:
         raise TrustError("PATH_TOO_LONG", f"a path is longer than {limits.ARCHIVE_PATH_BYTES} bytes: {show(path)}")
     return text
-
-
-def _check_traversal(text: str, components: list[str]) -> None:
-    if ".." in components:
-        raise TrustError("PATH_TRAVERSAL", f"a path holds '..': {show(text)}")
-    if "%" in text and _DISGUISE.search(text):
-        raise TrustError("PATH_TRAVERSAL", f"a path would be another one once decoded: {show(text)}")
-    if not text.isascii():
-        compatible = unicodedata.normalize("NFKC", text).replace("\\", "/").split("/")
-        if ".." in compatible:
-            raise TrustError("PATH_TRAVERSAL", f"a path holds look-alikes of '..': {show(text)}")
 
 
 def _check_component(component: str, text: str) -> None:

@@ -445,7 +445,11 @@ class LanAgent:
         if self._mdns is not None:
             await self._mdns.stop()
         if had_offers:
-            await self._send_goodbyes(self._links)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GOODBYES_TAKE):
+                    while any(link.is_open and link.node.route_agent.is_leaving for link in self._links):  # noqa: ASYNC110 - no event
+                        await asyncio.sleep(_GOODBYE_LOOK)
+                    await asyncio.sleep(_GOODBYE_LOOK)
         if self._state is not None:
             await self._state.stop()
         self._links.end()
@@ -456,14 +460,6 @@ class LanAgent:
         self._listeners.end()
         if self._identity.name is not None:
             self._identity.name.let_go()
-
-    async def _send_goodbyes(self, links: Links) -> None:
-        """Wait until each goodbye was sent as often as it has to be, for a bounded time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GOODBYES_TAKE):
-                while any(link.is_open and link.node.route_agent.is_leaving for link in links):  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(_GOODBYE_LOOK)
-                await asyncio.sleep(_GOODBYE_LOOK)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -247,7 +247,12 @@ class RevocationRefresh:
             for source in [one for one in sources if due[one] <= now]:
                 await self.refresh(source)
                 due[source] = now + self._pauses["://" in source] * self._random.uniform(0.8, 1.0)
-            self._report_end()
+            revocations = self._trust.revocations
+            ends = None if revocations is None else revocations.ends()
+            if ends is not None and ends < self._clock():
+                when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
+                text = f"the list of revoked certificates has ended at {when} UTC: what came since is not known"
+                self._report("", text)
             await asyncio.sleep(max(min(due.values()) - now, 0.01))
 
     async def refresh(self, source: str) -> bool:
@@ -310,13 +315,6 @@ class RevocationRefresh:
             yield str(local.revocations_file)
         elif self._settings.renew_from and not self._settings.revocations:
             yield self._settings.renew_from.rstrip("/") + messages.REVOCATIONS_PATH
-
-    def _report_end(self) -> None:
-        revocations = self._trust.revocations
-        ends = None if revocations is None else revocations.ends()
-        if ends is not None and ends < self._clock():
-            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(ends))
-            self._report("", f"the list of revoked certificates has ended at {when} UTC: what came since is not known")
 
     def _report(self, source: str, text: str) -> None:
         if self._reported.get(source) != text:

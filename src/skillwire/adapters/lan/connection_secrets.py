@@ -306,7 +306,20 @@ class SecretsServer:
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(limits.LAN_SECRET_SECONDS):
-                reader, writer = await self._shake_hands(connection)
+                loop = asyncio.get_running_loop()
+                assert self._context is not None  # noqa: S101 - for the type checker; nothing is accepted before
+                if self._shown != self._identity.certificate:
+                    self._shown = self._identity.certificate
+                    load_identity(self._context, self._identity)
+                if self._asked_for != len(self._authorities):
+                    load_authorities(self._context, self._authorities[self._asked_for :])
+                    self._asked_for = len(self._authorities)
+                reader = asyncio.StreamReader(limit=limits.LAN_SECRET_BYTES)
+                protocol = asyncio.StreamReaderProtocol(reader)
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=limits.LAN_SECRET_SECONDS
+                )
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
                 line = await reader.readline()
                 if not line.endswith(b"\n"):
                     raise EOFError  # noqa: TRY301 - counted with all that breaks off
@@ -326,22 +339,6 @@ class SecretsServer:
             self._per_host[host] -= 1
             if not self._per_host[host]:
                 del self._per_host[host]
-
-    async def _shake_hands(self, connection: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        loop = asyncio.get_running_loop()
-        assert self._context is not None  # noqa: S101 - for the type checker; nothing is accepted before
-        if self._shown != self._identity.certificate:
-            self._shown = self._identity.certificate
-            load_identity(self._context, self._identity)
-        if self._asked_for != len(self._authorities):
-            load_authorities(self._context, self._authorities[self._asked_for :])
-            self._asked_for = len(self._authorities)
-        reader = asyncio.StreamReader(limit=limits.LAN_SECRET_BYTES)
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport, _ = await loop.connect_accepted_socket(
-            lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=limits.LAN_SECRET_SECONDS
-        )
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bytes:
         try:

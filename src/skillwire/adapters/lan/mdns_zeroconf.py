@@ -203,7 +203,10 @@ class DnsResponder:
         if "" not in wanted:
             wanted.clear()
         for slot in [slot for slot in self._published if slot[1] not in wanted]:
-            await self._withdraw(slot)
+            self._hush(slot)
+            info = self._published.pop(slot)
+            del self._instances[slot]
+            await self._announce(slot, await self._zeroconf.async_unregister_service(info))
         if wanted:
             works = (self._publish(service_type, wanted) for service_type in SERVICE_TYPES)
             for failure in await asyncio.gather(*works, return_exceptions=True):
@@ -235,7 +238,11 @@ class DnsResponder:
         for skill_id, entry in wanted.items():
             slot = service_type, skill_id
             if slot not in self._published:
-                name = self._free_name(service_type, skill_name(skill_id, agent))
+                label = skill_name(skill_id, agent)
+                cache = self._zeroconf.zeroconf.cache  # has our own records, too
+                name, number = f"{label}.{service_type}", 2
+                while cache.current_entry_with_name_and_alias(service_type, name):
+                    name, number = f"{label}-{number}.{service_type}", number + 1
                 await self._begin(slot, entry, self._info(slot, entry, name), is_probed=False)
             elif entry != self._instances[slot]:
                 await self._change(slot, entry, self._published[slot].name)
@@ -252,12 +259,6 @@ class DnsResponder:
         info = self._info(slot, entry, name)
         self._published[slot], self._instances[slot] = info, entry
         await self._announce(slot, await self._zeroconf.async_update_service(info))
-
-    async def _withdraw(self, slot: Slot) -> None:
-        self._hush(slot)
-        info = self._published.pop(slot)
-        del self._instances[slot]
-        await self._announce(slot, await self._zeroconf.async_unregister_service(info))
 
     async def _announce(self, slot: Slot, repeating: object) -> None:
         """Hold what the library repeats, and give the network a pause now and then."""
@@ -288,14 +289,6 @@ class DnsResponder:
             server=host_name(self._agent_id, entry.host, self._process),
             parsed_addresses=self._addresses(entry),
         )
-
-    def _free_name(self, service_type: str, label: str) -> str:
-        """Return a name that no other agent uses. The cache has our own records, too."""
-        cache = self._zeroconf.zeroconf.cache
-        name, number = f"{label}.{service_type}", 2
-        while cache.current_entry_with_name_and_alias(service_type, name):
-            name, number = f"{label}-{number}.{service_type}", number + 1
-        return name
 
     def _is_reachable(self, entry: Instance) -> bool:
         if self._addresses(entry):

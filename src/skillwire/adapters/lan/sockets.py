@@ -185,7 +185,20 @@ class LinkSockets:
         self.sockets: list[socket.socket] = []
         self.group: socket.socket | None = None
         try:
-            self._sender = self._open_sender(settings.ttl)
+            sock = self._sender = self._new()
+            widen(sock)
+            index = self.address.number
+            if self._family == socket.AF_INET:
+                sock.bind((self.address.host, 0))
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._request("0.0.0.0"))  # noqa: S104 - no bind
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, settings.ttl)
+                # Other processes of this machine hear us.
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            else:
+                sock.bind((self.address.host, 0, 0, index))
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, settings.ttl)
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
             if self._hears:
                 self._open_group(group, settings.port)
         except BaseException:
@@ -256,22 +269,6 @@ class LinkSockets:
         sock.setblocking(False)
         if self._family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        return sock
-
-    def _open_sender(self, ttl: int) -> socket.socket:
-        sock = self._new()
-        widen(sock)
-        index = self.address.number
-        if self._family == socket.AF_INET:
-            sock.bind((self.address.host, 0))
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._request("0.0.0.0"))  # noqa: S104 - no bind
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)  # other processes of this machine hear us
-        else:
-            sock.bind((self.address.host, 0, 0, index))
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
         return sock
 
     def _open_group(self, group: str, port: int) -> None:

@@ -242,7 +242,10 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
     for one in functions:
         if one.export not in names:
             message = f"{one.path} has no function {one.export}"
-            findings.add("ENTRYPOINT_BROKEN", message, _place_of_export(content, one.table))
+            text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
+            field = "export" if "export" in (content.manifest.document.get(one.table) or {}) else "entrypoint"
+            place = toml_place(text, (one.table, field), f"{content.root}/skill.toml")
+            findings.add("ENTRYPOINT_BROKEN", message, place)
 
 
 def _bound_at_top(tree: ast.Module) -> Iterator[str]:
@@ -258,10 +261,3 @@ def _bound_at_top(tree: ast.Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.alias):
             yield node.asname or node.name.partition(".")[0]
-
-
-def _place_of_export(content: FolderContent, table: str) -> SourceLocation:
-    """Return the place of ``export`` if it is written, else of the entry point."""
-    text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
-    field = "export" if "export" in (content.manifest.document.get(table) or {}) else "entrypoint"
-    return toml_place(text, (table, field), f"{content.root}/skill.toml")

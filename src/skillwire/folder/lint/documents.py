@@ -121,7 +121,12 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
         findings.add("SYMLINK_TEXT", "the whole file is one path, as the text of a symbolic link is", start)
     skill_md = content.skill_md
     if skill_md is not None:
-        _lint_name(skill_md, content.name, findings)
+        shown, place = repr(neutralise(skill_md.name[:80])), skill_md.place("name")
+        if not is_skill_name(skill_md.name):
+            findings.add("NAME_RULE", f"{shown} is not a name that every reader takes", place)
+        if skill_md.name != content.name:
+            message = f"the skill is named {shown}, its folder {neutralise(content.name)!r}"
+            findings.add("NAME_FOLDER", message, place)
         lint_yaml(skill_md, findings)
         _lint_fields(skill_md, findings)
         _lint_version(skill_md, content, findings)
@@ -131,15 +136,6 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
 def is_link_text(data: bytes) -> bool:
     """Whether the whole file is the text of a symbolic link: one path, and nothing else."""
     return _LINK_TEXT.fullmatch(data) is not None and b"/" in data
-
-
-def _lint_name(skill_md: SkillMd, folder: str, findings: Findings) -> None:
-    shown, place = repr(neutralise(skill_md.name[:80])), skill_md.place("name")
-    if not is_skill_name(skill_md.name):
-        findings.add("NAME_RULE", f"{shown} is not a name that every reader takes", place)
-    if skill_md.name != folder:
-        message = f"the skill is named {shown}, its folder {neutralise(folder)!r}"
-        findings.add("NAME_FOLDER", message, place)
 
 
 def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:

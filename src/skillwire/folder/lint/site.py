@@ -99,23 +99,21 @@ class _Index:
             self._add("INDEX_SCHEMA", f"$schema is {_show(document.get('$schema', 'missing'))}", "$schema")
         for number, entry in enumerate(skills):
             if isinstance(entry, dict):
-                self._lint_text(number, entry)
+                name, description = entry.get("name"), entry.get("description")
+                if not is_skill_name(name):
+                    self._add("INDEX_ENTRY", f"the name is {_show(name)}", "skills", number, "name")
+                elif (first := self._names.setdefault(str(name), number)) != number:
+                    message = f"entry {first + 1} has the name {name} too"
+                    self._add("INDEX_NAME_TWICE", message, "skills", number, "name")
+                if not isinstance(description, str) or not 0 < len(description.strip()) <= limits.DESCRIPTION_LENGTH:
+                    message = f"the description is no text of 1 to {limits.DESCRIPTION_LENGTH} characters"
+                    self._add("INDEX_ENTRY", message, "skills", number, "description")
+                elif hidden := find_hidden(description):
+                    message = f"the description holds hidden characters, the first a {hidden[0].name}"
+                    self._add("HIDDEN_CHARACTERS", message, "skills", number, "description")
                 (self._lint_files if is_old else self._lint_artifact)(number, entry)
             else:
                 self._add("INDEX_ENTRY", "an entry is not an object", "skills", number)
-
-    def _lint_text(self, number: int, entry: dict[str, Any]) -> None:
-        name, description = entry.get("name"), entry.get("description")
-        if not is_skill_name(name):
-            self._add("INDEX_ENTRY", f"the name is {_show(name)}", "skills", number, "name")
-        elif (first := self._names.setdefault(str(name), number)) != number:
-            self._add("INDEX_NAME_TWICE", f"entry {first + 1} has the name {name} too", "skills", number, "name")
-        if not isinstance(description, str) or not 0 < len(description.strip()) <= limits.DESCRIPTION_LENGTH:
-            message = f"the description is no text of 1 to {limits.DESCRIPTION_LENGTH} characters"
-            self._add("INDEX_ENTRY", message, "skills", number, "description")
-        elif hidden := find_hidden(description):
-            message = f"the description holds hidden characters, the first a {hidden[0].name}"
-            self._add("HIDDEN_CHARACTERS", message, "skills", number, "description")
 
     def _lint_files(self, number: int, entry: dict[str, Any]) -> None:
         """Judge a 0.1.0 entry, whose files are beside the index."""

@@ -96,7 +96,18 @@ def encode_txt(facts: Advertised) -> bytes:
     """Return a TXT record of at most 400 bytes; longer lists are cut. Raises: ValidationError: too long identifiers."""
     capabilities, scenes, is_cut = facts.capabilities, facts.scenes, facts.is_cut
     while True:
-        strings = _strings(facts, ",".join(capabilities), ",".join(scenes), is_cut=is_cut)
+        named = {
+            "id": f"{facts.agent_id}/{facts.skill_id}" if facts.skill_id else facts.agent_id,
+            "v": facts.version,
+            "t": facts.skill_type or AGENT,
+            "cap": ",".join(capabilities),
+            "sc": ",".join(scenes),
+            "p": facts.path,
+            "st": "" if facts.status is HealthStatus.UNKNOWN else facts.status,
+            "kid": facts.key_id,
+            "more": "1" if is_cut else "",
+        }
+        strings = [_VERSION, *(f"{key}={value}".encode() for key, value in named.items() if value)]
         size = sum(1 + len(string) for string in strings)
         if size <= limits.LAN_TXT_BYTES and all(len(string) <= _STRING_BYTES for string in strings):
             return b"".join(bytes((len(string),)) + string for string in strings)
@@ -108,21 +119,6 @@ def encode_txt(facts: Advertised) -> bytes:
             capabilities = capabilities[:-1]
         else:
             scenes = scenes[:-1]
-
-
-def _strings(facts: Advertised, capabilities: str, scenes: str, *, is_cut: bool) -> list[bytes]:
-    named = {
-        "id": f"{facts.agent_id}/{facts.skill_id}" if facts.skill_id else facts.agent_id,
-        "v": facts.version,
-        "t": facts.skill_type or AGENT,
-        "cap": capabilities,
-        "sc": scenes,
-        "p": facts.path,
-        "st": "" if facts.status is HealthStatus.UNKNOWN else facts.status,
-        "kid": facts.key_id,
-        "more": "1" if is_cut else "",
-    }
-    return [_VERSION, *(f"{key}={value}".encode() for key, value in named.items() if value)]
 
 
 def decode_txt(text: bytes) -> Advertised:

@@ -79,7 +79,16 @@ class RateLimits:
         """Return whether one more datagram of ``host`` is read."""
         bucket = self._buckets.get(host)
         if bucket is None or bucket.since != now:
-            bucket = self._fill(bucket, host, now)
+            owed = self.owed(host) + (int(limits.LAN_SKILLS_PER_AGENT) if self._signing.get(host, now) > now else 0)
+            heartbeats = owed * self._heartbeat_rate
+            if bucket is None:
+                if len(self._buckets) >= limits.LAN_SOURCES:
+                    del self._buckets[next(iter(self._buckets))]
+                bucket = self._buckets[host] = _Bucket(self._burst, heartbeats, now)
+            passed = now - bucket.since
+            bucket.left = min(self._burst, bucket.left + passed * self._rate)
+            bucket.reserved = min(heartbeats, bucket.reserved + passed * heartbeats)
+            bucket.since = now
         if bucket.reserved >= 1 and data.startswith(_RESERVED):
             bucket.reserved -= 1
             return True
@@ -91,19 +100,6 @@ class RateLimits:
     def extend(self, host: str, now: float) -> None:
         """Read more of a host from now on: an agent there showed a key that signs what came from there."""
         self._signing.put(host, now + self._proof)
-
-    def _fill(self, bucket: _Bucket | None, host: str, now: float) -> _Bucket:
-        owed = self.owed(host) + (int(limits.LAN_SKILLS_PER_AGENT) if self._signing.get(host, now) > now else 0)
-        heartbeats = owed * self._heartbeat_rate
-        if bucket is None:
-            if len(self._buckets) >= limits.LAN_SOURCES:
-                del self._buckets[next(iter(self._buckets))]
-            bucket = self._buckets[host] = _Bucket(self._burst, heartbeats, now)
-        passed = now - bucket.since
-        bucket.left = min(self._burst, bucket.left + passed * self._rate)
-        bucket.reserved = min(heartbeats, bucket.reserved + passed * heartbeats)
-        bucket.since = now
-        return bucket
 
 
 class AmplificationLimit:

@@ -256,7 +256,14 @@ class RouteAgent:
             elif kind == "queue":
                 self._send_queued(skill_id, now)
             else:
-                self._send_due(kind, skill_id, now)
+                sent = self._repeated[kind, skill_id]
+                if sent.sends > len(self._pauses[kind]) or self._is_acknowledged(kind, skill_id, sent, now):
+                    self._settle(kind, skill_id, now)
+                elif kind in self._queues:
+                    self._queues[kind].add(skill_id)
+                    self._send_queued(kind, now)
+                else:
+                    self._send(kind, skill_id, sent, now)
 
     def _registration(self, offer: Offer, now: Moment) -> bytes:
         return self._outbox.write(m.Register(self._agent_id, *offer, timestamp=self._outbox.stamp(now)))
@@ -270,16 +277,6 @@ class RouteAgent:
             self._queues[what[0]].remove(what[1])
         self._repeated.pop(what, None)
         self._schedule.cancel(what)
-
-    def _send_due(self, kind: str, skill_id: str, now: Moment) -> None:
-        sent = self._repeated[kind, skill_id]
-        if sent.sends > len(self._pauses[kind]) or self._is_acknowledged(kind, skill_id, sent, now):
-            self._settle(kind, skill_id, now)
-        elif kind in self._queues:
-            self._queues[kind].add(skill_id)
-            self._send_queued(kind, now)
-        else:
-            self._send(kind, skill_id, sent, now)
 
     def _send_queued(self, kind: str, now: Moment) -> None:
         """Send what waits in a queue, as far as its pace allows."""

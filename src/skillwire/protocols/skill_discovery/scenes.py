@@ -471,20 +471,17 @@ class Memberships:
             self._rest(scene, now)
             return ()
         elif now.steady >= request.ends:
-            return self._give_up(scene, request, now)
+            if request.is_joined:  # no registry answers now, and the member stays
+                self._requests[scene] = request._replace(data=b"", sends=0)
+                self._schedule.set(("scene", scene), now.steady + self._settings.announce_interval)
+            elif scene not in self._answers:
+                del self._requests[scene]
+                return [SceneMissing(scene, is_certain=request.is_missing)]
+            return ()
         due, pauses = request.ends, self._settings.searches
         if request.sends < len(pauses):
             self._outbox.send(request.data, now)
             due = min(due, now.steady + pauses[request.sends])
         self._schedule.set(("scene", scene), due)
         self._requests[scene] = request._replace(sends=request.sends + 1)
-        return ()
-
-    def _give_up(self, scene: str, request: _Request, now: Moment) -> Sequence[NodeEvent]:
-        if request.is_joined:  # no registry answers now, and the member stays
-            self._requests[scene] = request._replace(data=b"", sends=0)
-            self._schedule.set(("scene", scene), now.steady + self._settings.announce_interval)
-        elif scene not in self._answers:
-            del self._requests[scene]
-            return [SceneMissing(scene, is_certain=request.is_missing)]
         return ()

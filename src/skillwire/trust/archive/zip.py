@@ -195,15 +195,6 @@ def read_zip(content: bytes) -> Iterator[Entry]:
             ``ARCHIVE_ENTRY_TYPE`` or the codes of paths.
     """
     directory = read_directory(content)
-    _check_bounds(directory, len(content))
-    starts = _data_starts(content, directory)
-    view = memoryview(content)
-    for entry in directory.entries:
-        start = starts[entry.offset]
-        yield _entry(entry, view[start : start + entry.compressed])
-
-
-def _check_bounds(directory: Directory, archive_size: int) -> None:
     for entry in directory.entries:
         if entry.flags & _ENCRYPTED:
             raise DecodeError("ARCHIVE_ENCRYPTED", f"{show(entry.name)} is encrypted")
@@ -215,12 +206,17 @@ def _check_bounds(directory: Directory, archive_size: int) -> None:
     total = sum(entry.size for entry in directory.entries)
     if total > limits.ARCHIVE_TOTAL_BYTES:
         raise TrustError("ARCHIVE_TOTAL_SIZE", f"the files have {total} bytes, at most {limits.ARCHIVE_TOTAL_BYTES}")
-    if total > plausible_size(archive_size):
+    if total > plausible_size(len(content)):
         raise TrustError("ARCHIVE_RATIO", f"the files have over {limits.ARCHIVE_RATIO} times the archive's size")
+    starts = _data_starts(content, directory)
+    view = memoryview(content)
+    for entry in directory.entries:
+        start = starts[entry.offset]
+        yield _entry(entry, view[start : start + entry.compressed])
 
 
 def _data_starts(content: bytes, directory: Directory) -> dict[int, int]:
-    """Return where each entry's data starts, by the entry's offset, when the entries fill the file."""
+    """Return where each entry's data starts, by its offset, when entries fill the file and local headers agree."""
     ordered = sorted(directory.entries, key=lambda entry: entry.offset)
     ends = [entry.offset for entry in ordered[1:]] + [directory.start]
     expected = 0
@@ -228,35 +224,28 @@ def _data_starts(content: bytes, directory: Directory) -> dict[int, int]:
     for entry, end in zip(ordered, ends, strict=True):
         if entry.offset != expected:
             break
-        start = _check_local(content, entry, end)
-        _check_descriptor(content[start + entry.compressed : end], entry)
-        starts[entry.offset] = start
+        start = entry.offset + _LOCAL.size
+        if start > end:
+            raise malformed("the entries of the zip overlap")
+        magic, flags, method, crc, compressed, size, name_size, extra_size = _LOCAL.unpack_from(content, entry.offset)
+        extra_start: int = start + name_size
+        starts[entry.offset] = data_start = extra_start + extra_size
+        if magic != LOCAL_MAGIC or data_start + entry.compressed > end:
+            raise malformed("the entries of the zip overlap, or one has no local header")
+        extra = read_extra(content[extra_start:data_start])
+        size, compressed = read_zip64(extra.get(ZIP64), (size, compressed))
+        same = (flags, method, content[start:extra_start]) == (entry.flags, entry.method, entry.name)
+        # With a descriptor the specification wants three zeros; libarchive and Info-ZIP write the size if they know it.
+        allowed_zero = 0 if entry.flags & _DESCRIPTOR else None
+        pairs = ((crc, entry.crc), (compressed, entry.compressed), (size, entry.size))
+        if not same or any(local not in {value, allowed_zero} for local, value in pairs):
+            raise malformed(f"the local header of {show(entry.name)} disagrees with the directory")
+        check_unicode_path(extra, entry.name)
+        _check_descriptor(content[data_start + entry.compressed : end], entry)
         expected = end
     if expected != directory.start or len(starts) != len(ordered):
         raise malformed("the entries of the zip overlap or leave gaps")
     return starts
-
-
-def _check_local(content: bytes, entry: CentralEntry, end: int) -> int:
-    """Return where the data of ``entry`` starts, if its local header agrees with the directory."""
-    start = entry.offset + _LOCAL.size
-    if start > end:
-        raise malformed("the entries of the zip overlap")
-    magic, flags, method, crc, compressed, size, name_size, extra_size = _LOCAL.unpack_from(content, entry.offset)
-    extra_start: int = start + name_size
-    data_start: int = extra_start + extra_size
-    if magic != LOCAL_MAGIC or data_start + entry.compressed > end:
-        raise malformed("the entries of the zip overlap, or one has no local header")
-    extra = read_extra(content[extra_start:data_start])
-    size, compressed = read_zip64(extra.get(ZIP64), (size, compressed))
-    same = (flags, method, content[start:extra_start]) == (entry.flags, entry.method, entry.name)
-    # With a descriptor the specification wants three zeros; libarchive and Info-ZIP write the size if they know it.
-    allowed_zero = 0 if entry.flags & _DESCRIPTOR else None
-    pairs = ((crc, entry.crc), (compressed, entry.compressed), (size, entry.size))
-    if not same or any(local not in {value, allowed_zero} for local, value in pairs):
-        raise malformed(f"the local header of {show(entry.name)} disagrees with the directory")
-    check_unicode_path(extra, entry.name)
-    return data_start
 
 
 def _check_descriptor(descriptor: bytes, entry: CentralEntry) -> None:

@@ -62,8 +62,6 @@ def is_junk(name: str) -> bool:
 
 
 class _Walk:
-    """Reads folder after folder, within the bounds on entries and bytes."""
-
     def __init__(self, root: str, findings: Findings) -> None:
         self.files: list[FileContent] = []
         self._root = root

@@ -166,8 +166,6 @@ def _split(text: str, source: str) -> tuple[str, str]:
 
 
 class _Fields:
-    """Reads the fields of a document, and collects the errors of the optional ones."""
-
     def __init__(self, document: YamlMapping, source: str) -> None:
         self.flaws: list[ValidationError] = []
         self._document = document

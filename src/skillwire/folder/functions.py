@@ -247,7 +247,6 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json_type(schema: Mapping[str, Any]) -> str | None:
-    """Return the one type that fits a schema, or None."""
     if isinstance(schema.get("type"), str):
         return str(schema["type"]) if schema["type"] != "null" else None
     if "enum" in schema:
@@ -420,7 +419,6 @@ def _table(name: str | None, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _toml(value: Any) -> str:
-    """Return a JSON value as TOML, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):

@@ -188,7 +188,6 @@ def _read_descriptor(findings: Findings, data: bytes, source: str) -> Mapping[st
 
 
 def _loaded(path: Path, content: FolderContent, findings: Findings) -> LoadedFolder | None:
-    """Return the skill, unless something is an error."""
     skill_md = content.skill_md
     if skill_md is None or findings.has_errors:
         return None

@@ -226,7 +226,6 @@ def _endpoint(table: Fields) -> Mapping[str, Any] | None:
 
 
 def _check_health(manifest: Manifest, fields: Fields) -> None:
-    """Check that ``[health]`` fits the action."""
     if manifest.health is None or not isinstance(manifest.document["health"], dict):
         return
     table = fields.table("health")

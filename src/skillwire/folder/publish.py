@@ -236,46 +236,42 @@ def _prepare(examination: CheckedFolder, publisher: str) -> PreparedSkill | Refu
     if folder is None:
         return RefusedFolder(path, examination.findings, Access.PRIVATE)
     try:
-        return _prepared(folder, publisher)
+        files = tuple(
+            SkillFile(file.path, len(file.content), Digest.of(bytes(file.content)), file.executable)
+            for file in folder.files
+        )
+        if len(files) == 1 and files[0].path == SKILL_MD:  # it is downloaded as it is
+            content = bytes(folder.files[0].content)
+            artifact = Artifact("skill-md", _MARKDOWN, ".md", len(content), files[0].digest)
+        else:
+            content, extension, media_type = pack(folder.files)
+            artifact = Artifact("archive", media_type, extension, len(content), Digest.of(content))
+        skill_md, manifest = folder.skill_md, folder.manifest
+        kind: Kind = manifest.kind or ("action" if manifest.runtime else "instruction")
+        skill = Skill(
+            publisher=publisher,
+            name=folder.name,
+            version=folder.version,
+            description=folder.description,
+            files=files,
+            artifact=artifact,
+            license=skill_md.license,
+            compatibility=skill_md.compatibility,
+            allowed_tools=skill_md.allowed_tools,
+            metadata=skill_md.metadata or None,
+            access=access_of(folder),
+            kind=kind,
+            scenes=manifest.scenes,
+            capabilities=manifest.capabilities,
+            identifiers=identify(folder, publisher),
+            sharing=sharing_of(folder, kind),
+            action=load_action(manifest) if kind == "action" else None,
+            findings=folder.findings,
+            skill_type=manifest.skill_type,
+        )
+        return PreparedSkill(folder.path, skill, folder.files, content, folder)
     except SkillwireError as error:
         findings = Findings("strict")
         findings.extend(examination.findings)
         findings.add_error(error, SourceLocation(str(path)))
         return RefusedFolder(path, tuple(findings), Access.PRIVATE)
-
-
-def _prepared(folder: LoadedFolder, publisher: str) -> PreparedSkill:
-    files = tuple(
-        SkillFile(file.path, len(file.content), Digest.of(bytes(file.content)), file.executable)
-        for file in folder.files
-    )
-    if len(files) == 1 and files[0].path == SKILL_MD:  # it is downloaded as it is
-        content = bytes(folder.files[0].content)
-        artifact = Artifact("skill-md", _MARKDOWN, ".md", len(content), files[0].digest)
-    else:
-        content, extension, media_type = pack(folder.files)
-        artifact = Artifact("archive", media_type, extension, len(content), Digest.of(content))
-    skill_md, manifest = folder.skill_md, folder.manifest
-    kind: Kind = manifest.kind or ("action" if manifest.runtime else "instruction")
-    skill = Skill(
-        publisher=publisher,
-        name=folder.name,
-        version=folder.version,
-        description=folder.description,
-        files=files,
-        artifact=artifact,
-        license=skill_md.license,
-        compatibility=skill_md.compatibility,
-        allowed_tools=skill_md.allowed_tools,
-        metadata=skill_md.metadata or None,
-        access=access_of(folder),
-        kind=kind,
-        scenes=manifest.scenes,
-        capabilities=manifest.capabilities,
-        identifiers=identify(folder, publisher),
-        sharing=sharing_of(folder, kind),
-        action=load_action(manifest) if kind == "action" else None,
-        findings=folder.findings,
-        skill_type=manifest.skill_type,
-    )
-    return PreparedSkill(folder.path, skill, folder.files, content, folder)

@@ -77,8 +77,12 @@ def text_lines(finding: Finding, columns: int | None = None) -> Iterator[Sequenc
         end = place.end_column - 1 if place.end_column else start + 1
         pieces = (place.excerpt[:start], place.excerpt[start:end], place.excerpt[end:])
         before, marked, after = (neutralise(piece.replace("\t", "    ")) for piece in pieces)
-        if columns is not None:
-            before, marked, after = _fitted(before, marked, after, columns - len(margin) - _GUTTER)
+        if columns is not None and display_width(before + marked + after) > columns - len(margin) - _GUTTER:
+            room = columns - len(margin) - _GUTTER  # the mark stays visible
+            before = _clipped(before[::-1], room // 2)[::-1]
+            room -= display_width(before)
+            marked = _clipped(marked, room)
+            after = _clipped(after, room - display_width(marked))
         yield [StyledText(f"{margin}  |", "faint")]
         yield [StyledText(f" {number} | ", "faint"), StyledText(before + marked + after)]
         marks = " " * display_width(before) + "^" * max(1, display_width(marked))
@@ -130,16 +134,6 @@ def sarif_document(findings: Sequence[Finding]) -> dict[str, Any]:
     ]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _fitted(before: str, marked: str, after: str, room: int) -> tuple[str, str, str]:
-    """Return the pieces of a line cut to ``room`` columns so that the mark stays visible; ``…`` replaces the rest."""
-    if display_width(before + marked + after) <= room:
-        return before, marked, after
-    before = _clipped(before[::-1], room // 2)[::-1]
-    room -= display_width(before)
-    marked = _clipped(marked, room)
-    return before, marked, _clipped(after, room - display_width(marked))
 
 
 def _clipped(text: str, room: int) -> str:

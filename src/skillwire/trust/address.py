@@ -222,9 +222,27 @@ class AddressPolicy(_Rules):
 
     def __new__(cls, named: frozenset[Origin] = frozenset(), allow: tuple[str, ...] = ()) -> Self:
         """Read ``allow``, and keep what every check needs."""
-        allowed = _read_allow(allow)
-        hosts = frozenset(parse_url(origin).host for origin in named)
-        return super().__new__(cls, named, allow, allowed, named | allowed.origins, hosts)
+        networks: list[Network] = []
+        hosts: set[str] = set()
+        endings: list[str] = []
+        origins: set[Origin] = set()
+        for entry in allow:
+            try:
+                if "://" in entry:
+                    url = parse_url(entry)
+                    origins.add(url.origin)
+                    hosts.add(url.host)
+                elif "/" in entry or _is_address(entry):
+                    networks.append(read_network(entry))
+                elif entry.startswith("*."):
+                    endings.append("." + parse_url(f"https://{entry[2:]}").host)
+                else:
+                    hosts.add(parse_url(f"https://{entry}").host)
+            except ValidationError as error:
+                raise UsageError("ALLOW_ENTRY", f"allow has the entry {entry[:80]!r}: {error.message}") from error
+        allowed = AllowList(tuple(networks), frozenset(hosts), tuple(endings), frozenset(origins))
+        of_named = frozenset(parse_url(origin).host for origin in named)
+        return super().__new__(cls, named, allow, allowed, named | allowed.origins, of_named)
 
     def naming(self, url: Url) -> AddressPolicy:
         """Return this policy with the origin of ``url`` named. Only for origins that the user typed or configured."""
@@ -293,25 +311,3 @@ def _refusal(
 def _plain_http(url: Url) -> TrustError:
     what = f"{url.host} is not a local host that you named, so http is not used with it"
     return _refusal(url, what, "PLAIN_HTTP_REFUSED")
-
-
-def _read_allow(entries: tuple[str, ...]) -> AllowList:
-    networks: list[Network] = []
-    hosts: set[str] = set()
-    endings: list[str] = []
-    origins: set[Origin] = set()
-    for entry in entries:
-        try:
-            if "://" in entry:
-                url = parse_url(entry)
-                origins.add(url.origin)
-                hosts.add(url.host)
-            elif "/" in entry or _is_address(entry):
-                networks.append(read_network(entry))
-            elif entry.startswith("*."):
-                endings.append("." + parse_url(f"https://{entry[2:]}").host)
-            else:
-                hosts.add(parse_url(f"https://{entry}").host)
-        except ValidationError as error:
-            raise UsageError("ALLOW_ENTRY", f"allow has the entry {entry[:80]!r}: {error.message}") from error
-    return AllowList(tuple(networks), frozenset(hosts), tuple(endings), frozenset(origins))

@@ -150,7 +150,14 @@ def load_json(data: bytes, *, max_bytes: int, source: str = "JSON") -> object:
         raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(source))
     data = data.removeprefix(_BOM)
     text = _decode(data, source)
-    _bound(data, text, source)
+    outline = (_ESCAPE.sub(b"", data) if b"\\" in data else data).translate(None, _NOT_STRUCTURE)
+    _bound_values(outline.count(b'"') // 2, source)
+    brackets = b"".join(outline.split(b'"')[::2])
+    _bound_values(len(brackets), source)
+    depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
+    if depth > limits.JSON_DEPTH:
+        place = too_deep(text, limits.JSON_DEPTH, source)
+        raise DecodeError("JSON_DEPTH", f"nests {depth} levels deep, at most {limits.JSON_DEPTH} are read", place=place)
 
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)
@@ -198,17 +205,6 @@ def _decode(data: bytes, source: str) -> str:
             place = place_at(data[: lone.start()].decode("utf-8"), None, source)
             raise DecodeError("JSON_UNICODE", "half of a surrogate pair is alone", place=place)
     return text
-
-
-def _bound(data: bytes, text: str, source: str) -> None:
-    outline = (_ESCAPE.sub(b"", data) if b"\\" in data else data).translate(None, _NOT_STRUCTURE)
-    _bound_values(outline.count(b'"') // 2, source)
-    brackets = b"".join(outline.split(b'"')[::2])
-    _bound_values(len(brackets), source)
-    depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
-    if depth > limits.JSON_DEPTH:
-        place = too_deep(text, limits.JSON_DEPTH, source)
-        raise DecodeError("JSON_DEPTH", f"nests {depth} levels deep, at most {limits.JSON_DEPTH} are read", place=place)
 
 
 def _bound_values(count: int, source: str) -> None:

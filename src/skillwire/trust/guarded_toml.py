@@ -55,18 +55,6 @@ def load_toml(data: bytes, *, source: str = "TOML") -> dict[str, Any]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=SourceLocation(source, line)) from None
-    _bound(text, source)
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax(str(error), text.split("\n"), source) from None
-    except ValueError as error:  # an integer beyond Python's own bound, or a date that no calendar has
-        raise DecodeError("TOML_NUMBER", str(error), place=SourceLocation(source)) from None
-    _bound_numbers(document, source)
-    return document
-
-
-def _bound(text: str, source: str) -> None:
     # A string may be a part of a key, so one quote stays for each; its line ends stay, to count lines by.
     outline = _COMMENT_OR_STRING.sub(lambda token: '"' + "\n" * token.group().count("\n"), text)
     keys = (key.start() for key in _DOTTED.finditer(outline) if key.group().count(".") >= limits.TOML_DEPTH)
@@ -75,16 +63,21 @@ def _bound(text: str, source: str) -> None:
     for offset in chain(keys, brackets):
         place = SourceLocation(source, outline.count("\n", 0, offset) + 1)
         raise DecodeError("TOML_DEPTH", f"nests more than {limits.TOML_DEPTH} levels deep", place=place)
-
-
-def _syntax(message: str, lines: list[str], source: str) -> DecodeError:
-    place = SourceLocation(source, len(lines))
-    if found := _PLACE.fullmatch(message):
-        message = found[1]
-        if found[2]:
-            line = int(found[2])
-            place = SourceLocation(source, line, int(found[3]), None, excerpt(lines[line - 1]))
-    return DecodeError("TOML_SYNTAX", message[:1].lower() + message[1:], place=place)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, lines = str(error), text.split("\n")
+        place = SourceLocation(source, len(lines))
+        if found := _PLACE.fullmatch(message):
+            message = found[1]
+            if found[2]:
+                line = int(found[2])
+                place = SourceLocation(source, line, int(found[3]), None, excerpt(lines[line - 1]))
+        raise DecodeError("TOML_SYNTAX", message[:1].lower() + message[1:], place=place) from None
+    except ValueError as error:  # an integer beyond Python's own bound, or a date that no calendar has
+        raise DecodeError("TOML_NUMBER", str(error), place=SourceLocation(source)) from None
+    _bound_numbers(document, source)
+    return document
 
 
 def _bound_numbers(value: object, source: str) -> None:

@@ -52,8 +52,6 @@ def load_yaml_mapping(text: str, *, source: str = "YAML", first_line: int = 1) -
 
 
 class _Reader:
-    """Builds the value of one document from its events."""
-
     def __init__(self, text: str, source: str, first_line: int) -> None:
         import yaml  # noqa: PLC0415  # 20 ms that a plain frontmatter need not pay
 
@@ -68,9 +66,20 @@ class _Reader:
         self._events = self._read(text)
 
     def mapping(self) -> YamlMapping:
-        """Read the whole document."""
         try:
-            return self._document()
+            next(self._events)  # the start of the stream
+            start = next(self._events)
+            if isinstance(start, self._yaml.StreamEndEvent):
+                return YamlMapping({}, {})
+            self._no_marker(start)
+            top = next(self._events)
+            if not isinstance(top, self._yaml.MappingStartEvent):
+                self._refuse("YAML_SYNTAX", "the top is not a mapping of keys to values", top)
+            values = self._map(top, ())
+            self._no_marker(next(self._events))
+            if not isinstance(end := next(self._events), self._yaml.StreamEndEvent):
+                self._refuse("YAML_SYNTAX", "a second document begins", end)
+            return YamlMapping(values, self._places, tuple(self._flows))
         except self._yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             message = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
@@ -78,21 +87,6 @@ class _Reader:
             is_open = " flow " in (getattr(error, "context", None) or "")
             fix = "Close the list or mapping that [ or { begins, or put the value into quotes if it is a text."
             raise DecodeError("YAML_SYNTAX", str(message), place=place, fix=fix if is_open else None) from None
-
-    def _document(self) -> YamlMapping:
-        next(self._events)  # the start of the stream
-        start = next(self._events)
-        if isinstance(start, self._yaml.StreamEndEvent):
-            return YamlMapping({}, {})
-        self._no_marker(start)
-        top = next(self._events)
-        if not isinstance(top, self._yaml.MappingStartEvent):
-            self._refuse("YAML_SYNTAX", "the top is not a mapping of keys to values", top)
-        values = self._map(top, ())
-        self._no_marker(next(self._events))
-        if not isinstance(end := next(self._events), self._yaml.StreamEndEvent):
-            self._refuse("YAML_SYNTAX", "a second document begins", end)
-        return YamlMapping(values, self._places, tuple(self._flows))
 
     def _read(self, text: str) -> Iterator[Any]:
         """Yield events; refuse what no value of ours has."""

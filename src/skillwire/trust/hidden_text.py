@@ -177,20 +177,16 @@ def _passes(text: str, index: int) -> int:
     if character == "\r":
         return index + 1  # the one before a line feed; every other is in a run
     if character in _MARKS:
-        return index + _beside_right_to_left(text, index)
+        # A single mark passes near a letter whose direction it can affect.
+        is_single = index == 0 or text[index - 1] not in _MARKS
+        near = _compiled(_RIGHT_TO_LEFT).search(text, max(0, index - 40), index + 40)
+        return index + (is_single and near is not None)
     if character > "\uffff" and ord(character) > _range_of(ord(character))[1]:
         return index + 1
     if text.startswith(_TAG_FLAGS, index):
         return index + 6 if text[index - 1 : index] == "\U0001f3f4" else index
     fits = _compiled(_FITS).match(text, index)
     return fits.end() if fits else index
-
-
-def _beside_right_to_left(text: str, index: int) -> bool:
-    """Whether a single direction mark is near a letter whose direction it can affect."""
-    if text[index - 1 : index] in _MARKS and index > 0:
-        return False
-    return _compiled(_RIGHT_TO_LEFT).search(text, max(0, index - 40), index + 40) is not None
 
 
 def _range_of(code: int) -> tuple[int, int, str]:

@@ -128,8 +128,6 @@ _CLOCKS: Final = 300.0  # seconds that clocks may differ
 
 
 class _RevocationList(NamedTuple):
-    """One list: its issuer and signer, its contents, and its number."""
-
     issuer: bytes
     signer: x509.Certificate
     number: int

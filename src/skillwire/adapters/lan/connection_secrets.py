@@ -170,7 +170,14 @@ class SecretsClient:
         reader, writer = await asyncio.open_connection(skill.host, port, ssl=context, limit=limits.LAN_SECRET_BYTES)
         try:
             shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            self._judge(skill, shown, key)
+            found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
+            if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
+                raise TrustError("DISC_004", f"the responder at {skill.host} is not {skill.agent_id}")
+            # Whom we know as certified is certified here, too, whatever the user lets others do.
+            if found.standing is not Standing.CERTIFIED and (skill.is_verified or not self._use_unverified):
+                raise TrustError("DISC_004", f"no authority that is trusted here certified {skill.agent_id}")
+            if key is not None and found.key != key:
+                raise TrustError("DISC_004", f"the responder at {skill.host} has another key than {skill.agent_id}")
             with suppress(OSError):  # how it looks when TLS 1.3 does not take our certificate, which it says afterwards
                 # TLS takes ours only where our authority is known; the proof stands where it is not.
                 writer.write(messages.write_request(request.signed(identity, shown, self._clock())))
@@ -180,17 +187,6 @@ class SecretsClient:
             return b""
         finally:
             writer.transport.abort()
-
-    def _judge(self, skill: LanSkill, shown: bytes | None, key: Key | None) -> None:
-        """Raise TrustError ``DISC_004`` for a responder that is not the provider that registered."""
-        found = self._authority.judge(skill.agent_id, shown or b"", self._clock())
-        if found is None or found.standing_of(skill.agent_id, skill.skill_id) is None:
-            raise TrustError("DISC_004", f"the responder at {skill.host} is not {skill.agent_id}")
-        # Whom we know as certified is certified here, too, whatever the user lets others do.
-        if found.standing is not Standing.CERTIFIED and (skill.is_verified or not self._use_unverified):
-            raise TrustError("DISC_004", f"no authority that is trusted here certified {skill.agent_id}")
-        if key is not None and found.key != key:
-            raise TrustError("DISC_004", f"the responder at {skill.host} has another key than {skill.agent_id}")
 
 
 async def find_port(skill: LanSkill) -> int | None:
@@ -422,15 +418,6 @@ class TokenIssuer:
         if known is not None and known.expires - now > KEY_SECONDS / 2 and await self._tokens.recognise(known.api_key):
             self._given[whose] = known
             return known
-        await self._count(host, now)
-        issued = await self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
-        secret = messages.ConnectionSecret(issued.secret, now + KEY_SECONDS)
-        self._given[whose] = secret
-        if len(self._given) > _KEPT:
-            del self._given[next(iter(self._given))]
-        return secret
-
-    async def _count(self, host: str, now: float) -> None:
         if not 0 <= now - self._counted_since < KEY_SECONDS:
             self._counted_since = now
             self._new.clear()
@@ -438,6 +425,12 @@ class TokenIssuer:
         if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
             raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
         self._new[host] += 1
+        issued = await self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        secret = messages.ConnectionSecret(issued.secret, now + KEY_SECONDS)
+        self._given[whose] = secret
+        if len(self._given) > _KEPT:
+            del self._given[next(iter(self._given))]
+        return secret
 
 
 class SceneSecrets:

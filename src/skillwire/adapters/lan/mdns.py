@@ -17,7 +17,7 @@ import asyncio
 import importlib
 from collections import Counter
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.clock import moment
@@ -84,7 +84,8 @@ class DnsSd:
     async def start(self) -> None:
         """Start; on failure set :attr:`note`."""
         try:
-            library, ours = await asyncio.to_thread(_import)
+            library = await asyncio.to_thread(importlib.import_module, "zeroconf.asyncio")
+            ours = await asyncio.to_thread(importlib.import_module, "skillwire.adapters.lan.mdns_zeroconf")
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in _LIBRARIES:
                 raise
@@ -181,10 +182,6 @@ class DnsSd:
             self._on_gone(key)
 
 
-def _import() -> tuple[Any, Any]:
-    return importlib.import_module("zeroconf.asyncio"), importlib.import_module("skillwire.adapters.lan.mdns_zeroconf")
-
-
 def _networks(hosts: Sequence[str]) -> list[tuple[IPv4Network | IPv6Network, str]]:
     """Return the networks of our addresses, each with the address."""
     found = []
@@ -246,11 +243,9 @@ _NO_DETAILS: Final = AgentDetails("", {})
 
 
 class _Cut(NamedTuple):
-    """A hint with cut lists, our address in its network, and the endpoint of its details."""
-
-    hint: Register
-    ours: str
-    endpoint: EndpointState
+    hint: Register  # with cut lists
+    ours: str  # our address in its network
+    endpoint: EndpointState  # of its details
 
 
 class Details:

@@ -200,7 +200,23 @@ class LinkSockets:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, settings.ttl)
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
             if self._hears:
-                self._open_group(group, settings.port)
+                sock = self.group = self._new()
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if hasattr(socket, "SO_REUSEPORT"):
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                widen(sock)
+                bound = group if sys.platform != "win32" else ""
+                if self._family == socket.AF_INET:
+                    sock.bind((bound, settings.port))
+                    sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request(group))
+                    if sys.platform == "linux":
+                        sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+                else:
+                    sock.bind((bound, settings.port, 0, self.address.number))
+                    request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", self.address.number)
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
+                    if sys.platform == "linux":
+                        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
         except BaseException:
             self.close()
             raise
@@ -270,25 +286,6 @@ class LinkSockets:
         if self._family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         return sock
-
-    def _open_group(self, group: str, port: int) -> None:
-        sock = self.group = self._new()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "SO_REUSEPORT"):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        widen(sock)
-        bound = group if sys.platform != "win32" else ""
-        if self._family == socket.AF_INET:
-            sock.bind((bound, port))
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request(group))
-            if sys.platform == "linux":
-                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-        else:
-            sock.bind((bound, port, 0, self.address.number))
-            request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", self.address.number)
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
-            if sys.platform == "linux":
-                sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
 
     def _request(self, group: str) -> bytes:
         """Return ``ip_mreqn``: a group and an interface by its index, since several may have one address."""

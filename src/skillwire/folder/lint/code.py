@@ -161,18 +161,21 @@ _MOST_SECRETS: Final = 20
 
 def lint_secrets(content: FolderContent, findings: Findings) -> FolderContent:
     """Judge the text of every file of a folder; return the folder with every secret masked in its text."""
-    return replace(content, texts=tuple(_lint_secrets_of(file, findings) for file in content.texts))
-
-
-def _lint_secrets_of(file: TextFile, findings: Findings) -> TextFile:
-    secrets = sorted(_secrets(file), key=lambda secret: secret.start)
-    if not secrets:
-        return file
-    masked = replace(file, text=_masked(file.text, secrets))
-    for secret in secrets[:_MOST_SECRETS]:
-        findings.add("SECRET", f"this looks like {secret.name}", masked.place(secret.start, secret.end))
-    findings.secrets.update(file.text[secret.start : secret.end] for secret in secrets)
-    return masked
+    texts = []
+    for file in content.texts:
+        secrets = sorted(_secrets(file), key=lambda secret: secret.start)
+        parts = []  # with a star for each character of a secret
+        done = 0
+        for secret in secrets:
+            start = max(secret.start, done)
+            parts += [file.text[done:start], "*" * (secret.end - start)]
+            done = max(secret.end, done)
+        masked = replace(file, text="".join([*parts, file.text[done:]])) if secrets else file
+        for secret in secrets[:_MOST_SECRETS]:
+            findings.add("SECRET", f"this looks like {secret.name}", masked.place(secret.start, secret.end))
+        findings.secrets.update(file.text[secret.start : secret.end] for secret in secrets)
+        texts.append(masked)
+    return replace(content, texts=tuple(texts))
 
 
 def _secrets(file: TextFile) -> Iterator[_Secret]:
@@ -197,17 +200,6 @@ def _looks_random(value: str) -> bool:
         return False
     shares = [count / len(value) for count in Counter(value).values()]
     return -sum(share * math.log2(share) for share in shares) >= _ENTROPY_BITS
-
-
-def _masked(text: str, secrets: list[_Secret]) -> str:
-    """Return ``text`` with a star for each character of a secret."""
-    parts = []
-    done = 0
-    for secret in secrets:
-        start = max(secret.start, done)
-        parts += [text[done:start], "*" * (secret.end - start)]
-        done = max(secret.end, done)
-    return "".join([*parts, text[done:]])
 
 
 _BY_RUNNING: Final = ("globals(", "exec(", "setattr(", "vars(", "__dict__", "__getattr__", "global ")

@@ -129,7 +129,12 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
             findings.add("NAME_FOLDER", message, place)
         lint_yaml(skill_md, findings)
         _lint_fields(skill_md, findings)
-        _lint_version(skill_md, content, findings)
+        version = skill_md.metadata.get("version")
+        if version is not None and not is_version(version):
+            message = f"{neutralise(version[:80])!r} is not a version such as 1.0.0"
+            findings.add("VERSION_FORM", message, skill_md.place("metadata", "version"))
+        elif version is None and content.manifest.version is None:
+            findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
         _lint_body(skill_md, content, findings)
 
 
@@ -153,15 +158,6 @@ def _lint_fields(skill_md: SkillMd, findings: Findings) -> None:
         value = skill_md.fields.get(field)
         if isinstance(value, str) and len(value) > most:
             findings.add(code, f"{field} has {len(value)} characters, at most {most}", skill_md.place(field))
-
-
-def _lint_version(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:
-    version = skill_md.metadata.get("version")
-    if version is not None and not is_version(version):
-        message = f"{neutralise(version[:80])!r} is not a version such as 1.0.0"
-        findings.add("VERSION_FORM", message, skill_md.place("metadata", "version"))
-    elif version is None and content.manifest.version is None:
-        findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
 
 
 def _lint_body(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:

@@ -80,8 +80,6 @@ def _read(path: Path, most: int) -> bytes:
 
 
 class _Index:
-    """Judges one index, and keeps what its entries are compared with."""
-
     def __init__(self, path: Path, text: str, findings: Findings) -> None:
         self._path = path
         self._text = text

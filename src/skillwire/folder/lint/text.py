@@ -143,7 +143,6 @@ class _Page:
         return None
 
     def report(self, code: str, message: str, link: _Link) -> None:
-        """Add a finding about a link outside of code."""
         if self._code is None:
             self._code = [span.span() for span in _CODE.finditer(self.file.text)]
         if self._reported < _MOST_BROKEN_LINKS and not any(start <= link.start < end for start, end in self._code):

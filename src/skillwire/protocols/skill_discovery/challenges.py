@@ -236,12 +236,16 @@ class ChallengeResponder:
         digest = self._digest_for(message.nonce, now.steady)
         if digest is None:
             return None
-        if outbox.limit.allowance(source, now.steady) < self._size():
+        certificate = outbox.identity.certificate
+        if self._proof_size[0] is not certificate:
+            proof = ChallengeResponse(outbox.agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)
+            self._proof_size = certificate, len(encode(proof))
+        if outbox.limit.allowance(source, now.steady) < self._proof_size[1]:
             self._challenges.hold(question, now)
         elif self._may_sign(now.steady, is_proven=outbox.limit.is_proven(source, now.steady)):
             signed = challenge_text(message.agent_id, outbox.agent_id, message.nonce, digest)
             signature, stamp = outbox.identity.sign(signed), outbox.stamp(now)
-            proof = ChallengeResponse(outbox.agent_id, message.nonce, outbox.identity.certificate, stamp, signature)
+            proof = ChallengeResponse(outbox.agent_id, message.nonce, certificate, stamp, signature)
             outbox.send(encode(proof), now, source)
         return ()
 
@@ -252,13 +256,6 @@ class ChallengeResponder:
             if found is not None and found[1] > now - self._seconds:
                 return found[0]
         return None
-
-    def _size(self) -> int:
-        certificate = self._outbox.identity.certificate
-        if self._proof_size[0] is not certificate:
-            proof = ChallengeResponse(self._outbox.agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)
-            self._proof_size = certificate, len(encode(proof))
-        return self._proof_size[1]
 
     def _may_sign(self, now: float, *, is_proven: bool) -> bool:
         until = self._until[is_proven]

@@ -351,19 +351,14 @@ def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
     parts = payload.split(";")
     signature = SIGNATURE.read(parts.pop()) if is_signed or profile is m.Profile.SIGNED else ""
     if message is m.DiscoverResponse:
-        return _read_response(parts, signature)
+        if len(parts) < len(("requester", "skills", "timestamp")):
+            raise DecodeError("DATAGRAM", "SKILL_DISCOVER_RESPONSE with a wrong number of fields")
+        requester, *records, timestamp = parts
+        skills = () if records == [""] else tuple([read_record(record) for record in records])
+        return m.DiscoverResponse(read_identifier(requester), skills, TIMESTAMP.read(timestamp), signature)
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
     return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
-
-
-def _read_response(parts: list[str], signature: str) -> m.DiscoverResponse:
-    """Return a response: the first field is the requester, the last the timestamp. Spec: specs §3."""
-    if len(parts) < len(("requester", "skills", "timestamp")):
-        raise DecodeError("DATAGRAM", "SKILL_DISCOVER_RESPONSE with a wrong number of fields")
-    requester, *records, timestamp = parts
-    found = () if records == [""] else tuple([read_record(record) for record in records])
-    return m.DiscoverResponse(read_identifier(requester), found, TIMESTAMP.read(timestamp), signature)
 
 
 def encode(message: m.Message, profile: m.Profile = m.Profile.OPEN) -> bytes:

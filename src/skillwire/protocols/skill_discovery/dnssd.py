@@ -125,7 +125,16 @@ def decode_txt(text: bytes) -> Advertised:
     """Return the facts of a TXT record. Unknown keys are ignored. Raises: DecodeError: ``DATAGRAM``."""
     if len(text) > _READ_BYTES:
         raise DecodeError("DATAGRAM", f"a TXT record of {len(text)} bytes")
-    named = _named(text)
+    named: dict[str, str] = {}  # the case of keys does not count, and of equal keys the first does: RFC 6763 §6.4
+    place = 0
+    while place < len(text):
+        end = place + 1 + text[place]
+        if end > len(text):
+            raise DecodeError("DATAGRAM", "a TXT record that breaks off")
+        key, _, value = text[place + 1 : end].partition(b"=")
+        if key.isascii() and value.isascii():
+            named.setdefault(key.decode().lower(), value.decode())
+        place = end
     if named.get("txtvers", "1") != "1":
         codec.refuse("a TXT record of version 1", named["txtvers"])
     agent_id, slash, skill_id = named.get("id", "").rpartition("/")
@@ -144,21 +153,6 @@ def decode_txt(text: bytes) -> Advertised:
         key_id=_matching(_KEY_ID, named.get("kid", "")),
         is_cut=named.get("more") == "1",
     )
-
-
-def _named(text: bytes) -> Mapping[str, str]:
-    """Return the values by their keys, whose case does not count; of equal keys the first. Spec: RFC 6763 §6.4."""
-    named: dict[str, str] = {}
-    place = 0
-    while place < len(text):
-        end = place + 1 + text[place]
-        if end > len(text):
-            raise DecodeError("DATAGRAM", "a TXT record that breaks off")
-        key, _, value = text[place + 1 : end].partition(b"=")
-        if key.isascii() and value.isascii():
-            named.setdefault(key.decode().lower(), value.decode())
-        place = end
-    return named
 
 
 def _matching(form: re.Pattern[str], value: str) -> str:

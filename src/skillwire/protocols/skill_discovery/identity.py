@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from skillwire import limits
-from skillwire.protocols.skill_discovery.limits import BoundedDict
+from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +151,7 @@ class KeyRing:
         self._proof = proof
         self._is_listed = is_listed
         self._agents: dict[str, Judgement] = {}
-        self._uncertified: dict[str, dict[str, None]] = {}  # uncertified agents, by host
+        self._uncertified: KeysByHost[str] = KeysByHost()  # uncertified agents
         self._hosts: dict[str, str] = {}  # of these agents
         self._proven: BoundedDict[Peer, tuple[float, str]] = BoundedDict(limits.LAN_AGENTS)
         #: Whether all agents share one key.
@@ -234,7 +234,7 @@ class KeyRing:
         self._forget(agent_id)
         self._agents[agent_id] = judgement
         if not is_certified:
-            self._uncertified.setdefault(peer.host, {})[agent_id] = None
+            self._uncertified.add(peer.host, agent_id)
             self._hosts[agent_id] = peer.host
         self._proven.put(peer, (now + self._proof, agent_id))
         return ""
@@ -269,10 +269,7 @@ class KeyRing:
         self._agents.pop(agent_id, None)
         host = self._hosts.pop(agent_id, None)
         if host is not None:
-            of_host = self._uncertified[host]
-            del of_host[agent_id]
-            if not of_host:
-                del self._uncertified[host]
+            self._uncertified.discard(host, agent_id)
 
 
 #: Seconds that an agent stays unverified without being asked for its certificate again.

@@ -47,6 +47,21 @@ class BoundedDict(dict[K, V]):
         return first
 
 
+class KeysByHost(dict[str, dict[K, None]]):
+    """The keys of each host, in the order in which they came; no host is without keys."""
+
+    def add(self, host: str, key: K) -> None:
+        """Add a key of a host."""
+        self.setdefault(host, {})[key] = None
+
+    def discard(self, host: str, key: K) -> None:
+        """Remove a key of a host, if it is there."""
+        keys = self.get(host, {})
+        keys.pop(key, None)
+        if not keys:
+            self.pop(host, None)
+
+
 #: The second bucket of a host pays for datagrams that begin like this.
 _RESERVED: Final = (
     *(b"SKILL_HEARTBEAT:", b"SKILL_REGISTER:", b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER:", b"SKILL_UNREGISTER_ACK:"),
@@ -174,7 +189,14 @@ class ReplayGuard:
     def keep(self, stream: Stream, timestamp: int, data: bytes, now: float) -> None:
         """Remember a fresh message whose signature is good."""
         if len(self._newest) >= limits.LAN_STREAMS and stream not in self._newest:
-            self._forget(now)
+            # Forget the streams that the window refuses anyway, or else the oldest tenth.
+            edge = now * 1000 - self._window_ms
+            self._newest = {one: kept for one, kept in self._newest.items() if kept[0] >= edge}
+            if len(self._newest) >= limits.LAN_STREAMS:
+                by_age = sorted(self._newest, key=lambda one: self._newest[one][0])
+                for old in by_age[: len(by_age) // 10]:
+                    del self._newest[old]
+            self._changed &= self._newest.keys()
         self._newest[stream] = timestamp, hashlib.sha256(data).digest()
         self._changed.add(stream)
 
@@ -182,13 +204,3 @@ class ReplayGuard:
         """Return the newest timestamp of each stream that changed since the last call, to be stored."""
         changed, self._changed = self._changed, set()
         return [(stream, self._newest[stream][0]) for stream in changed]
-
-    def _forget(self, now: float) -> None:
-        """Forget the streams that the window refuses anyway, or else the oldest tenth."""
-        edge = now * 1000 - self._window_ms
-        self._newest = {stream: kept for stream, kept in self._newest.items() if kept[0] >= edge}
-        if len(self._newest) >= limits.LAN_STREAMS:
-            by_age = sorted(self._newest, key=lambda stream: self._newest[stream][0])
-            for stream in by_age[: len(by_age) // 10]:
-                del self._newest[stream]
-        self._changed &= self._newest.keys()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Health, Key, ListedSkill, Overdue, Trust
+from skillwire.protocols.skill_discovery.limits import KeysByHost
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 
@@ -42,7 +43,7 @@ class RegistryQuota:
     def __init__(self) -> None:
         self.per_agent: Counter[str] = Counter()
         self.per_host: Counter[str] = Counter()
-        self._unverified: dict[str, dict[Key, None]] = {}
+        self._unverified: KeysByHost[Key] = KeysByHost()
         self._taken = 0
 
     def add(self, listed: ListedSkill) -> None:
@@ -51,7 +52,7 @@ class RegistryQuota:
         self.per_agent[listed.registration.agent_id] += 1
         self.per_host[listed.host] += 1
         if not listed.is_verified:
-            self._unverified.setdefault(listed.host, {})[listed.key] = None
+            self._unverified.add(listed.host, listed.key)
 
     def remove(self, listed: ListedSkill) -> None:
         """Count a skill no more."""
@@ -61,10 +62,7 @@ class RegistryQuota:
             if not counts[name]:
                 del counts[name]
         if not listed.is_verified:
-            of_host = self._unverified[listed.host]
-            del of_host[listed.key]
-            if not of_host:
-                del self._unverified[listed.host]
+            self._unverified.discard(listed.host, listed.key)
 
     def accepts(self, agent_id: str, host: str, *, is_verified: bool) -> bool:
         """Return whether one more skill of an agent, from a host, may be listed."""
@@ -125,8 +123,6 @@ class Tombstones:
 _FEW: Final = 8
 #: The sort key of a provider in its scenes (unverified, UNKNOWN, its key), and its number.
 _Rank = tuple[bool, bool, Key, int]
-#: A number, and the skill as it was indexed.
-_Entry = tuple[int, ListedSkill]
 
 
 class _Names:
@@ -194,7 +190,7 @@ class Index:
         self._types = _Names()
         self._tables = self._capabilities, self._scenes, self._types
         self._orders: dict[str, list[_Rank]] = {}
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: dict[Key, tuple[int, ListedSkill]] = {}  # the number, and the skill as it was indexed
         self._keys: list[Key] = []
         self._free: list[int] = []
         self._all = self._usable = self._verified = 0
@@ -205,9 +201,9 @@ class Index:
         if (old := self._entries.get(key)) is not None:
             number, before = old
             if _names(before) == _names(listed):
-                if _standing(before) != _standing(listed):
-                    self._remove_from_order(key, old)
-                    self._put_in_order(key, (number, listed))
+                if (before.is_verified, before.health.status) != (listed.is_verified, listed.health.status):
+                    self._remove_from_order(key, *old)
+                    self._put_in_order(key, number, listed)
                 return
             self.remove(key)
         if self._free:
@@ -220,21 +216,20 @@ class Index:
         for table, names in zip(self._tables, _names(listed), strict=True):
             for name in names:
                 table.add(name, number)
-        self._put_in_order(key, (number, listed))
+        self._put_in_order(key, number, listed)
 
     def remove(self, key: Key) -> None:
         """Remove a skill, if it is there."""
-        old = self._entries.get(key)
+        old = self._entries.pop(key, None)
         if old is None:
             return
         number, listed = old
-        self._remove_from_order(key, old)
+        self._remove_from_order(key, number, listed)
         for table, names in zip(self._tables, _names(listed), strict=True):
             for name in names:
                 table.remove(name, number)
         self._all &= ~(1 << number)
         self._free.append(number)
-        del self._entries[key]
 
     def find(self, query: Discover, most: int) -> list[Key]:
         """Return at most ``most`` skills that pass the filters: usable ones first, and of those the verified ones."""
@@ -286,25 +281,23 @@ class Index:
         bits = self._scenes.any_of((scene,)) & self._usable
         return bits & self._capabilities.all_of(capabilities) if bits and capabilities else bits
 
-    def _put_in_order(self, key: Key, entry: _Entry) -> None:
-        self._entries[key] = entry
-        number, listed = entry
+    def _put_in_order(self, key: Key, number: int, listed: ListedSkill) -> None:
+        self._entries[key] = number, listed
         bit = 1 << number
         if listed.is_verified:
             self._verified |= bit
         if listed.health.is_usable:
             self._usable |= bit
-            rank = _rank(key, entry)
+            rank = _rank(key, number, listed)
             for scene in set(listed.registration.scenes):
                 insort(self._orders.setdefault(scene, []), rank)
 
-    def _remove_from_order(self, key: Key, entry: _Entry) -> None:
-        number, listed = entry
+    def _remove_from_order(self, key: Key, number: int, listed: ListedSkill) -> None:
         bit = 1 << number
         self._verified &= ~bit
         self._usable &= ~bit
         if listed.health.is_usable:
-            rank = _rank(key, entry)
+            rank = _rank(key, number, listed)
             for scene in set(listed.registration.scenes):
                 order = self._orders[scene]
                 del order[bisect_left(order, rank)]
@@ -312,19 +305,13 @@ class Index:
                     del self._orders[scene]
 
 
-def _rank(key: Key, entry: _Entry) -> _Rank:
-    number, listed = entry
+def _rank(key: Key, number: int, listed: ListedSkill) -> _Rank:
     return not listed.is_verified, listed.health.status is HealthStatus.UNKNOWN, key, number
 
 
 def _names(listed: ListedSkill) -> tuple[tuple[str, ...], ...]:
     message = listed.registration
     return message.capabilities, message.scenes, (message.skill_type,)
-
-
-def _standing(listed: ListedSkill) -> tuple[bool, bool, bool]:
-    """Return what decides the order of a skill among others."""
-    return listed.is_verified, listed.health.is_usable, listed.health.status is HealthStatus.UNKNOWN
 
 
 def _bits(numbers: Iterable[int]) -> int:
@@ -335,7 +322,6 @@ def _bits(numbers: Iterable[int]) -> int:
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """Return the numbers of a set in ascending order."""
     digits = bin(bits)
     end = len(digits)
     at = digits.rfind("1")
@@ -531,8 +517,8 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        due = [due for due in (self._timers.timer(), self._tombstones.timer()) if due is not None]
-        return min(due, default=None)
+        both = self._timers.timer(), self._tombstones.timer()
+        return min((due for due in both if due is not None), default=None)
 
     def on_timer(self, now: float) -> None:
         """Do what the silence of skills has reached by now."""

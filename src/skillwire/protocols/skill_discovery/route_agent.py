@@ -279,7 +279,6 @@ class RouteAgent:
         self._schedule.cancel(what)
 
     def _send_queued(self, kind: str, now: Moment) -> None:
-        """Send what waits in a queue, as far as its pace allows."""
         queue = self._queues[kind]
         while (skill_id := queue.first()) is not None:
             sent = self._repeated[kind, skill_id]

@@ -111,7 +111,6 @@ class _Group:
         self.due = 0.0
 
     def is_full(self, host: str) -> bool:
-        """Return whether one more member from a host would be too many."""
         members = self.members.values()
         return len(members) >= limits.LAN_MEMBERS or sum(peer.host == host for peer, _ in members) >= _PER_HOST
 
@@ -188,7 +187,16 @@ class Groups:
                 self._notify(scene, group, now)
 
     def _notify(self, scene: str, group: _Group, now: Moment) -> None:
-        chosen = self._chosen(scene, group)
+        chosen: list[_Notice] = []
+        first = self._first(scene)
+        if first != group.primary:
+            group.primary = first
+            found = self._registry.get(first) if first else None
+            if found is not None:
+                chosen.append(_Notice(GroupEvent.PRIMARY_CHANGED, found.key, found.health.status))
+        group.is_busy = len(group.waiting) > _FEW or (group.is_busy and bool(group.waiting))
+        most = _EACH_SECOND if group.is_busy else _FEW
+        chosen += [group.waiting.pop(key) for key in list(group.waiting)[:most]]
         late = now.steady - group.due
         for notice in chosen:
             stamp = self._outbox.stamp(now)
@@ -202,19 +210,6 @@ class Groups:
     def _notify_at(self, scene: str, group: _Group, due: float) -> None:
         group.due = due
         self._schedule.set(("notify", scene), due)
-
-    def _chosen(self, scene: str, group: _Group) -> list[_Notice]:
-        """Return the notices to send now: all of a few, a part of many, the PRIMARY first."""
-        chosen: list[_Notice] = []
-        first = self._first(scene)
-        if first != group.primary:
-            group.primary = first
-            found = self._registry.get(first) if first else None
-            if found is not None:
-                chosen.append(_Notice(GroupEvent.PRIMARY_CHANGED, found.key, found.health.status))
-        group.is_busy = len(group.waiting) > _FEW or (group.is_busy and bool(group.waiting))
-        most = _EACH_SECOND if group.is_busy else _FEW
-        return chosen + [group.waiting.pop(key) for key in list(group.waiting)[:most]]
 
     def _first(self, scene: str) -> Key | None:
         first = self._registry.provider(scene)
@@ -294,8 +289,6 @@ class GroupNotices:
 
 
 class _Request(NamedTuple):
-    """A scene that this agent requested or joined."""
-
     capabilities: tuple[str, ...]
     ends: float
     data: bytes

@@ -24,6 +24,7 @@ from skillwire import limits
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.challenges import Responder
 from skillwire.protocols.skill_discovery.events import Discovered, Found
+from skillwire.protocols.skill_discovery.limits import KeysByHost
 from skillwire.protocols.skill_discovery.messages import Discover, HealthStatus
 from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
@@ -114,7 +115,7 @@ class Responders:
     def __init__(self) -> None:
         self._sources: dict[Peer, ResponderAnswers] = {}
         self._per_host: Counter[str] = Counter()
-        self._unproven: dict[str, dict[Peer, None]] = {}  # by host, the oldest first
+        self._unproven: KeysByHost[Peer] = KeysByHost()
 
     def get(self, source: Peer) -> ResponderAnswers | None:
         """Return the answers of a source that has a place."""
@@ -138,23 +139,22 @@ class Responders:
             gone = self._drop_oldest(most)
         made = self._sources[source] = ResponderAnswers(now)
         self._per_host[source.host] += 1
-        self._unproven.setdefault(source.host, {})[source] = None
+        self._unproven.add(source.host, source)
         return made, gone
 
     def identify(self, source: Peer, responder: Responder) -> None:
         """Record the agent that a source proved to be."""
         self._sources[source].responder = responder
-        self._settle(source)
+        self._unproven.discard(source.host, source)
 
     def _has_overdue(self, host: str, now: float) -> bool:
-        """Return whether a source on a host had its time for a proof."""
         oldest = next(iter(self._unproven.get(host, ())), None)
         return oldest is not None and self._sources[oldest].since <= now - PROOF_TAKES
 
     def _drop_oldest(self, host: str) -> str:
         """Drop the oldest source without a proof on a host; return the host when it was the last one there."""
         oldest = next(iter(self._unproven[host]))
-        self._settle(oldest)
+        self._unproven.discard(host, oldest)
         del self._sources[oldest]
         self._per_host[host] -= 1
         if self._per_host[host]:
@@ -162,19 +162,13 @@ class Responders:
         del self._per_host[host]
         return host
 
-    def _settle(self, source: Peer) -> None:
-        of_host = self._unproven.get(source.host, {})
-        of_host.pop(source, None)
-        if not of_host:
-            self._unproven.pop(source.host, None)
-
 
 class HeardRecords:
     """The skills in the answers to one search: each at each endpoint once."""
 
     def __init__(self) -> None:
         self._found: dict[_RecordKey, Found] = {}
-        self._by_host: tuple[dict[str, dict[_RecordKey, None]], ...] = ({}, {})  # unproven, and proven
+        self._by_host: tuple[KeysByHost[_RecordKey], ...] = (KeysByHost(), KeysByHost())  # unproven, and proven
         self.skills: Collection[Found] = self._found.values()
 
     def get(self, key: _RecordKey) -> Found | None:
@@ -236,16 +230,13 @@ class HeardRecords:
         key, rank = _key(found), _rank(found)
         self._found[key] = found
         if rank is not _VERIFIED:
-            self._by_host[rank].setdefault(found.source.host, {})[key] = None
+            self._by_host[rank].add(found.source.host, key)
 
     def _drop(self, found: Found) -> None:
-        key, rank, host = _key(found), _rank(found), found.source.host
+        key, rank = _key(found), _rank(found)
         del self._found[key]
         if rank is not _VERIFIED:
-            of_host = self._by_host[rank][host]
-            del of_host[key]
-            if not of_host:
-                del self._by_host[rank][host]
+            self._by_host[rank].discard(found.source.host, key)
 
 
 def _key(found: Found) -> _RecordKey:

@@ -454,11 +454,9 @@ class _Reading:
                 self._unknown(here, str(key), dict.fromkeys(names))
 
     def place_of(self, name: str) -> SourceLocation:
-        """Return where a key stands that is set."""
         return self._place(self._paths[name])
 
     def refuse_contradictions(self, made: LanSettings) -> None:
-        """Refuse settings that contradict each other."""
         figures, cache = made.figures, made.cache
         least = figures.heartbeat_interval * figures.unhealthy_missed
         timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")

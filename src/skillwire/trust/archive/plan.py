@@ -123,23 +123,20 @@ class Tree:
         if link.found is None:
             if hops > limits.ARCHIVE_LINK_HOPS:
                 raise TrustError("LINK_LOOP", f"the link {show(link.path)} is never followed to an end")
-            link.found = self._walk(link, hops)
-        return link.found
-
-    def _walk(self, link: Link, hops: int) -> Folder | FileContent:
-        node: Folder | FileContent = self.root if link.hard else link.folder
-        for part in _target(link).split("/"):
-            if not isinstance(node, Folder):
+            node: Folder | FileContent = self.root if link.hard else link.folder
+            for part in _target(link).split("/"):
+                if not isinstance(node, Folder):
+                    raise _dangling(link)
+                if part == "..":
+                    if node.parent is None:
+                        raise _escape(link)
+                    node = node.parent
+                elif part not in {"", "."}:
+                    node = self._child(node, part, link, hops)
+            if link.hard and isinstance(node, Folder):
                 raise _dangling(link)
-            if part == "..":
-                if node.parent is None:
-                    raise _escape(link)
-                node = node.parent
-            elif part not in {"", "."}:
-                node = self._child(node, part, link, hops)
-        if link.hard and isinstance(node, Folder):
-            raise _dangling(link)
-        return node
+            link.found = node
+        return link.found
 
     def _child(self, folder: Folder, name: str, link: Link, hops: int) -> Folder | FileContent:
         written, node = folder.children.get(collision_key(name), ("", None))

@@ -118,7 +118,12 @@ def read_tar(stream: bytes | bytearray) -> Iterator[Entry]:
             extension = {}
     if extension:
         raise malformed("an extension header has no entry after it")
-    _check_end(view, offset)
+    if len(view) < offset + 2 * _BLOCK or len(view) % _BLOCK:
+        raise malformed("the tar is cut off at its end")
+    for start in range(offset, len(view), limits.ARCHIVE_HEADER_BYTES):
+        rest = bytes(view[start : start + limits.ARCHIVE_HEADER_BYTES])
+        if rest.count(0) != len(rest):
+            raise TrustError("ARCHIVE_TRAILING_DATA", "something other than zeros follows the tar's end")
 
 
 def _read_header(view: memoryview, offset: int) -> _Header | None:
@@ -194,12 +199,3 @@ def _entry(header: _Header, content: memoryview, extension: Mapping[bytes, bytes
         return Entry("folder", entry_path(name, folder=True))
     target = extension.get(b"linkpath", header.link)
     return Entry("symlink" if kind == "symlink" else "hardlink", entry_path(name, folder=False), target=target)
-
-
-def _check_end(view: memoryview, offset: int) -> None:
-    if len(view) < offset + 2 * _BLOCK or len(view) % _BLOCK:
-        raise malformed("the tar is cut off at its end")
-    for start in range(offset, len(view), limits.ARCHIVE_HEADER_BYTES):
-        rest = bytes(view[start : start + limits.ARCHIVE_HEADER_BYTES])
-        if rest.count(0) != len(rest):
-            raise TrustError("ARCHIVE_TRAILING_DATA", "something other than zeros follows the tar's end")

@@ -76,22 +76,17 @@ def _write(files: Iterable[FileContent], staging: int) -> None:
         for path, content, executable in files:
             *folders, name = path.split("/")
             if folders != entered:
-                _enter(folders, entered, handles)
+                while entered != folders[: len(entered)]:
+                    os.close(handles.pop())
+                    entered.pop()
+                for folder in folders[len(entered) :]:
+                    os.mkdir(folder, 0o755, dir_fd=handles[-1])
+                    handles.append(os.open(folder, _ENTER, dir_fd=handles[-1]))
+                    entered.append(folder)
             _write_file(name, content, 0o755 if executable else 0o644, handles[-1])
     finally:
         for handle in handles:
             os.close(handle)
-
-
-def _enter(folders: list[str], entered: list[str], handles: list[int]) -> None:
-    """Leave the folders of ``entered`` that are not on the way to ``folders``; make and enter the others."""
-    while entered != folders[: len(entered)]:
-        os.close(handles.pop())
-        entered.pop()
-    for folder in folders[len(entered) :]:
-        os.mkdir(folder, 0o755, dir_fd=handles[-1])
-        handles.append(os.open(folder, _ENTER, dir_fd=handles[-1]))
-        entered.append(folder)
 
 
 def _write_file(name: str, content: bytes | memoryview, mode: int, folder: int) -> None:

@@ -122,29 +122,26 @@ def read_directory(content: bytes) -> Directory:
     end = _End(count, size, start)
     limit = position
     if content[max(0, position - _LOCATOR.size) : position].startswith(_LOCATOR_MAGIC):
-        limit, end = _read_end64(content, position - _LOCATOR.size, end)
+        # The 64-bit end record counts, and the plain one must not contradict it.
+        position -= _LOCATOR.size
+        _, disk, limit, disks = _LOCATOR.unpack_from(content, position)
+        if disk or disks != 1 or limit + _END64.size != position:
+            raise malformed("the zip's 64-bit end record is not in front of its locator")
+        magic, size, _, _, disk, first_disk, here, *rest = _END64.unpack_from(content, limit)
+        if magic != _END64_MAGIC or size != _END64.size - 12 or disk or first_disk:
+            raise malformed("the zip's 64-bit end record is broken")
+        end64 = _End(*rest)
+        full = _End(_FULL_16, _FULL_32, _FULL_32)
+        if here != end64.entries or any(
+            said not in {true, unsaid} for said, true, unsaid in zip(end, end64, full, strict=True)
+        ):
+            raise malformed("the zip's two end records disagree")
+        end = end64
     if end.entries > limits.ARCHIVE_ENTRIES:
         raise TrustError("ARCHIVE_ENTRIES", f"the zip has {end.entries} entries, at most {limits.ARCHIVE_ENTRIES}")
     if end.start + end.size != limit:
         raise malformed("the zip's directory is not where its end record places it")
     return Directory(list(_read_entries(content, end, limit)), end.start)
-
-
-def _read_end64(content: bytes, position: int, end: _End) -> tuple[int, _End]:
-    """Return the position and contents of the 64-bit end record, which the plain one must not contradict."""
-    _, disk, offset, disks = _LOCATOR.unpack_from(content, position)
-    if disk or disks != 1 or offset + _END64.size != position:
-        raise malformed("the zip's 64-bit end record is not in front of its locator")
-    magic, size, _, _, disk, first_disk, here, *rest = _END64.unpack_from(content, offset)
-    if magic != _END64_MAGIC or size != _END64.size - 12 or disk or first_disk:
-        raise malformed("the zip's 64-bit end record is broken")
-    end64 = _End(*rest)
-    full = _End(_FULL_16, _FULL_32, _FULL_32)
-    if here != end64.entries or any(
-        said not in {true, unsaid} for said, true, unsaid in zip(end, end64, full, strict=True)
-    ):
-        raise malformed("the zip's two end records disagree")
-    return offset, end64
 
 
 def _read_entries(content: bytes, end: _End, limit: int) -> Iterator[CentralEntry]:

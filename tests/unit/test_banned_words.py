@@ -30,5 +30,11 @@ def test_words_that_only_contain_a_banned_one_are_none(tmp_path):
     assert list(load().words_of(module)) == []
 
 
+def test_asking_and_waiting_for_it_are_english(tmp_path):
+    module = tmp_path / "names.py"
+    module.write_text('"""Ask for it, or wait for it; there is no row for it."""\n')
+    assert [word for _, _, word in load().words_of(module)] == ["for it"]
+
+
 def test_parts_that_are_checked_are_clean(capsys):
     assert load().main() == 0, capsys.readouterr().out

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from skillwire.adapters.files.atomic import write_atomically
-from skillwire.adapters.files.keys import read_trust_file
+from skillwire.adapters.files.atomic import read_trust_file, write_atomically
+from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
 from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
+from skillwire.trust import certificates, ecdsa
+from skillwire.trust.authority import LEAF_DAYS
+from skillwire.trust.certificates import decode_request, life_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
+    from skillwire.adapters.files.authority import IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaDocument, CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
     from skillwire.trust.certificates import CertificateRequest
@@ -61,8 +64,6 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     Only you can read the keys; SKILLWIRE_CA_PASSPHRASE encrypts them. The root's key is needed again only to renew or
     revoke the SkillCenter CA: store root.key off this machine.
     """
-    from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase  # noqa: PLC0415  # loads cryptography
-
     is_encrypted = passphrase() is not None
     if dry_run:
         check_new(folder)
@@ -120,8 +121,6 @@ def issue(
     The options name its subjects; without them, the request does. It is valid for seven days, and agents renew it
     automatically if their settings name renewFrom.
     """
-    from skillwire.trust import certificates, ecdsa  # noqa: PLC0415  # loads cryptography
-
     authority = _open(folder)
     asked = _read_request(request) if request else None
     names = certificates.RequestedNames(agents, skills, hosts)
@@ -234,14 +233,10 @@ def list_(*, output: Output, folder: Path) -> None:
 
 
 def _open(folder: Path) -> AuthorityFolder:
-    from skillwire.adapters.files.authority import AuthorityFolder  # noqa: PLC0415  # loads cryptography
-
     return AuthorityFolder(folder)
 
 
 def _read_request(file: Path) -> CertificateRequest:
-    from skillwire.trust.certificates import decode_request  # noqa: PLC0415  # same
-
     data = read_trust_file(file, LAN_REQUEST_BYTES)
     try:
         return decode_request(data)
@@ -251,9 +246,6 @@ def _read_request(file: Path) -> CertificateRequest:
 
 def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     """Return the validity in seconds: at least an hour, and at most that of the SkillCenter CA."""
-    from skillwire.trust.authority import LEAF_DAYS  # noqa: PLC0415  # loads cryptography
-    from skillwire.trust.certificates import life_of  # noqa: PLC0415  # same
-
     ends = life_of(authority.centers[0])[1]
     left = ends - time.time()
     if wanted is None:

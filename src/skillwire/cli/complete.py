@@ -25,6 +25,7 @@ from skillwire.adapters.files.calls import FileCalls
 from skillwire.adapters.files.client_cache import FileResponseCache
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings
+from skillwire.cli.options import run_async
 from skillwire.cli.output import one_line
 from skillwire.client.sync import Client
 from skillwire.codes import CODES
@@ -119,32 +120,26 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
 
 
 def _tokens(_: click.Context, __: str) -> Iterator[Word]:
-    import asyncio  # noqa: PLC0415  # same
-
     from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # only where it is asked for
 
-    for token in asyncio.run(open_tokens().all()) if has_database() else ():
+    for token in run_async(open_tokens().all()) if has_database() else ():
         if token.revoked is None:
             yield Word(token.token_id, token.name)
 
 
 def _grants(_: click.Context, __: str) -> Iterator[Word]:
-    import asyncio  # noqa: PLC0415  # same
-
     from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # only where it is asked for
 
-    grants = asyncio.run(open_grants().all()) if has_database() else ()
+    grants = run_async(open_grants().all()) if has_database() else ()
     for name, version in {grant.skill: grant.version for grant in grants}.items():
         yield Word(name, version)
 
 
 def _tasks(_: click.Context, __: str) -> Iterator[Word]:
-    import asyncio  # noqa: PLC0415  # same
-
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
     from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # same
 
-    for task in asyncio.run(Inbox(open_ledger(), "completion", moment).tasks()) if has_database() else ():
+    for task in run_async(Inbox(open_ledger(), "completion", moment).tasks()) if has_database() else ():
         yield Word(task.execution_id, read_task(task).title)
 
 
@@ -162,7 +157,7 @@ def _sources() -> tuple[str, ...]:
 
 
 def _known_origins() -> dict[str, str]:
-    """Return the origins of the settings and of earlier calls: base URL → the shortest text for it."""
+    """Return the origins of the settings and of earlier calls: base URL → its shortest text."""
     book = state_directory() / "origins.json"
     remembered = load_json(book.read_bytes(), max_bytes=STATE_FILE_BYTES) if book.exists() else {}
     bases = [*map(_base_of, _sources()), *(remembered if isinstance(remembered, dict) else ())]

@@ -1,28 +1,60 @@
 """``skillwire inbox``: tasks for people, on the machine that serves the skills.
 
 The commands use the ledger in the state directory, with or without a running server, and claim tasks under a person's
-name. On a terminal ``complete`` asks for each field; scripts pass arguments or JSON.
+name. On a terminal ``complete`` asks for each field; scripts pass arguments or JSON. Text from callers and skills is
+untrusted, and printed like any other text from outside.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import time
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
+from skillwire import limits
 from skillwire.adapters.clock import moment
-from skillwire.cli.options import GroupWithDefaultList, can_ask, login_name, run_async
-from skillwire.cli.output import bold, output_options, success
-from skillwire.errors import NotFoundError, UsageError
+from skillwire.cli.options import (
+    GroupWithDefaultList,
+    can_ask,
+    confirm,
+    in_words,
+    login_name,
+    run_async,
+    shortened,
+    utc_time,
+)
+from skillwire.cli.output import bold, dim, failure, folded, output_options, success, warning
+from skillwire.errors import NotFoundError, UsageError, ValidationError
+from skillwire.executions.task_form import WrongAnswerError, form_of, read_answer, read_form, text_of
+from skillwire.executions.tasks import Inbox, check_task_output, holder_of, read_task, rejection
+from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from skillwire.cli.documents_run import Did
-    from skillwire.cli.output import Output
-    from skillwire.executions.tasks import Inbox
+    from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
+    from skillwire.cli.output import Output, Part
+    from skillwire.executions.task_form import Field
     from skillwire.model.execution import Execution
 
+_SHORT: Final = len("exec-") + 8  # distinguishes a few thousand tasks
+_TITLE: Final = 60  # columns
+_URGENT: Final = 0.1  # part of its time; with less left a task is urgent
+_EXIT_DECLINED: Final = 1
+_KINDS: Final = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "date": "date such as 2025-07-01",
+    "datetime": "time such as 2025-07-01T12:00:00Z",
+    "time": "time such as 12:00:00Z",
+    "email": "email address",
+    "url": "URL",
+    "lines": "texts",
+    "json": "JSON",
+    "choice": "",
+}
 
 _name_option = click.option(
     "--as", "person", metavar="NAME", help="Your name in the inbox; your login name by default."
@@ -46,11 +78,9 @@ def command() -> None:
 @output_options
 def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     """List the open tasks, the most urgent first."""
-    from skillwire.cli.inbox_tasks import print_tasks  # noqa: PLC0415  # brings msgspec
-
     inbox, has_tasks = _open(person)
     tasks = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if has_tasks else []
-    print_tasks(output, inbox, tasks)
+    _print_tasks(output, inbox, tasks)
 
 
 @command.command()
@@ -59,11 +89,9 @@ def list_(*, output: Output, skill: str | None, person: str | None) -> None:
 @output_options
 def show(*, output: Output, task_id: str, person: str | None) -> None:
     """Show a task: its request, caller, deadline, inputs and output fields."""
-    from skillwire.cli.inbox_tasks import print_task, task_document  # noqa: PLC0415  # brings msgspec
-
     inbox, task = _find(task_id, person)
-    output.document(task_document(inbox, task, "shown", dry_run=False))
-    print_task(output.line, inbox, task)
+    output.document(_task_document(inbox, task, "shown", dry_run=False))
+    _print_task(output.line, inbox, task)
 
 
 @command.command()
@@ -102,21 +130,18 @@ def complete(
 
     Without FIELD=VALUE, the terminal asks for each field. For a list, repeat its field.
     """
-    from skillwire.cli.inbox_tasks import ask, read_arguments, read_json  # noqa: PLC0415  # brings msgspec
-    from skillwire.executions.tasks import check_task_output  # noqa: PLC0415  # same
-
     if answers and source is not None:
         raise UsageError("USAGE", "FIELD=VALUE and --output conflict", fix="Give one of the two.")
     inbox, task = _find(task_id, person)
     if source is not None or answers:
-        value = read_json(source) if source is not None else read_arguments(task, answers)
+        value = _read_json(source) if source is not None else _read_arguments(task, answers)
         check_task_output(task, value)
         if not dry_run:
             task = run_async(inbox.take(task))
     elif not can_ask(output):
         raise UsageError("USAGE", "there is no output to submit", fix="Give FIELD=VALUE, or JSON with --output FILE.")
     else:
-        value = _ask_while_claimed(inbox, task, lambda claimed: ask(output, inbox, claimed), keep=not dry_run)
+        value = _ask_while_claimed(inbox, task, lambda claimed: _ask(output, inbox, claimed), keep=not dry_run)
         task = run_async(inbox.look_up(task.execution_id))
     if not dry_run:
         task = run_async(inbox.complete(task, value))
@@ -131,8 +156,6 @@ def complete(
 @output_options
 def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry_run: bool) -> None:
     """Reject a task, which then fails. An unclaimed task is claimed first."""
-    from skillwire.executions.tasks import rejection  # noqa: PLC0415  # brings msgspec
-
     rejection(reason)
     inbox, task = _find(task_id, person)
     task = task if dry_run else run_async(inbox.reject(run_async(inbox.take(task)), reason))
@@ -156,7 +179,6 @@ def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution],
 def _open(person: str | None) -> tuple[Inbox, bool]:
     """Return the inbox of a person, and whether there is a database, which is not created."""
     from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # brings msgspec
-    from skillwire.executions.tasks import Inbox  # noqa: PLC0415  # same
 
     return Inbox(open_ledger(), login_name() if person is None else person, moment), has_database()
 
@@ -169,9 +191,218 @@ def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
 
 
 def _print_done(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
-    from skillwire.cli.inbox_tasks import short_id, task_document  # noqa: PLC0415  # brings msgspec
-    from skillwire.executions.tasks import read_task  # noqa: PLC0415  # same
-
-    output.document(task_document(inbox, task, did, dry_run=dry_run))
+    output.document(_task_document(inbox, task, did, dry_run=dry_run))
     verb = f"would be {did} " if dry_run else f"{did} "
-    output.line(success(verb), bold(short_id(task)), f"  {read_task(task).title}")
+    output.line(success(verb), bold(_short_id(task)), f"  {read_task(task).title}")
+
+
+def _short_id(task: Execution) -> str:
+    """Return the abbreviated ID of a task; commands accept it."""
+    return task.execution_id[:_SHORT]
+
+
+def _print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> None:
+    """Print a line for each task, or the JSON document."""
+    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in tasks]})
+    now = time.time()
+    output.table(
+        [bold(_short_id(task)), _state(inbox, task), _due(task, now), shortened(read_task(task).title, _TITLE)]
+        for task in tasks
+    )
+    if not tasks:
+        output.note("there are no open tasks")
+
+
+def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
+    """Print a task in full."""
+    details, now = read_task(task), time.time()
+    say(bold(details.title))
+    for line in details.description.splitlines():
+        say(line)
+    rows: list[tuple[str, list[Part]]] = [
+        ("id", [task.execution_id]),
+        ("skill", [f"{task.skill} {task.version}"]),
+        ("asked", [f"{utc_time(task.created)}, by {task.caller_id}(unverified name)"]),
+        ("state", [_state(inbox, task)]),
+        ("due", [utc_time(task.deadline), ", ", _due(task, now)]),
+    ]
+    if task.priority != "normal":
+        rows.append(("priority", [warning(task.priority.value)]))
+    for label, parts in rows:
+        say(dim(f"  {label:<9}"), *parts)
+    inputs = json.loads(task.inputs)
+    if inputs:
+        say("given:")
+    for name, value in inputs.items():
+        about = details.about_inputs.get(name)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        say(f"  {name}: ", bold(text), dim(f"  {about}") if about else "")
+    if not task.status.is_final:
+        say("output to submit:", dim(f" {details.about_output}") if details.about_output else "")
+        for field in form_of(details.output):
+            about = field.description or (field.label if field.label != field.name else "")
+            required = ", required" if field.is_required else ""
+            say(f"  {field.name}", dim(f" ({_describe(field)}{required})"), f"  {about}" if about else "")
+
+
+def _describe(field: Field) -> str:
+    """Return a description of a field's valid values."""
+    return ", ".join(filter(None, [_KINDS.get(field.kind, field.kind), " | ".join(field.choices), _range(field)]))
+
+
+def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> TaskDocument:
+    """Return the document of a task."""
+    details = read_task(task)
+    return {
+        "schema": "skillwire/task/1",
+        "dry_run": dry_run,
+        "did": did,
+        "task": _task_object(inbox, task),
+        "inputs": json.loads(task.inputs),
+        "output_schema": details.output,
+        "fields": [_field_object(field) for field in form_of(details.output)],
+    }
+
+
+def _task_object(inbox: Inbox, task: Execution) -> TaskObject:
+    details = read_task(task)
+    return {
+        "id": task.execution_id,
+        "skill": task.skill,
+        "version": task.version,
+        "title": details.title,
+        "description": details.description,
+        "status": task.status.value,
+        "held_by": holder_of(task),
+        "mine": inbox.has(task),
+        "priority": task.priority.value,
+        "caller": task.caller_id,
+        "created_at": utc_time(task.created),
+        "due_at": utc_time(task.deadline),
+    }
+
+
+def _field_object(field: Field) -> TaskField:
+    return {
+        "name": field.name,
+        "kind": field.kind,
+        "label": field.label,
+        "description": field.description,
+        "required": field.is_required,
+        "choices": list(field.choices),
+        "default": field.default,
+    }
+
+
+def _range(field: Field) -> str:
+    unit = {"text": " characters", "lines": " of them"}.get(field.kind, "")
+    low, high = None if unit and not field.minimum else field.minimum, field.maximum
+    if low is not None and high is not None:
+        return f"{low} to {high}{unit}"
+    if high is not None:
+        return f"at most {high}{unit}"
+    return "" if low is None else f"at least {low}{unit}"
+
+
+def _state(inbox: Inbox, task: Execution) -> Part:
+    holder = holder_of(task)
+    if task.status.is_final:
+        return dim(task.status.value)
+    if inbox.has(task):
+        return warning("yours")
+    return success("free") if holder is None else dim(f"{holder} has it")
+
+
+def _due(task: Execution, now: float) -> Part:
+    left = task.deadline - now
+    if task.status.is_final:
+        return dim("ended")
+    if left <= 0:
+        return failure("too late")
+    words = f"{in_words(left)} left"
+    return warning(words) if left < task.timeout * _URGENT else words
+
+
+def _read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
+    """Return the output given as ``FIELD=VALUE``; a repeated field has several lines."""
+    answers: dict[str, str] = {}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals:
+            raise UsageError("USAGE", f"{ascii(argument)[:60]} is not FIELD=VALUE", fix="Write it as FIELD=VALUE.")
+        answers[name] = f"{answers[name]}\n{value}" if name in answers else value
+    return read_form(form_of(read_task(task).output), answers)
+
+
+def _read_json(source: BinaryIO) -> Any:
+    """Return the output in a JSON file."""
+    data = source.read(limits.EXECUTION_OUTPUT_BYTES + 1)
+    return load_json(data, max_bytes=limits.EXECUTION_OUTPUT_BYTES, source=str(getattr(source, "name", "JSON")))
+
+
+def _ask(output: Output, inbox: Inbox, task: Execution) -> Any:
+    """Print a task, ask for each field until all are valid, and for confirmation; return the output."""
+    _print_task(output.note, inbox, task)
+    output.note(dim("Press Enter to accept the value in brackets or to skip a field; Ctrl-C stops."))
+    fields = form_of(read_task(task).output)
+    answers: dict[str, str] = {}
+    open_fields: Sequence[Field] = fields
+    while True:
+        for field in open_fields:
+            answers[field.name] = _ask_field(output, field)
+        try:
+            value = read_form(fields, answers)
+            check_task_output(task, value)
+        except ValidationError as error:
+            open_fields = _invalid_fields(output, fields, error)
+            continue
+        break
+    for name, answer in (value if isinstance(value, dict) else {"output": value}).items():
+        output.note(f"  {name}: ", bold(text_of(answer)))
+    if not confirm("Submit this?"):
+        output.note("nothing was submitted")
+        raise click.exceptions.Exit(_EXIT_DECLINED)
+    return value
+
+
+def _ask_field(output: Output, field: Field) -> str:
+    """Ask until the value is valid, or blank for an optional field."""
+    if field.description:
+        output.note(dim(field.description))
+    while True:
+        answer = _ask_lines(field) if field.kind == "lines" else _prompt(field, field.default or "")
+        if not answer.strip():
+            if not field.is_required:
+                return ""
+            output.note(failure("is required"))
+            continue
+        try:
+            read_answer(answer, field)
+        except WrongAnswerError as wrong:
+            output.note(failure(wrong.message))
+            continue
+        return answer
+
+
+def _ask_lines(field: Field) -> str:
+    """Ask for lines until a blank one; a blank first line takes the default."""
+    lines: list[str] = []
+    while line := _prompt(field, "", again=bool(lines)).strip():
+        lines.append(line)
+    return "\n".join(lines) or field.default or ""
+
+
+def _prompt(field: Field, default: str, *, again: bool = False) -> str:
+    words = "one more" if again else _describe(field)
+    shown = f" [{default}]" if default else ""
+    text = folded(f"{field.label} ({words}){shown}")
+    return str(click.prompt(text, default=default, show_default=False, err=True))
+
+
+def _invalid_fields(output: Output, fields: Sequence[Field], error: ValidationError) -> Sequence[Field]:
+    """Print the violations, and return the fields to ask for again."""
+    violations: Any = error.details["errors"]
+    for violation in violations:
+        output.note(failure(f"{violation['path'].removeprefix('/output') or '/'} {violation['message']}"))
+    paths = [f"{violation['path']}/" for violation in violations]
+    return [field for field in fields if any(path.startswith(f"{field.pointer}/") for path in paths)] or fields

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import click
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
+from skillwire.trust import certificates
+from skillwire.trust.certificates import RequestedNames, agents_of, belongs, encode_request
+from skillwire.trust.ecdsa import new_key
 
 if TYPE_CHECKING:
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
-    from skillwire.trust.certificates import RequestedNames
 
 _REVOKED: Final = {
     "certificate": "revoked: other agents reject it and its key",
@@ -64,9 +67,6 @@ def new(
 
     The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
-    from skillwire.trust.certificates import RequestedNames, encode_request  # noqa: PLC0415  # same
-    from skillwire.trust.ecdsa import new_key  # noqa: PLC0415  # same
-
     keys = LanKeys()
     agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
     names = RequestedNames((agent_id,), skills, hosts).check()
@@ -128,9 +128,6 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
     the agent.
     """
-    from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # loads cryptography
-    from skillwire.trust.certificates import agents_of, belongs  # noqa: PLC0415  # loads cryptography
-
     keys = LanKeys()
     folder = source if source.is_dir() else source.parent
     file = source / "agent.pem" if source.is_dir() else source
@@ -162,19 +159,20 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.revoked is not None:
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
+        from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # loads the LAN agent's parts
+
         loaded = f"a server with this key, or with a revoked one, loads it within {INSTALLED:.0f} seconds"
         output.note(f"{loaded}; restart servers with another key")
 
 
 def _settings() -> LanSettings:
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
+    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # loads the messages of discovery
 
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
 
 
 def _describe(certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
-    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # loads cryptography
-    from skillwire.trust import certificates  # noqa: PLC0415  # same
+    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # loads the messages of discovery
 
     revoked = None
     try:
@@ -190,8 +188,6 @@ def _fingerprint(keys: LanKeys) -> str | None:
     """Return the fingerprint of the agent's key for people to compare; None without a key."""
     if not keys.key_file.exists():
         return None
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415  # --help does without
-
     public = keys.key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return f"sha256:{hashlib.sha256(public).hexdigest()}"
 

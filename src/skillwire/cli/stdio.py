@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 
 from skillwire import limits
+from skillwire.adapters.lines import LineWriter, lines_of, take_input
 from skillwire.cli.options import token_option
 from skillwire.cli.serve import read_server_configuration
 from skillwire.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 #: What is said about folders that are served here.
 _OF_FOLDERS: Final = frozenset({"pins", "execute", "grant_all", "config", "publisher"})
@@ -60,34 +65,24 @@ def mcp_command(
     from skillwire.server.routes.mcp import require_sdk  # noqa: PLC0415  # takes a while to import
 
     require_sdk()
-    from skillwire.server.app import make_components  # noqa: PLC0415  # same
-    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.mcp_backend import check_pins  # noqa: PLC0415  # same
-    from skillwire.server.mcp_stdio import run_stdio  # noqa: PLC0415  # same
+    from skillwire.server.mcp_stdio import serve_mcp  # noqa: PLC0415  # imports the SDK
 
-    configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
-    named = check_pins([*configuration.mcp.pins, *pins])
-    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
-    run_stdio(parts, named)
+    serve_mcp(folders, configuration, pins, publisher=publisher, log_format=log_format)
 
 
 def _relay(server: str, token: str | None) -> None:
     """Relay standard input to a server, and its answers to standard output, until the input ends."""
-    import asyncio  # noqa: PLC0415  # takes a while to import
-
-    from skillwire.adapters.lines import lines_of, take_input  # noqa: PLC0415  # same
-    from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # same
-    from skillwire.limits import RPC_REQUEST_BYTES  # noqa: PLC0415  # same
+    from skillwire.client.mcp_relay import endpoint_of, run_relay  # noqa: PLC0415  # loads msgspec
 
     def write(line: bytes) -> None:
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
     async def run() -> None:
-        await run_relay(endpoint_of(server), token, lines_of(take_input(), RPC_REQUEST_BYTES), write)
+        await run_relay(endpoint_of(server), token, lines_of(take_input(), limits.RPC_REQUEST_BYTES), write)
 
     asyncio.run(run())
 
@@ -132,15 +127,14 @@ def rpc_command(
     Each input line is a JSON-RPC 2.0 request or a batch, and each output line a response; logs go to standard error.
     The command ends with its input. skillwire serve offers the same over HTTP at /rpc.
     """
-    from skillwire.adapters.lines import LineWriter, lines_of  # noqa: PLC0415  # not needed at start-up
-    from skillwire.server.app import make_components  # noqa: PLC0415  # same
-    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.stdio import run_local, serve_stdio, take_output  # noqa: PLC0415  # same
-
-    configure_logging(log_format)
     configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
     runs = configuration.runs
     runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
     configuration = replace(configuration, runs=runs)
-    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
-    run_local(serve_stdio(parts, lines_of(0, limits.RPC_REQUEST_BYTES), LineWriter(take_output()).write))
+    from skillwire.server.stdio import serve_rpc  # noqa: PLC0415  # takes a while to import
+
+    def write_to(descriptor: int) -> Callable[[bytes], Awaitable[None]]:
+        return LineWriter(descriptor).write
+
+    lines = lines_of(0, limits.RPC_REQUEST_BYTES)
+    serve_rpc(folders, configuration, lines, write_to, publisher=publisher, log_format=log_format)

@@ -10,12 +10,14 @@ refused; nothing is fetched for one, and patterns match in linear time.
 
 from __future__ import annotations
 
+import difflib
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from jsonschema_rs import ValidationError as SchemaError
 from msgspec import UNSET, UnsetType
 
 from skillwire.errors import ValidationError
@@ -30,8 +32,6 @@ from skillwire.protocols.skill_sharing.validation import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from jsonschema_rs import ValidationError as SchemaError
 
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
@@ -97,8 +97,6 @@ class InputRules:
             yield Violation(pointer(["inputs", name]), "is required", "a value", None)
 
     def _unknown(self, name: str, *, guess: bool) -> Violation:
-        import difflib  # noqa: PLC0415  # only an error needs it
-
         is_guessed = guess and len(name) <= _GUESSED_LENGTH
         close = difflib.get_close_matches(name, self._schemas, n=1) if is_guessed else ()
         hint = f"; did you mean {close[0]}?" if close else ""
@@ -152,8 +150,6 @@ class _Schema:
             yield Violation(pointer(before), _NO_JSON, "JSON", None)
 
     def _first(self, value: object) -> SchemaError | None:
-        from jsonschema_rs import ValidationError as SchemaError  # noqa: PLC0415  # heavy, and the client may do without
-
         try:
             self._validator.validate(value)
         except SchemaError as error:

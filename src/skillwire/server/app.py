@@ -7,7 +7,7 @@ add a route, add a row to one of the functions that :func:`make_routes` names. T
 
 The application runs alone, or mounted below any path of another one. Most frameworks send no lifespan events to mounted
 applications, so it starts with the first request unless it was started before. Requests that arrive while the first
-catalog is being loaded wait for it, up to a bound. Only this module and :mod:`skillwire.server.lan.compose` choose the
+catalog is being loaded wait, up to a bound. Only this module and :mod:`skillwire.server.lan.compose` choose the
 adapters of a server.
 """
 
@@ -432,19 +432,21 @@ def make_executors(
     """Return a maker for each kind of executor."""
     policy = AddressPolicy(allow=settings.allow)
 
-    def python() -> Executor:
-        from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
-
-        run_blobs = open_run_blobs(runs or RunSettings())
-        return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=run_blobs)
-
     makers: dict[ExecutorKind, Callable[[], Executor]] = {
-        "python": python,
+        "python": partial(_make_python_executor, settings, policy, blobs, runs or RunSettings()),
         "http": lambda: HttpExecutor(AsyncDriver(policy), _secrets(settings).value),
     }
     if functions:
         makers["function"] = lambda: FunctionExecutor({one.name: one.typed for one in functions})
     return makers
+
+
+def _make_python_executor(
+    settings: ExecutionSettings, policy: AddressPolicy, blobs: BlobStore, runs: RunSettings
+) -> Executor:
+    from skillwire.adapters.executors.python import PythonExecutor  # noqa: PLC0415  # most servers only publish
+
+    return PythonExecutor(blobs, secrets=_secrets(settings), policy=policy, run_blobs=open_run_blobs(runs))
 
 
 def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Authentication:

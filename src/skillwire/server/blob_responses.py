@@ -4,9 +4,9 @@ Small blobs are read whole, off the event loop, and kept for a while; large ones
 client costs the memory of a piece and not of the file. A part may be asked for, so that a download can go on where it
 broke off; ``If-Range`` makes sure that it goes on in the same bytes.
 
-A document with full URLs depends on the address under which the client reached us. It is made with the first request
-for it and kept with the view's other lists. Trust: without a base URL the address is what the client writes into
-``Host``, and a list of 10,000 skills takes half a second to make, so lists for new addresses are made only so often.
+A document with full URLs depends on the address under which the client reached us. Its first request makes it, and it
+is kept with the view's other lists. Trust: without a base URL the address is what the client writes into ``Host``, and
+a list of 10,000 skills takes half a second to make, so lists for new addresses are made only so often.
 """
 
 from __future__ import annotations

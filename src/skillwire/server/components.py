@@ -107,7 +107,7 @@ class Protocol(ABC):
         """Return its rows of the route table."""
 
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:  # noqa: ARG002  # for those that override it
-        """Return what a static site holds for it, by paths in the site; without the files of single skills."""
+        """Return this protocol's files of a static site, by paths in the site; without the files of single skills."""
         return {}
 
     def announce(self, services: Services) -> Sequence[Interface]:  # noqa: ARG002  # same

@@ -376,7 +376,7 @@ class ConsolePages:
         await request.redirect(following or first, cookie)
 
     async def log_out(self, request: ConsoleRequest, _: str) -> None:
-        """End the session, when a form of ours asks for it."""
+        """End the session after a POST of our own form."""
         if request.scope["method"] != "POST" or request.session is None:
             await request.redirect("/login")
             return

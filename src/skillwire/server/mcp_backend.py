@@ -1,7 +1,7 @@
 """MCP callers: the skills of a view, calls of skills, and blobs.
 
 A call starts a run and waits no longer than a client waits. A client that disconnects before it got the ID of its run
-can never ask for it again, so that run is cancelled. Pinned skills that are not published, and skills that MCP hosts do
+can never read that run, so the run is cancelled. Pinned skills that are not published, and skills that MCP hosts do
 not have to accept, are logged.
 """
 

@@ -1,4 +1,4 @@
-"""``/openapi.json``: the route table as OpenAPI 3.1, and the parts of which rows are described.
+"""``/openapi.json``: the route table as OpenAPI 3.1, and the parts that describe its rows.
 
 Each row of the table describes its answers (:class:`~skillwire.server.routing.Operation`); this module adds what holds
 for all rows: authentication, rate limits, errors, HEAD and preflights. Schemas are made from message types; components
@@ -223,7 +223,7 @@ HEADERS: Final[Node] = {
     "Retry-After": _field("Seconds to wait before the next request.", COUNT, required=True),
     "Pause": _field("As `Retry-After`; where waiting helps.", COUNT),
     "Location": _field("Where the new resource is.", required=True),
-    "Preference-Applied": _field("`wait=N`, where `Prefer` asked for it."),
+    "Preference-Applied": _field("`wait=N`, where `Prefer` requested it."),
     "Webhook-Secret": _field("What signs the webhooks of this execution; where a `Callback-Url` was given."),
     "RateLimit-Limit": _field("Requests that may be made at once after a pause; where they are counted.", COUNT),
     "RateLimit-Remaining": _field("How many of them are left.", COUNT),

@@ -16,7 +16,10 @@ from skillwire.model.access import Access
 from skillwire.model.skill import is_skill_name
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.protocols.skill_sharing.judge import lint_sharing
+from skillwire.server.app import create_app
 from skillwire.server.components import PublishedFunction
+from skillwire.server.log import configure_logging
+from skillwire.server.run import address_of, listen, run
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -121,8 +124,6 @@ class Publisher:
 
     def app(self, folders: Iterable[str | os.PathLike[str]] = (), **options: Any) -> Application:
         """Return the ASGI application of the registered functions and ``folders``; options as for ``create_app``."""
-        from skillwire.server.app import create_app  # noqa: PLC0415  # registering does without
-
         return create_app(folders, publisher=self.name, functions=self.functions, **options)
 
     def serve(
@@ -152,9 +153,6 @@ class Publisher:
             UsageError: ``HOST_UNUSABLE``.
             ConflictError: ``PORT_IN_USE``.
         """
-        from skillwire.server.log import configure_logging  # noqa: PLC0415  # registering does without
-        from skillwire.server.run import address_of, listen, run  # noqa: PLC0415  # same
-
         configure_logging(log_format, lambda *_: None)
         settings = (LanSettings() if lan else None) if isinstance(lan, bool) else lan
         application = self.app(folders, lan=settings, **options)

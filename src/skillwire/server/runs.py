@@ -221,7 +221,7 @@ def _text(data: bytes, *, begins_within: bool, ends_within: bool) -> str:
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=not ends_within)
     except UnicodeDecodeError as error:
-        fix = 'Ask for it with encoding = "base64".'
+        fix = 'Read it with encoding = "base64".'
         raise DecodeError("ENCODING", "the blob is not UTF-8 text", fix=fix) from error
 
 

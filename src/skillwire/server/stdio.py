@@ -22,14 +22,17 @@ from skillwire import limits
 from skillwire.errors import SourceLocation, StorageError, ValidationError
 from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
+from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
+from skillwire.server.log import configure_logging
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCaller, RpcDispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     from skillwire.server.components import Components
+    from skillwire.server.configuration import ServerConfiguration
     from skillwire.server.revision import AccessView, Revision
 
     Lines = AsyncIterator[bytes | None]
@@ -47,6 +50,24 @@ def take_output() -> int:
     own = os.dup(1)
     os.dup2(2, 1)
     return own
+
+
+def serve_rpc(
+    folders: Sequence[str],
+    configuration: ServerConfiguration,
+    lines: Lines,
+    make_writer: Callable[[int], Write],
+    *,
+    publisher: str,
+    log_format: str,
+) -> None:
+    """Serve the Skills Protocol for ``folders`` until the end of the input, or until SIGINT or SIGTERM.
+
+    ``make_writer`` gets the descriptor of the output.
+    """
+    configure_logging(log_format)
+    parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
+    run_local(serve_stdio(parts, lines, make_writer(take_output())))
 
 
 def run_local(serving: Coroutine[None, None, None]) -> None:

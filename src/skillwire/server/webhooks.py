@@ -1,9 +1,9 @@
 """Webhooks: callers learn at an address of theirs that an execution has ended.
 
-The ledger decides which callback is due. A process that takes one has a minute for it, so a delivery that is lost with
-its process is made again. Trust: the address is an untrusted peer's. Each connection goes through the address policy,
-redirects are not followed, a response is read up to a limit and ignored, and a slow receiver holds a few places for a
-few seconds, never all.
+The ledger decides which callback is due. A process that takes one has a minute to deliver it, so a delivery that is
+lost with its process is made again. Trust: the address is an untrusted peer's. Each connection goes through the address
+policy, redirects are not followed, a response is read up to a limit and ignored, and a slow receiver holds a few places
+for a few seconds, never all.
 """
 
 from __future__ import annotations

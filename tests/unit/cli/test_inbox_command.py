@@ -49,7 +49,7 @@ def typing(monkeypatch):
 
         monkeypatch.setattr("skillwire.cli.inbox.can_ask", lambda _: True)
         monkeypatch.setattr("skillwire.cli.inbox.click.prompt", prompt)
-        monkeypatch.setattr("skillwire.cli.inbox_tasks.confirm", lambda _: agrees)
+        monkeypatch.setattr("skillwire.cli.inbox.confirm", lambda _: agrees)
         return asked
 
     return begin

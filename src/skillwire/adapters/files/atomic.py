@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError
+from skillwire.errors import ConflictError, DecodeError, SourceLocation, StorageError, ValidationError
 from skillwire.limits import STATE_FILE_BYTES
 from skillwire.trust.guarded_json import load_json
 
@@ -191,6 +191,19 @@ def read_bounded(path: Path, most: int, *, owner_only_code: str | None = None, f
         fix = fix or f"Make it private: chmod 600 {path}"
         raise StorageError(owner_only_code, message, place=SourceLocation(str(path)), fix=fix)
     return content
+
+
+def read_trust_file(path: Path, most: int) -> bytes:
+    """Return the bytes of a trust file of at most ``most`` bytes. Raises ValidationError (``LAN_TRUST``)."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        message = f"it cannot be read: {error.strerror or error}"
+        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(path))) from error
+    if len(data) > most:
+        raise ValidationError("LAN_TRUST", f"it has more than {most:,} bytes", place=SourceLocation(str(path)))
+    return data
 
 
 def read_state(path: Path, *, owner_only_code: str | None = None, fix: str | None = None) -> dict[str, Any]:

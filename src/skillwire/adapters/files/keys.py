@@ -2,31 +2,36 @@
 
 An agent's files are in the folder ``lan`` of the state directory: ``agent.key`` (PEM, PKCS 8), ``agent.pem`` (its
 certificate), ``agent-id`` and ``revocations.pem`` (the last valid lists). A missing key or name is made;
-:mod:`~skillwire.adapters.files.lan_trust` decides how they are used. A server's key is a file of 32 random bytes.
+:mod:`~skillwire.adapters.files.lan_trust` decides how they are used.
 Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
 import re
 import secrets
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
 from skillwire import limits
 from skillwire.adapters.files.atomic import (
     locked,
     make_folder,
     read_bounded,
+    read_trust_file,
     state_directory,
     storage_errors,
     write_atomically,
 )
-from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
+from skillwire.errors import SourceLocation, StorageError, TrustError, ValidationError
+from skillwire.trust.certificates import certificate_pem, private_pem
+from skillwire.trust.ecdsa import key_of, new_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,23 +39,15 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-    from skillwire.protocols.skill_discovery.settings import LanSettings
 
 _SECRET_BYTES: Final = 16
 _KEY_BYTES: Final = 16 * 1024
-_SERVER_KEY_BYTES: Final = 32
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9-]+")
 
 
 def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
     """Return the certificates in PEM or DER files, P-256 only, as DER. Raises ValidationError (``LAN_TRUST``)."""
-    from cryptography import x509  # noqa: PLC0415 - loads cryptography
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - same
-    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - same
-
-    from skillwire.trust.ecdsa import key_of  # noqa: PLC0415 - same
-
     certificates = []
     for path in map(Path, files):
         data, place = read_trust_file(path, limits.LAN_TRUST_FILE_BYTES), SourceLocation(str(path))
@@ -64,19 +61,6 @@ def read_certificates(files: Sequence[Path | str]) -> list[bytes]:
             raise ValidationError("LAN_TRUST", "the certificate's key is not P-256", place=place)
         certificates += [one.public_bytes(Encoding.DER) for one in found]
     return certificates
-
-
-def read_trust_file(path: Path, most: int) -> bytes:
-    """Return the bytes of a trust file of at most ``most`` bytes. Raises ValidationError (``LAN_TRUST``)."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        message = f"it cannot be read: {error.strerror or error}"
-        raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(path))) from error
-    if len(data) > most:
-        raise ValidationError("LAN_TRUST", f"it has more than {most:,} bytes", place=SourceLocation(str(path)))
-    return data
 
 
 def read_group_key(path: Path) -> bytes:
@@ -94,9 +78,6 @@ def read_private_key(path: Path, passphrase: bytes | None = None, *, fix: str | 
 
     Raises StorageError (``LAN_KEYS``, ``STORAGE``), TrustError (``CA_PASSPHRASE``) for a wrong passphrase.
     """
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - loads cryptography
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - same
-
     data = _read_secret(path)
     is_encrypted = b"BEGIN ENCRYPTED" in data
     try:
@@ -116,23 +97,6 @@ def _read_secret(path: Path) -> bytes:
     if data is None:
         raise StorageError("STORAGE", "the file does not exist", place=SourceLocation(str(path)))
     return data
-
-
-def read_server_key(path: Path) -> bytes:
-    """Return the key in ``path``, made if absent. Raises StorageError (``SERVER_KEY``, ``STORAGE``)."""
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            # Written beside its place and linked there: no process reads half of a key, and the first of several wins.
-            new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-            write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
-            with contextlib.suppress(FileExistsError):
-                os.link(new, path)
-            new.unlink()
-    key = read_bounded(path, _SERVER_KEY_BYTES + 1, owner_only_code="SERVER_KEY") or b""
-    if len(key) != _SERVER_KEY_BYTES:
-        raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))
-    return key
 
 
 class LanKeys:
@@ -168,8 +132,6 @@ class LanKeys:
 
     def key(self) -> EllipticCurvePrivateKey:
         """Return the agent's key, making one if there is none. Raises StorageError (``LAN_KEYS``, ``STORAGE``)."""
-        from skillwire.trust.ecdsa import new_key  # noqa: PLC0415 - loads cryptography
-
         if not self.key_file.exists():
             with self._locked():
                 if not self.key_file.exists():
@@ -178,8 +140,6 @@ class LanKeys:
 
     def keep_key(self, key: EllipticCurvePrivateKey) -> None:
         """Store a key and remove the certificate of the previous one."""
-        from skillwire.trust.certificates import private_pem  # noqa: PLC0415  # loads cryptography
-
         self.certificate_file.unlink(missing_ok=True)
         self._write(self.key_file, private_pem(key))
 
@@ -189,8 +149,6 @@ class LanKeys:
 
     def keep_certificate(self, certificate: bytes) -> None:
         """Store a certificate, DER."""
-        from skillwire.trust.certificates import certificate_pem  # noqa: PLC0415  # loads cryptography
-
         self._write(self.certificate_file, certificate_pem(certificate))
 
     def revocations(self) -> bytes:
@@ -223,30 +181,3 @@ class LanKeys:
         with storage_errors(self.folder):
             make_folder(self.folder, mode=0o700)
         return locked(self.folder / ".lock")
-
-
-def local_authority_folder(settings: LanSettings) -> Path | None:
-    """Return the folder of the authority that the settings name, if it is on this machine."""
-    name = settings.authority or settings.renew_from
-    return Path(name) if name and "://" not in name else None
-
-
-def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
-    """Return a hexadecimal digest of everything that these settings trust; an unreadable file counts as empty."""
-    digest = hashlib.sha256()
-    names = [*settings.roots, *settings.intermediates, *settings.revocations]
-    if authority := local_authority_folder(settings):
-        names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
-    names.append(str(LanKeys(folder).revocations_file))
-    for name in names:
-        content = b""
-        if "://" not in name:
-            with contextlib.suppress(SkillwireError):
-                content = read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES)
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    digest.update(settings.group_key_file.encode())
-    if settings.group_key_file:
-        with contextlib.suppress(OSError):  # not its content: the digest must reveal nothing of a secret
-            found = Path(settings.group_key_file).stat()
-            digest.update(f"\0{found.st_mtime_ns}\0{found.st_size}".encode())
-    return digest.hexdigest()

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import threading
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwire.adapters.files.atomic import cache_directory, storage_error, write_atomically
-from skillwire.adapters.files.keys import trust_digest
-from skillwire.limits import LAN_CACHE_BYTES
+from skillwire import limits
+from skillwire.adapters.files.atomic import (
+    cache_directory,
+    read_trust_file,
+    state_directory,
+    storage_error,
+    write_atomically,
+)
+from skillwire.adapters.files.settings_file import local_authority_folder
+from skillwire.errors import SkillwireError
 from skillwire.resolver.sources.lan_cache import LanCache
 
 if TYPE_CHECKING:
@@ -78,7 +88,7 @@ class LanCacheFile:
         if self._cache is None:
             try:
                 with self._path.open("rb") as file:
-                    data = file.read(LAN_CACHE_BYTES + 1)
+                    data = file.read(limits.LAN_CACHE_BYTES + 1)
             except FileNotFoundError:
                 self._cache = LanCache(self._settings)
             except OSError as error:
@@ -90,3 +100,24 @@ class LanCacheFile:
     def _write(self) -> None:
         if self._cache is not None and self._cache.is_changed and self._settings.enabled:
             write_atomically(self._path, self._cache.write(), mode=0o600)
+
+
+def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
+    """Return a hexadecimal digest of everything that these settings trust; an unreadable file counts as empty."""
+    digest = hashlib.sha256()
+    names = [*settings.roots, *settings.intermediates, *settings.revocations]
+    if authority := local_authority_folder(settings):
+        names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
+    names.append(str((folder or state_directory() / "lan") / "revocations.pem"))
+    for name in names:
+        content = b""
+        if "://" not in name:
+            with contextlib.suppress(SkillwireError):
+                content = read_trust_file(Path(name), limits.LAN_REVOCATIONS_BYTES)
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    digest.update(settings.group_key_file.encode())
+    if settings.group_key_file:
+        with contextlib.suppress(OSError):  # not its content: the digest must reveal nothing of a secret
+            found = Path(settings.group_key_file).stat()
+            digest.update(f"\0{found.st_mtime_ns}\0{found.st_size}".encode())
+    return digest.hexdigest()

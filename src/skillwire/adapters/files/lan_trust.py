@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from cryptography import x509
 
 from skillwire import limits
+from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import (
     LanKeys,
-    local_authority_folder,
     read_certificates,
     read_group_key,
-    read_trust_file,
 )
+from skillwire.adapters.files.settings_file import local_authority_folder
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, ValidationError, one_line
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey

@@ -13,6 +13,7 @@ from skillwire.resolver.settings import SETTINGS_FILE, SettingsLayer, environmen
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.settings import Settings
 
 
@@ -78,3 +79,9 @@ def _paths(table: object, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
     for key, value in table.items() if isinstance(table, dict) else ():
         yield (*above, key)
         yield from _paths(value, (*above, key))
+
+
+def local_authority_folder(settings: LanSettings) -> Path | None:
+    """Return the folder of the authority that the settings name, if it is on this machine."""
+    name = settings.authority or settings.renew_from
+    return Path(name) if name and "://" not in name else None

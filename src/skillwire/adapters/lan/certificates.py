@@ -23,7 +23,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.adapters.files.keys import read_trust_file
+from skillwire.adapters.files.atomic import read_trust_file
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line

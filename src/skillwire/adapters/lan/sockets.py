@@ -14,6 +14,7 @@ import errno
 import socket
 import struct
 import sys
+from fcntl import ioctl
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -87,8 +88,6 @@ def _flags(asked: socket.socket, name: str) -> int:
     """Return the flags of an interface; as if it were up where the system is asked otherwise."""
     if sys.platform != "linux":
         return _UP | _MULTICAST
-    from fcntl import ioctl  # noqa: PLC0415  # not on every system
-
     try:
         answer = ioctl(asked, _GET_FLAGS, struct.pack("16sh14x", name.encode()[:15], 0))
     except OSError:  # it went away meanwhile
@@ -120,7 +119,7 @@ def why_none(addresses: Sequence[LinkAddress], wanted: Sequence[str]) -> str:
 
 
 def _is_able(one: LinkAddress) -> bool:
-    """Return whether an address can send multicast: there is no route for it by ``::1``."""
+    """Return whether an address can send multicast: ``::1`` has no multicast route."""
     return not (one.is_loopback and one.family == 6)  # noqa: PLR2004 - a family
 
 

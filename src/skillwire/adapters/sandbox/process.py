@@ -321,7 +321,7 @@ class Process:
         self._is_cancelled = True
 
     def _on_ready(self, runner: int) -> None:
-        """Send the request to the runner, the first process of the sandbox, which waits for it."""
+        """Send the request to the runner, the first process of the sandbox, which waits."""
         # From now on everything inside dies with bubblewrap, and bubblewrap with us. If we died before, the runner
         # would meet the end of an empty request, and nothing of the skill would run.
         self._first = runner

@@ -50,7 +50,7 @@ def write_turn(path: Path) -> Iterator[None]:
 
 
 class _Turn:
-    """One turn, from the wait for it to its end. Whose turn did not come in time leaves it to the thread that waits."""
+    """One turn: the wait, the work and its end. A turn that did not come in time is left to the thread that waits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -99,7 +99,7 @@ class _Turn:
         return not self._leave()
 
     def _leave(self) -> bool:
-        """Leave the turn to the thread that waits for it, unless it has come; return whether it is left."""
+        """Leave the turn to the waiting thread, unless it has come; return whether it is left."""
         with self._lock:
             self._is_left = not self._has_come.is_set()
             if self._is_left:

@@ -69,7 +69,7 @@ def execution_row(execution: Execution) -> tuple[Any, ...]:
 def insert(connection: Connection, executions: Sequence[Execution]) -> None:
     """Insert new executions, many with one statement.
 
-    A thread releases the interpreter for each statement, and waits for it beside a busy event loop.
+    A thread releases the interpreter for each statement, and waits to get it back beside a busy event loop.
     """
     rows = [execution_row(execution) for execution in executions]
     done = 0

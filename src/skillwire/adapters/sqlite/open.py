@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import secrets
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.files.atomic import state_directory
+from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.files.keys import read_server_key
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.adapters.sqlite.stores import SqliteGrants, SqliteTokens
+from skillwire.errors import SourceLocation, StorageError
 from skillwire.executions.grants import Grants
 from skillwire.registry.tokens import Tokens
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 DATABASE: Final = "skillwire.db"
 SERVER_KEY: Final = "server.key"
+_SERVER_KEY_BYTES: Final = 32  # random
 OUTPUTS: Final = "outputs"
 RUN_BLOBS: Final = "run-blobs"
 
@@ -77,3 +81,20 @@ def open_run_blobs(settings: RunSettings) -> SqliteRunBlobs:
 def has_database() -> bool:
     """Whether there is a database; a command that only reads creates none."""
     return (state_directory() / DATABASE).exists()
+
+
+def read_server_key(path: Path) -> bytes:
+    """Return the key in ``path``, made if absent. Raises StorageError (``SERVER_KEY``, ``STORAGE``)."""
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():
+            # Written beside its place and linked there: no process reads half of a key, and the first of several wins.
+            new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+            write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
+            with contextlib.suppress(FileExistsError):
+                os.link(new, path)
+            new.unlink()
+    key = read_bounded(path, _SERVER_KEY_BYTES + 1, owner_only_code="SERVER_KEY") or b""
+    if len(key) != _SERVER_KEY_BYTES:
+        raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))
+    return key

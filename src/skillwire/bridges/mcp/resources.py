@@ -215,7 +215,7 @@ def _encoded_index(catalog: Catalog) -> bytes:
 
 
 def _text_of(value: bytes, large: Large | None) -> str:
-    """Return a JSON string for the SDK, or a placeholder for it."""
+    """Return a JSON string for the SDK, or its placeholder."""
     if large is None:
         return msgspec.json.decode(value, type=str)
     large.reserve(len(value))

@@ -3,7 +3,7 @@
 ``skills/list``, ``skills/get`` and ``resources/directory/read`` list what the caller may use, because an entry promises
 that all of its files can be read. Over HTTP one endpoint answers each POST independently: there is no session to steal,
 confuse or leave open, and the caller is authenticated each time. Clients of versions with a handshake get no session,
-which those versions allow. A long answer is a stream; when its reader disconnects, the work for it is cancelled.
+which those versions allow. A long answer is a stream; when its reader disconnects, its work is cancelled.
 Spec: MCP 2026-07-28 and its earlier handshake, which the SDK speaks; MCP Transports; MCP Skills "Listing Skills",
 "Getting a Skill", "Reading Directories".
 """

@@ -1,7 +1,7 @@
 """Rules about hidden text and about links in Markdown.
 
 Hidden text is an error in SKILL.md and its references, a warning in other files. A byte order mark at the beginning of
-a file is not hidden text; SKILL.md has a separate rule for it. Relative links must lead to files of the folder, one
+a file is not hidden text; SKILL.md has a separate rule. Relative links must lead to files of the folder, one
 level deep. Links inside code are examples and are ignored, as are targets with placeholders.
 Spec: ASD Progressive Disclosure (level 3).
 """

@@ -12,6 +12,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
+from skillwire.trust.guarded_json import server_message
 from skillwire.wire.download import download
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import ABSENT, expect_archive, expect_ok, fetch_document
@@ -129,8 +130,6 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
 
 
 def _denied(response: HttpResponse) -> SkillwireError:
-    from skillwire.trust.guarded_json import server_message  # noqa: PLC0415  # few origins refuse
-
     reason = server_message(response.body)
     message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
     return FetchError("ACCESS_DENIED", message, place=SourceLocation(response.url))

@@ -11,6 +11,7 @@ import json
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
@@ -204,8 +205,6 @@ class _Reader:
 
     def listed(self, paths: list[str], digests: list[Digest | None]) -> IndexEntry:
         """Return the entry of a skill whose files are listed."""
-        from urllib.parse import quote  # noqa: PLC0415  # only generations without artifacts need it
-
         name = self.name()
         urls = [self.url(f"{name}/{quote(path)}") for path in paths]
         files = tuple(map(IndexedFile, paths, urls, digests))

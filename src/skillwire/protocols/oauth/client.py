@@ -13,18 +13,19 @@ do so (RFC 9207). Spec: RFC 6749, 7009, 7636, 8252 §8, 8414, 8628, 9207, 9728.
 
 from __future__ import annotations
 
+import base64
 import hmac
 import secrets
 import time
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote_plus, urlencode, urlsplit
 
 from skillwire import limits
 from skillwire.errors import DecodeError, FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_resource, decode_tokens
 from skillwire.protocols.oauth.errors import refusal
-from skillwire.protocols.oauth.messages import AuthorizationRequest
+from skillwire.protocols.oauth.messages import AuthorizationRequest, ClientIdentity
 from skillwire.trust.address import is_local_host
 from skillwire.wire.exchange import HttpRequest, Sleep
 from skillwire.wire.fetch import fetch
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skillwire.model.credential import TokenRenewal
-    from skillwire.protocols.oauth.messages import ClientIdentity, DeviceCode, ProtectedResource, ServerMetadata, Tokens
+    from skillwire.protocols.oauth.messages import DeviceCode, ProtectedResource, ServerMetadata, Tokens
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse
 
@@ -170,15 +171,11 @@ def revoke(grant: TokenRenewal, access_token: str) -> Flow[bool]:
 
 def identity_of(grant: TokenRenewal) -> ClientIdentity:
     """Return the client identity of ``grant``."""
-    from skillwire.protocols.oauth.messages import ClientIdentity  # noqa: PLC0415  # annotations alone need it else
-
     return ClientIdentity(grant.client_id, grant.client_secret, grant.sends_secret_in_body)
 
 
 def encode_form(fields: dict[str, str]) -> str:
     """Return ``fields`` as ``application/x-www-form-urlencoded``."""
-    from urllib.parse import urlencode  # noqa: PLC0415  # costs more to import than a request; most need none
-
     return urlencode(fields)
 
 
@@ -188,9 +185,6 @@ def _form(url: str, body: str, client: ClientIdentity) -> HttpRequest:
     if client.secret is not None and client.sends_secret_in_body:
         body = f"{body}&{encode_form({'client_id': client.client_id, 'client_secret': client.secret})}"
     elif client.secret is not None:
-        import base64  # noqa: PLC0415  # most clients have no secret
-        from urllib.parse import quote_plus  # noqa: PLC0415  # as above
-
         pair = f"{quote_plus(client.client_id)}:{quote_plus(client.secret)}"
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     return HttpRequest(url, "POST", headers, body.encode(), max_bytes=limits.OAUTH_BYTES)

@@ -9,8 +9,8 @@ itself (its answer was probably lost), and while that agent is about to register
 **Bounds** **[ours]**: an attacker hears a request, too, and can answer before others, who wait up to 120 ms. So each
 host has a number of places, whatever its ports. When all are in use, the host with the most gives one to a host with
 fewer. A proven skill replaces an unproven one, and a certified skill replaces both. A responder without a proof
-displaces neither one with a proof nor one that still has time for it: otherwise we would challenge forged sources
-without end. Trust: sources, and all that they send, are untrusted. Spec: SDP §3; specs §3.
+displaces neither one with a proof nor one that still has time to send one: otherwise we would challenge forged
+sources without end. Trust: sources, and all that they send, are untrusted. Spec: SDP §3; specs §3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The schema follows from the message classes (``./dev docs`` writes its other forms), and is JSON Schema 2020-12 with
 every definition below ``$defs``. It checks types; :mod:`~skillwire.protocols.skill_sharing.rules` checks the rest.
-Nothing is fetched for it, and its patterns run in an engine with linear time. Schemas nested in a descriptor are
+It refers to nothing outside, and its patterns run in an engine with linear time. Schemas nested in a descriptor are
 compiled and applied to values, here and by every reader, so they are judged first.
 
 Our engine does not backtrack, but readers of what we publish may use one that does, and a pattern such as ``(a+)+$``
@@ -23,6 +23,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
+from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions
+from jsonschema_rs import ValidationError as SchemaError
 from msgspec import inspect
 
 from skillwire import limits
@@ -32,9 +34,6 @@ from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from jsonschema_rs import Draft202012Validator
-    from jsonschema_rs import ValidationError as SchemaError
 
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
@@ -330,18 +329,14 @@ def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
     """Return a validator of ``schema`` that fetches nothing and matches patterns in linear time."""
-    from jsonschema_rs import Draft202012Validator, RegexOptions  # noqa: PLC0415  # 26 ms; most documents need none
-
     return Draft202012Validator(dict(schema), offline=True, pattern_options=RegexOptions())
 
 
 def compile_error(schema: Mapping[str, Any]) -> str | None:
     """Return why ``schema`` is no JSON Schema, or None."""
-    from jsonschema_rs import ReferencingError, ValidationError  # noqa: PLC0415  # as above
-
     try:
         compiled(schema)
-    except (ValidationError, ReferencingError, ValueError) as error:
+    except (SchemaError, ReferencingError, ValueError) as error:
         return str(error).partition("\n")[0]
     return None
 

@@ -80,7 +80,7 @@ class KeySet:
         self._only = {algorithm: found[0] for algorithm, found in for_algorithm.items() if len(found) == 1}
 
     def find(self, key_id: str | None, algorithm: str) -> VerifyingKey | None:
-        """Return the key of this name for this algorithm; without a name, the only one that there is for it."""
+        """Return the key of this name for this algorithm; without a name, the algorithm's only key."""
         return self._only.get(algorithm) if key_id is None else self._keys.get((key_id, algorithm))
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 The catalog lists what the caller may use, as an index does, and the card what of that may be executed here: skills that
 their publisher runs, and that were granted. A search sees what everyone may see, as ``/api/search`` does.
 
-Which skills are callable is found once for each view, since all of them are unpacked for it. Grants change while a
+Which skills are callable is found once for each view, since the search unpacks all of them. Grants change while a
 revision stays, so they are read again after a while. Both happen in a thread, once for all requests that wait.
 """
 

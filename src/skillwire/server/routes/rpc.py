@@ -81,7 +81,7 @@ _CREATE_BLOB: Final = Operation(
         "403": problem("As above, or nothing is executed here that could read a blob: `PERMISSION_DENIED`."),
         "413": problem("It is larger than the operator allows: `LIMIT_SIZE`."),
         "415": problem("It has no media type: `BLOB_KIND`."),
-        "429": problem("As above, or there is no space for it: `BLOB_ROOM`.", "Retry-After"),
+        "429": problem("As above, or the blob does not fit: `BLOB_ROOM`.", "Retry-After"),
     },
     body={"*/*": {}},
 )

@@ -1,7 +1,7 @@
 """Skill Sharing over HTTP: the index, the registry's list, the descriptors.
 
 Indexes and descriptors carry full URLs, so a response depends on the address under which the client reached us; each
-is made with the first request for it and kept with the view's other lists (:mod:`skillwire.server.revision`). A
+is made with its first request and kept with the view's other lists (:mod:`skillwire.server.revision`). A
 hidden skill is answered as one that is not there. Browsers get a page at ``/skills``. Spec: SSP §4.
 """
 

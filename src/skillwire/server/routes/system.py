@@ -22,6 +22,7 @@ from skillwire.registry.search import FACETS
 from skillwire.server.auth.challenges import RESOURCE_PATH
 from skillwire.server.openapi import CONDITION, JSON, OPENAPI_PATH, TEXT, document, kept
 from skillwire.server.problems import NOT_FOUND, NOT_READY
+from skillwire.server.prometheus import render_metrics
 from skillwire.server.responses import CachedResponse, json_response
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.search import SEARCH_PATH
@@ -134,8 +135,6 @@ def system_routes(services: Services) -> Sequence[Route]:
         return json_response(msgspec.json.encode(content), status)
 
     async def metrics(_: RequestContext) -> ASGIApp:
-        from skillwire.server.prometheus import render_metrics  # noqa: PLC0415  # 2 MiB that few servers need
-
         network = None if services.lan is None else services.lan.count()
         await services.stats.refresh()
         text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillwire.adapters.files.keys import read_server_key
+from skillwire.adapters.sqlite.open import read_server_key
 from skillwire.errors import StorageError
 
 

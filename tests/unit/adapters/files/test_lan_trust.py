@@ -11,7 +11,8 @@ import pytest
 from tests.support.authorities import World
 
 from skillwire.adapters.files.authority import AuthorityFolder
-from skillwire.adapters.files.keys import LanKeys, trust_digest
+from skillwire.adapters.files.keys import LanKeys
+from skillwire.adapters.files.lan_cache_file import trust_digest
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError

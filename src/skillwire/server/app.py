@@ -52,12 +52,7 @@ from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, Services
-from skillwire.server.configuration import (
-    ServerConfiguration,
-    load_configuration,
-    load_credentials,
-    use_local_defaults,
-)
+from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
 from skillwire.server.execution_stats import ExecutionStats
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem

@@ -64,7 +64,12 @@ class BlobSender:
         if part is not None and part.start == part.stop:
             await unsatisfiable(stored.size).send(send)
             return
-        start = _start(stored, part, kept)
+        length = stored.size if part is None else part.stop - part.start
+        fields = {"Content-Type": stored.media_type, "Content-Length": str(length)}
+        if part is not None:
+            fields["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{stored.size}"
+        status = 200 if part is None else 206
+        start = {"type": "http.response.start", "status": status, "headers": encode_fields(fields) + kept}
         if scope["method"] == "HEAD":
             await send(start)
             await send({"type": "http.response.body", "body": b""})
@@ -75,9 +80,21 @@ class BlobSender:
         if stored.size > limits.SERVER_PIECE_BYTES:
             file = await asyncio.to_thread(self._open, stored, part.start)
             if file is not None:
-                await _send_pieces(file, part.stop - part.start, start, send)
+                left = part.stop - part.start
+                with file:
+                    await send(start)
+                    while left:
+                        piece = await asyncio.to_thread(file.read, min(left, limits.SERVER_PIECE_BYTES))
+                        if not piece:
+                            raise StorageError("STORAGE", "a blob ended early")  # the server cuts the connection
+                        left -= len(piece)
+                        await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
                 return
-        content = await self._read(stored.digest)
+        content = self._kept.get(stored.digest)
+        if content is None:
+            content = await asyncio.to_thread(self._blobs.read, stored.digest)
+            if content is not None:
+                self._kept.put(stored.digest, content, len(content))
         if content is None:
             self._on_missing()
             await INTERNAL.send(send)
@@ -93,34 +110,6 @@ class BlobSender:
         file = path.open("rb", buffering=0)
         file.seek(position)
         return file
-
-    async def _read(self, digest: Digest) -> bytes | None:
-        content = self._kept.get(digest)
-        if content is None:
-            content = await asyncio.to_thread(self._blobs.read, digest)
-            if content is not None:
-                self._kept.put(digest, content, len(content))
-        return content
-
-
-def _start(stored: BlobResponse, part: Part | None, kept: list[tuple[bytes, bytes]]) -> Message:
-    length = stored.size if part is None else part.stop - part.start
-    fields = {"Content-Type": stored.media_type, "Content-Length": str(length)}
-    if part is not None:
-        fields["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{stored.size}"
-    status = 200 if part is None else 206
-    return {"type": "http.response.start", "status": status, "headers": encode_fields(fields) + kept}
-
-
-async def _send_pieces(file: FileIO, left: int, start: Message, send: Send) -> None:
-    with file:
-        await send(start)
-        while left:
-            piece = await asyncio.to_thread(file.read, min(left, limits.SERVER_PIECE_BYTES))
-            if not piece:
-                raise StorageError("STORAGE", "a blob ended early")  # the server cuts the connection
-            left -= len(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
 
 
 #: So many skills make a list that takes a while.

@@ -292,11 +292,23 @@ class CatalogService:
         """Make the next revision and swap it in."""
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
         changes = skills.changes_since(self._skills)
-        self._supersede(skills, changes)
+        # Artifacts that newer ones replace are kept; not those of skills that are gone, and not the oldest.
+        now = time.monotonic()
+        for name in changes.changed:
+            self._superseded[self._skills[name].artifact] = (name, now)
+        self._superseded = {
+            artifact: (name, since)
+            for artifact, (name, since) in self._superseded.items()
+            if name in skills and now - since < _UNUSED_BLOB_SECONDS
+        }
         self._number += 1
         broken = tuple(self.folders.broken())
         known = self.folders.known_skills()
-        public_number = self._count_public(known, broken)
+        reported = [one for one in broken if one.access is Access.PUBLIC]
+        if self._public_number == 0 or any(known.changes_since(self._known)) or reported != self._reported:
+            self._public_number += 1
+        self._known, self._reported = known, reported
+        public_number = self._public_number
         revision = make_revision(
             Catalog(self._number, everything),
             Catalog(public_number, known),
@@ -327,14 +339,6 @@ class CatalogService:
             self._warn([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
 
-    def _count_public(self, known: PackedSkills, broken: Iterable[InvalidFolder]) -> int:
-        """Return the number that anonymous clients may see: it rises with what they may see, and with nothing else."""
-        reported = [one for one in broken if one.access is Access.PUBLIC]
-        if self._public_number == 0 or any(known.changes_since(self._known)) or reported != self._reported:
-            self._public_number += 1
-        self._known, self._reported = known, reported
-        return self._public_number
-
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""
         index, self._index = self._index, None
@@ -345,14 +349,3 @@ class CatalogService:
             search = index.update(skills, tuple(skills), ())
         self._index = index
         return search
-
-    def _supersede(self, skills: PackedSkills, changes: SkillChanges) -> None:
-        """Remember the artifacts that newer ones replace; forget those of skills that are gone, and the oldest."""
-        now = time.monotonic()
-        for name in changes.changed:
-            self._superseded[self._skills[name].artifact] = (name, now)
-        self._superseded = {
-            artifact: (name, since)
-            for artifact, (name, since) in self._superseded.items()
-            if name in skills and now - since < _UNUSED_BLOB_SECONDS
-        }

@@ -183,7 +183,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "offer": Key(
             _choice_of(*OFFERS),
             "what descriptors tell callers to use: `api_key`, `oauth2` or `custom` (signed requests)",
-        ),
+        )
     },
     "oauth2": {
         "issuer": Key(_url, "URL of the authorization server, exactly as its tokens write it"),
@@ -211,12 +211,10 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "principal_per_minute": Key(_count, "requests a minute of one who authenticated; 600 by default"),
         "principal_burst": Key(_count, "requests at once after a pause; 100 by default"),
         "anonymous_per_minute": Key(
-            _count,
-            "requests a minute from one address; no limit unless this or `anonymous_burst` is set",
+            _count, "requests a minute from one address; no limit unless this or `anonymous_burst` is set"
         ),
         "anonymous_burst": Key(
-            _count,
-            "requests of one address at once after a pause; 100 where only the other is set",
+            _count, "requests of one address at once after a pause; 100 where only the other is set"
         ),
     },
     "executions": {
@@ -228,33 +226,22 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "per_skill": Key(_count, "executions of one skill that run at once; 16 by default"),
         "waiting": Key(_count, "executions of one caller that wait or run before it gets a 429; 10000 by default"),
         "longest_seconds": Key(
-            _count,
-            "what an execution may take, whatever its publisher and its caller say; 3600 by default",
-            "longest",
+            _count, "what an execution may take, whatever its publisher and its caller say; 3600 by default", "longest"
         ),
         "longest_task_seconds": Key(
-            _count,
-            "the same of a task for a person; 604800, a week, by default",
-            "longest_task",
+            _count, "the same of a task for a person; 604800, a week, by default", "longest_task"
         ),
         "lease_seconds": Key(
-            _count,
-            "how long a worker may be silent before what it runs is taken for lost; 30 by default",
-            "lease",
+            _count, "how long a worker may be silent before what it runs is taken for lost; 30 by default", "lease"
         ),
         "keep_outputs_days": Key(
-            _days,
-            "how long the output of an execution is kept after its end; 7 by default",
-            "keep_outputs",
+            _days, "how long the output of an execution is kept after its end; 7 by default", "keep_outputs"
         ),
         "keep_executions_days": Key(
-            _days,
-            "how long an execution is kept after its end; 30 by default",
-            "keep_executions",
+            _days, "how long an execution is kept after its end; 30 by default", "keep_executions"
         ),
         "grant_all": Key(
-            flag,
-            "run every skill that is published here as it is, without `skillwire grant`; `false` by default",
+            flag, "run every skill that is published here as it is, without `skillwire grant`; `false` by default"
         ),
         "secrets_file": Key(
             text,
@@ -262,10 +249,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
             "the folder of this file, and only its owner may read it",
         ),
         "allow": Key(_addresses, "list of hosts and networks beyond the public internet that skills may reach"),
-        "allow_callbacks": Key(
-            _addresses,
-            "the same for the callback addresses of callers; nothing by default",
-        ),
+        "allow_callbacks": Key(_addresses, "the same for the callback addresses of callers; nothing by default"),
     },
     "rpc": {
         "execute_skill": Key(
@@ -280,8 +264,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         ),
         "blob_bytes": Key(_size, "how large one blob may be; 33554432, 32 MiB, by default"),
         "blobs_per_owner": Key(
-            _size,
-            "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default",
+            _size, "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default"
         ),
         "blob_hours": Key(_hours, "how long a blob is kept after its last use; 24 by default", "blob_seconds"),
         "origins": Key(
@@ -300,8 +283,7 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
             "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
         ),
         "agent_card": Key(
-            _choice_of("1.0"),
-            "version of A2A whose agent card lists what runs here, `1.0`; off by default",
+            _choice_of("1.0"), "version of A2A whose agent card lists what runs here, `1.0`; off by default"
         ),
     },
     "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own

@@ -160,7 +160,14 @@ class McpCaller:
         wanted = telling_words(read_words(words))
         if not wanted.words:
             return sorted([*others, *(skills[name] for name in page.names)], key=lambda skill: skill.name)[:limit]
-        best, rest = _ranked(others, wanted.words)
+        scored: list[tuple[int, str, Skill, bool]] = []
+        for skill in others:
+            name, text = skill.name, skill.description.lower()
+            hits = [_NAME_WEIGHT * (word in name) + (word in text) for word in wanted.words]
+            if any(hits):
+                scored.append((-sum(hits), name, skill, all(hits)))
+        scored.sort(key=lambda one: one[:2])
+        best, rest = [one[2] for one in scored if one[3]], [one[2] for one in scored if not one[3]]
         return [*best, *(skills[name] for name in page.names if name in skills), *rest][:limit]
 
     async def name_of(self, dotted: str) -> str | None:
@@ -201,15 +208,3 @@ class McpCaller:
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
         """Store a blob of this caller; errors as of :meth:`skillwire.server.runs.BlobUploads.create`."""
         return await self._backend.runs.blobs.create(self._owner, wanted)
-
-
-def _ranked(skills: Sequence[Skill], words: Sequence[str]) -> tuple[list[Skill], list[Skill]]:
-    """Return the skills that have all the words, and those that have some; both best first."""
-    scored: list[tuple[int, str, Skill, bool]] = []
-    for skill in skills:
-        name, text = skill.name, skill.description.lower()
-        hits = [_NAME_WEIGHT * (word in name) + (word in text) for word in words]
-        if any(hits):
-            scored.append((-sum(hits), name, skill, all(hits)))
-    scored.sort(key=lambda one: one[:2])
-    return [one[2] for one in scored if one[3]], [one[2] for one in scored if not one[3]]

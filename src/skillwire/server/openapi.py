@@ -97,7 +97,31 @@ def document(routes: Iterable[BaseRoute]) -> Node:
             continue
         path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
         if route.operations:
-            found[path] = _path(route, schemas)
+            names = next(iter(route.operations.values())).parameters
+            described: Node = {
+                "parameters": [reference("parameters", one) for one in names if PARAMETERS[one]["in"] == "path"]
+            }
+            for method, operation in route.operations.items():
+                answers = {
+                    status: reference("responses", answer) if isinstance(answer, str) else schemas.answer(answer)
+                    for status, answer in sorted({**COMMON, **operation.answers}.items())
+                }
+                own = [reference("parameters", one) for one in operation.parameters if PARAMETERS[one]["in"] != "path"]
+                asked = {"tags": [route.tag], "summary": operation.summary, "parameters": own}
+                described[method] = {**asked, "responses": answers}
+                if operation.body:
+                    content = {media: {"schema": schemas.schema(kind)} for media, kind in operation.body.items()}
+                    described[method]["requestBody"] = {"required": True, "content": content}
+                if method == "get":
+                    described["head"] = {
+                        **asked,
+                        "responses": {code: _bodiless(code, one) for code, one in answers.items()},
+                    }
+                if route.answers_preflight and "options" not in described:
+                    refusals = {status: answer for status, answer in answers.items() if status >= "4"}
+                    preflight = {**refusals, "204": reference("responses", "Options")}
+                    described["options"] = {"tags": [route.tag], "summary": operation.summary, "responses": preflight}
+            found[path] = described
     components = {
         "schemas": schemas.named,
         "headers": HEADERS,
@@ -113,30 +137,6 @@ def document(routes: Iterable[BaseRoute]) -> Node:
         "paths": found,
         "components": _referred_to(found, components),
     }
-
-
-def _path(route: Route, schemas: _Schemas) -> Node:
-    """Return the description of a row: each of its methods, with HEAD and OPTIONS where it has them."""
-    names = next(iter(route.operations.values())).parameters
-    described: Node = {"parameters": [reference("parameters", one) for one in names if PARAMETERS[one]["in"] == "path"]}
-    for method, operation in route.operations.items():
-        answers = {
-            status: reference("responses", answer) if isinstance(answer, str) else schemas.answer(answer)
-            for status, answer in sorted({**COMMON, **operation.answers}.items())
-        }
-        own = [reference("parameters", one) for one in operation.parameters if PARAMETERS[one]["in"] != "path"]
-        asked = {"tags": [route.tag], "summary": operation.summary, "parameters": own}
-        described[method] = {**asked, "responses": answers}
-        if operation.body:
-            content = {media: {"schema": schemas.schema(kind)} for media, kind in operation.body.items()}
-            described[method]["requestBody"] = {"required": True, "content": content}
-        if method == "get":
-            described["head"] = {**asked, "responses": {code: _bodiless(code, one) for code, one in answers.items()}}
-        if route.answers_preflight and "options" not in described:
-            refusals = {status: answer for status, answer in answers.items() if status >= "4"}
-            preflight = {**refusals, "204": reference("responses", "Options")}
-            described["options"] = {"tags": [route.tag], "summary": operation.summary, "responses": preflight}
-    return described
 
 
 def _bodiless(status: str, answer: Node) -> Node:
@@ -321,9 +321,7 @@ _PARAMETERS: Final[Node] = {
     "type": _parameter("query", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
     "q": _parameter("query", "Words, in any order.", {**TEXT, "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
     "limit": _parameter(
-        "query",
-        "Hits on a page.",
-        {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS), "default": 20},
+        "query", "Hits on a page.", {"type": "integer", "minimum": 1, "maximum": int(limits.SEARCH_HITS), "default": 20}
     ),
     "after": _parameter("query", "`next` of the page before; any other is refused.", "^([A-Za-z0-9_-]{12,100})?$"),
     "facets": _parameter("query", "`1` counts the values of facets among all hits."),
@@ -331,8 +329,7 @@ _PARAMETERS: Final[Node] = {
     "words": _parameter("query", "Words, in any order.", name="q"),
     "If-None-Match": _parameter("header", "The tags that the client holds."),
     "Prefer": _parameter(
-        "header",
-        f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}.",
+        "header", f"`wait=N`: answer when there is news, or after N seconds; at most {limits.EXECUTION_WAIT_SECONDS}."
     ),
     "Idempotency-Key": _parameter(
         "header",

@@ -96,18 +96,15 @@ class Bodies:
         body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
         try:
             if scope["method"] in WITH_BODY:
-                body.data = await self._read(body, receive)
+                data, is_whole = bytearray(), False
+                while not is_whole:
+                    message = await receive()
+                    data += message.get("body", b"")
+                    if len(data) > self._bounds.largest:
+                        raise ProblemError(self._bounds.too_large)
+                    body.count(len(data))
+                    is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
+                body.data = bytes(data)
             yield body
         finally:
             body.release()
-
-    async def _read(self, body: Body, receive: Receive) -> bytes:
-        data, is_whole = bytearray(), False
-        while not is_whole:
-            message = await receive()
-            data += message.get("body", b"")
-            if len(data) > self._bounds.largest:
-                raise ProblemError(self._bounds.too_large)
-            body.count(len(data))
-            is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
-        return bytes(data)

@@ -122,7 +122,12 @@ class CachedResponse:
         self._by_tag: dict[bytes, EncodedBody] = {}
         tags = []
         self.size = 0
-        bodies = _codings_of(content)
+        bodies: dict[Coding, bytes] = {"identity": content}
+        if len(content) >= _WORTH_CODING:
+            large = len(content) >= _LARGE
+            bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[large])
+            bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[large], mtime=0)
+        bodies = {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
         for coding, body in bodies.items():
             tag = f'"{digest}"' if coding == "identity" else f'"{digest}-{coding}"'
             kept = {"ETag": tag, "Cache-Control": cache.value, "Vary": VARY}
@@ -147,7 +152,13 @@ class CachedResponse:
             await send({"type": "http.response.body", "body": b""})
             return
         if variant.body is None:
-            await self._send_inflated(send)
+            packed = self._by_coding["gzip"].body or b""
+            inflate = zlib.decompressobj(wbits=_GZIP)
+            while piece := inflate.decompress(packed, limits.SERVER_PIECE_BYTES):
+                packed = inflate.unconsumed_tail
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)  # others have their turn
+            await send({"type": "http.response.body", "body": b""})
         else:
             await send({"type": "http.response.body", "body": variant.body})
 
@@ -171,15 +182,6 @@ class CachedResponse:
             return 304, held
         return 200, self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
 
-    async def _send_inflated(self, send: Send) -> None:
-        packed = self._by_coding["gzip"].body or b""
-        inflate = zlib.decompressobj(wbits=_GZIP)
-        while piece := inflate.decompress(packed, limits.SERVER_PIECE_BYTES):
-            packed = inflate.unconsumed_tail
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await asyncio.sleep(0)  # others have their turn
-        await send({"type": "http.response.body", "body": b""})
-
     def _matching(self, condition: bytes) -> EncodedBody | None:
         if (variant := self._by_tag.get(condition)) is not None:
             return variant
@@ -197,16 +199,6 @@ def _coding(accepted: bytes | None) -> Coding:
             _codings.clear()
         _codings[accepted] = coding
     return coding
-
-
-def _codings_of(content: bytes) -> dict[Coding, bytes]:
-    """Return the codings of ``content`` that are worth having; identity first."""
-    bodies: dict[Coding, bytes] = {"identity": content}
-    if len(content) >= _WORTH_CODING:
-        large = len(content) >= _LARGE
-        bodies["br"] = brotli.compress(content, mode=brotli.MODE_TEXT, quality=_BROTLI_QUALITY[large])
-        bodies["gzip"] = gzip.compress(content, _GZIP_LEVEL[large], mtime=0)
-    return {coding: body for coding, body in bodies.items() if coding == "identity" or len(body) < len(content)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,8 +225,5 @@ def make_access_view(revision: Revision, principal: Principal, base_url: str) ->
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
     usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
     return AccessView(
-        visible,
-        usable,
-        Site(usable, base_url, below=public.site),
-        Site(guarded.visible_to(principal).without(usable)),
+        visible, usable, Site(usable, base_url, below=public.site), Site(guarded.visible_to(principal).without(usable))
     )

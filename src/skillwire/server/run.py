@@ -69,10 +69,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 def run(
-    application: Application,
-    listener: socket.socket,
-    *further: socket.socket,
-    on_ready: Callable[[Revision], None],
+    application: Application, listener: socket.socket, *further: socket.socket, on_ready: Callable[[Revision], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM, and finish open requests; ``on_ready`` gets the first revision."""
     listeners = [listener, *further]

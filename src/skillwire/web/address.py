@@ -79,6 +79,15 @@ def read_query(query_string: bytes) -> SearchQuery:
     )
 
 
+def single_fields(query_string: bytes, most: int, length: int) -> dict[str, str]:
+    """Return the fields of an untrusted query up to ``length``, the last of each name; none of more than ``most``."""
+    try:
+        pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=most)
+    except ValueError:  # too many fields: no filter has so many
+        return {}
+    return {name: value.strip() for name, value in pairs if len(value) <= length}
+
+
 def query_url(text: str, facets: Mapping[str, frozenset[str]], after: str | None = None) -> str:
     """Return the query of a list's URL, with its question mark; the list of everything is ``./``."""
     pairs = [("q", text)] if text else []

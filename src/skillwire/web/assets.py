@@ -36,11 +36,7 @@ PAGE_FIELDS: Final[dict[str, str]] = {
 }
 #: On every page of the console: no other cache may hold it, and its forms say from which site they come, which a
 #: browser leaves out where no referrer is allowed.
-CONSOLE_FIELDS: Final[dict[str, str]] = {
-    **PAGE_FIELDS,
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "same-origin",
-}
+CONSOLE_FIELDS: Final[dict[str, str]] = {**PAGE_FIELDS, "Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 #: On the files that pages need.
 ASSET_FIELDS: Final[dict[str, str]] = {
     "Cache-Control": "public, max-age=31536000, immutable",
@@ -76,18 +72,17 @@ class Asset(NamedTuple):
 @cache
 def assets() -> Mapping[str, Asset]:
     """Return the assets by the name that is in URLs."""
-    return {asset.name: asset for asset in map(_read, _TYPES)}
+    found = {}
+    for plain, media_type in _TYPES.items():
+        content = (_HOME / plain).read_bytes()
+        stem, _, ending = plain.partition(".")
+        name = f"{stem}.{hashlib.sha256(content).hexdigest()[:_DIGITS]}.{ending}"
+        bodies = {"br": brotli.compress(content), "gzip": gzip.compress(content, mtime=0), "identity": content}
+        found[name] = Asset(name, media_type, bodies)
+    return found
 
 
 @cache
 def asset_urls() -> Mapping[str, str]:
     """Return plain name → URL, relative to the site's root."""
     return {plain: f"{FOLDER}/{asset.name}" for plain, asset in zip(_TYPES, assets().values(), strict=True)}
-
-
-def _read(plain: str) -> Asset:
-    content = (_HOME / plain).read_bytes()
-    stem, _, ending = plain.partition(".")
-    name = f"{stem}.{hashlib.sha256(content).hexdigest()[:_DIGITS]}.{ending}"
-    bodies = {"br": brotli.compress(content), "gzip": gzip.compress(content, mtime=0), "identity": content}
-    return Asset(name, _TYPES[plain], bodies)

@@ -59,6 +59,12 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} GiB"
 
 
+def shorten(text: str, most: int) -> str:
+    """Return ``text`` in one line of at most about ``most`` characters, cut between two words."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " …"
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

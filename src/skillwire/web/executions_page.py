@@ -7,12 +7,13 @@ that is live.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.executions.tasks import person_name
 from skillwire.model.execution import ExecutionQuery, ExecutionStatus
 from skillwire.model.skill import ExecutorKind
+from skillwire.web.address import single_fields
 from skillwire.web.environment import render
 from skillwire.web.labels import (
     EXECUTORS,
@@ -29,7 +30,7 @@ from skillwire.web.labels import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from skillwire.model.execution import Execution, FoundExecutions
     from skillwire.web.environment import Frame
@@ -77,11 +78,7 @@ class Filters(NamedTuple):
 
 def read_filters(query_string: bytes) -> Filters:
     """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: untrusted."""
-    try:
-        pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
-    except ValueError:  # too many fields: no filter has so many
-        return Filters()
-    found = {name: value.strip() for name, value in pairs if len(value) <= _LENGTH}
+    found = single_fields(query_string, _FIELDS, _LENGTH)
     executor = found.get("executor", "")
     return Filters(
         _STATUSES.get(found.get("status", "")),
@@ -105,9 +102,20 @@ class ListedExecutions(NamedTuple):
 
 def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *, part: bool = False) -> str:
     """Return the list as HTML; with ``part`` only what changes while the page is open."""
+    choices: list[tuple[ExecutionStatus | None, str, str, int]] = [(None, "All", "", sum(listed.counts.values()))]
+    choices += [(status, label, status.value, listed.counts.get(status, 0)) for status, label in STATUSES.items()]
     values: dict[str, Any] = {
         "filters": filters,
-        "choices": _choices(listed, filters),
+        "choices": [
+            {
+                "label": label,
+                "look": look,
+                "executions": number,
+                "url": filters.url(status=status),
+                "is_chosen": status is filters.status,
+            }
+            for status, label, look, number in choices
+        ],
         "executors": EXECUTORS,
         "rows": [_row(execution, listed) for execution in listed.page.executions],
         "next": filters.url(after=listed.page.after) if listed.page.after else None,
@@ -123,22 +131,6 @@ def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *,
 def took(execution: Execution, now: float) -> str:
     """Return how long an execution has taken since it was accepted, or took in all."""
     return duration_text((execution.completed or now) - execution.created)
-
-
-def _choices(listed: ListedExecutions, filters: Filters) -> list[dict[str, Any]]:
-    """Return the statuses to filter by."""
-    rows: list[tuple[ExecutionStatus | None, str, str, int]] = [(None, "All", "", sum(listed.counts.values()))]
-    rows += [(status, label, status.value, listed.counts.get(status, 0)) for status, label in STATUSES.items()]
-    return [
-        {
-            "label": label,
-            "look": look,
-            "executions": number,
-            "url": filters.url(status=status),
-            "is_chosen": status is filters.status,
-        }
-        for status, label, look, number in rows
-    ]
 
 
 def _row(execution: Execution, listed: ListedExecutions) -> dict[str, Any]:
@@ -160,6 +152,8 @@ def _row(execution: Execution, listed: ListedExecutions) -> dict[str, Any]:
 #: A bar that is shorter, in hundredths of the whole, would not be seen.
 _SHORTEST: Final = 0.6
 _WHOLE: Final = 100.0
+#: Facts of a failure that the page shows elsewhere.
+_SHOWN: Final = frozenset({"reason", "execution_id"})
 #: What an event begins: a time in which it runs, or in which it waits. The others end it.
 _SPANS: Final[Mapping[str, str]] = {
     "accept": "wait",
@@ -201,7 +195,7 @@ class Step(NamedTuple):
 def execution_page(shown: ShownExecution, frame: Frame, *, part: bool = False) -> str:
     """Return the page as HTML; with ``part`` only what changes while the page is open."""
     execution = shown.execution
-    output = None if shown.output is None else json_text(shown.output)
+    failure = execution.failure
     values: dict[str, Any] = {
         "execution": execution,
         "shown": shown,
@@ -217,10 +211,10 @@ def execution_page(shown: ShownExecution, frame: Frame, *, part: bool = False) -
         "allowed": duration_text(execution.timeout),
         "steps": steps(execution, shown.now),
         "inputs": json_text(execution.inputs),
-        "output": output,
+        "output": None if shown.output is None else json_text(shown.output),
         "is_completed": execution.status is ExecutionStatus.COMPLETED,
-        "reason": "" if execution.failure is None else REASONS[execution.failure.reason],
-        "details": _details(execution),
+        "reason": "" if failure is None else REASONS[failure.reason],
+        "details": () if failure is None else [(str(k), str(v)) for k, v in failure.details.items() if k not in _SHOWN],
         "now": shown.now,
     }
     return render("run.html" if part else "execution.html", frame, values)
@@ -261,11 +255,3 @@ def steps(execution: Execution, now: float) -> list[Step]:
 
 def _percent(at: float, begin: float, end: float) -> float:
     return 0.0 if end <= begin else min(max((at - begin) / (end - begin), 0.0), 1.0) * _WHOLE
-
-
-def _details(execution: Execution) -> Sequence[tuple[str, str]]:
-    """Return the facts of a failure that the page does not show elsewhere."""
-    if execution.failure is None:
-        return ()
-    known = {"reason", "execution_id"}
-    return [(str(name), str(value)) for name, value in execution.failure.details.items() if name not in known]

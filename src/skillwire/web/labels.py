@@ -30,12 +30,7 @@ STATUSES: Final[Mapping[ExecutionStatus, str]] = {
     ExecutionStatus.FAILED: "Failed",
     ExecutionStatus.TIMEOUT: "Timed out",
 }
-EXECUTORS: Final[Mapping[str, str]] = {
-    "python": "Python",
-    "http": "HTTP",
-    "function": "Function",
-    "human": "Person",
-}
+EXECUTORS: Final[Mapping[str, str]] = {"python": "Python", "http": "HTTP", "function": "Function", "human": "Person"}
 #: Events of the state table, and the first one, which is no event of it.
 EVENTS: Final[Mapping[str, str]] = {
     "accept": "Accepted",

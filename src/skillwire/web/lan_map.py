@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from skillwire import limits
 from skillwire.model.lan import USABLE_STATUSES
+from skillwire.web.address import single_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,25 +52,21 @@ class LanFilters(NamedTuple):
     def matching(self, skills: Iterable[LanSkill]) -> list[LanSkill]:
         """Return the skills that hold all the words, whatever their status, by agent and name."""
         words = self.words.lower().split()
-        found = (skill for skill in skills if all(word in _text_of(skill) for word in words))
+        found = []
+        for skill in skills:
+            parts = (skill.skill_id, skill.agent_id, skill.endpoint, *skill.capabilities, *skill.scenes)
+            text = "\n".join(parts).lower()
+            if all(word in text for word in words):
+                found.append(skill)
         return sorted(found, key=lambda skill: (skill.agent_id, skill.skill_id))
 
 
 def read_lan_filters(query_string: bytes) -> LanFilters:
     """Return what the query of a URL asks for; what is not known or too long is passed over. Trust: untrusted."""
-    try:
-        pairs = parse_qsl(query_string.decode("latin-1"), max_num_fields=_FIELDS)
-    except ValueError:  # too many fields
-        return LanFilters()
-    found = {name: value.strip() for name, value in pairs if len(value) <= _LENGTH}
+    found = single_fields(query_string, _FIELDS, _LENGTH)
     status, page = found.get("status", "").upper(), found.get("page", "")
     is_page = page.isascii() and page.isdigit() and len(page) <= _DIGITS
     return LanFilters(status if status in STATUSES else "", found.get("q", ""), max(1, int(page)) if is_page else 1)
-
-
-def _text_of(skill: LanSkill) -> str:
-    parts = (skill.skill_id, skill.agent_id, skill.endpoint, *skill.capabilities, *skill.scenes)
-    return "\n".join(parts).lower()
 
 
 #: Status → its sign, as a path around (0, 0): distinguished by shape, and by colour where that is seen.
@@ -85,7 +82,7 @@ _SKILLS_OF_AGENT: Final = 8
 
 
 class Card(NamedTuple):
-    """A skill: its place, its line of text, in full and shortened, and its look, as classes."""
+    """A skill: its place, its line of text, in full and shortened, its look, and whether scenes are at its right."""
 
     x: float
     y: float
@@ -96,6 +93,7 @@ class Card(NamedTuple):
     short: str
     look: str
     sign: str
+    is_left: bool
 
 
 class Hub(NamedTuple):
@@ -221,60 +219,52 @@ def draw(chosen: Chosen, *, is_wide: bool) -> Drawing:
     return _Wide(chosen).draw() if is_wide else _Narrow(chosen).draw()
 
 
-class _Node(NamedTuple):
-    """Where an agent's node and words stand; ``room`` is in letters."""
-
-    x: float
-    y: float
-    radius: float
-    text: tuple[float, float]
-    anchor: str
-    room: int
-
-
-class _Tie(NamedTuple):
-    """A card that takes part in a scene, whether it stands at the left, and its role there."""
-
-    card: Card
-    is_left: bool
-    role: str
-
-
 class _Form:
     """What both forms have in common: blocks of agents below each other, and links to scenes."""
 
     def __init__(self, chosen: Chosen) -> None:
         self.chosen = chosen
         self.hubs: list[Hub] = []
-        self.cards: list[tuple[Card, bool]] = []  # and whether it stands at the left of the scenes
-        self.colours = {scene.name: number % _COLOURS for number, scene in enumerate(chosen.scenes)}
+        self.cards: list[Card] = []
 
     def shown(self, skills: Sequence[LanSkill]) -> list[LanSkill]:
         """Return those of an agent's skills that are drawn: where there are many, those in trouble before others."""
         first = sorted(skills, key=lambda skill: (skill.status == "HEALTHY", not skill.scenes, skill.skill_id))
         return sorted(first[: self.chosen.drawn_of_each], key=lambda skill: skill.skill_id)
 
-    def card(self, skill: LanSkill, x: float, y: float, width: float) -> Card:
-        """Return a skill at a place."""
+    def card(self, skill: LanSkill, x: float, y: float, width: float, *, is_left: bool = True) -> Card:
         name = _short(skill.skill_id, int((width - 38) / _LETTER))
         says = status_text(skill)
         short = _short(says, int((width - 36) / (_BOLD if skill.status in _BOLD_STATUSES else _SMALL)))
-        return Card(x, y, width, skill, name, says, short, look_of(skill), skill.status)
+        return Card(x, y, width, skill, name, says, short, look_of(skill), skill.status, is_left)
 
-    def ties(self) -> dict[str, list[_Tie]]:
-        """Return scene → the cards that take part in it, by height."""
+    def words(self, skills: Sequence[LanSkill], room: int) -> tuple[str, str, str, str, str]:
+        """Return an agent's ID, and its name of ``room`` letters, address, health and look."""
+        agent_id = skills[0].agent_id
+        usable = sum(skill.status in USABLE_STATUSES for skill in skills)
+        healthy = sum(skill.status == "HEALTHY" for skill in skills)
+        return (
+            agent_id,
+            _short(agent_id, room),
+            "this server" if self.chosen.own and agent_id == self.chosen.own else skills[0].host,
+            "all healthy" if healthy == len(skills) else f"{healthy} of {len(skills)} healthy",
+            "none" if not usable else "some" if healthy < len(skills) else "all",
+        )
+
+    def ties(self) -> dict[str, list[tuple[Card, str]]]:
+        """Return scene → the cards that take part in it, by height, with their roles there."""
         roles = {
             (scene.name, member.agent_id, member.skill_id): member.role
             for scene in self.chosen.scenes
             for member in scene.members
         }
-        found: dict[str, list[_Tie]] = {scene.name: [] for scene in self.chosen.scenes}
-        for card, is_left in sorted(self.cards, key=lambda placed: placed[0].y):
+        found: dict[str, list[tuple[Card, str]]] = {scene.name: [] for scene in self.chosen.scenes}
+        for card in sorted(self.cards, key=lambda card: card.y):
             skill = card.skill
             for name, tied in found.items():
                 role = roles.get((name, skill.agent_id, skill.skill_id), "")
                 if role or name in skill.scenes:
-                    tied.append(_Tie(card, is_left, role))
+                    tied.append((card, role))
         return found
 
     def drawing(self, form: str, size: tuple[float, float], x: float, letters: tuple[int, int]) -> Drawing:
@@ -289,26 +279,20 @@ class _Form:
         ties = self.ties()
         height = 44 if letters[1] else 28
         middles = self.middles(ties, height + (14 if letters[1] else 10))
-        stops = {
-            scene.name: Stop(
-                x,
-                middles[scene.name] - height / 2,
-                size[1],
-                height,
-                _short(scene.name, letters[0]),
-                scene.name,
-                _short(_provider(scene), letters[1]) if letters[1] else "",
-                self.colours[scene.name],
-            )
-            for scene in self.chosen.scenes
-        }
+        stops = {}
+        for number, scene in enumerate(self.chosen.scenes):
+            first = next((member for member in scene.members if member.role == "PRIMARY"), None)
+            others = f" + {len(scene.members) - 1}" if len(scene.members) > 1 else ""
+            says = _short(f"by {first.skill_id}{others}" if first else "no provider", letters[1]) if letters[1] else ""
+            name, top = _short(scene.name, letters[0]), middles[scene.name] - height / 2
+            stops[scene.name] = Stop(x, top, size[1], height, name, scene.name, says, number % _COLOURS)
         lowest = max([self.height(), *(stop.y + stop.height + _MARGIN for stop in stops.values())])
-        cards, links = tuple(card for card, _ in self.cards), tuple(self.links(ties, stops))
-        return Drawing(form, size[0], lowest, tuple(self.hubs), cards, tuple(stops.values()), links)
+        links = tuple(self.links(ties, stops))
+        return Drawing(form, size[0], lowest, tuple(self.hubs), tuple(self.cards), tuple(stops.values()), links)
 
-    def middles(self, ties: Mapping[str, Sequence[_Tie]], step: float) -> dict[str, float]:
+    def middles(self, ties: Mapping[str, Sequence[tuple[Card, str]]], step: float) -> dict[str, float]:
         """Return scene → the height of its middle: near its skills, and no two within ``step``, in that order."""
-        wished = {name: sum(tie.card.y for tie in tied) / max(1, len(tied)) + _CARD / 2 for name, tied in ties.items()}
+        wished = {name: sum(card.y for card, _ in tied) / max(1, len(tied)) + _CARD / 2 for name, tied in ties.items()}
         placed: dict[str, float] = {}
         lowest = step / 2
         for name in sorted(wished, key=lambda name: (wished[name], name)):
@@ -323,20 +307,20 @@ class _Form:
 
     def height(self) -> float:
         """Return how far down the agents reach."""
-        cards = [card.y + _CARD for card, _ in self.cards]
+        cards = [card.y + _CARD for card in self.cards]
         more = [hub.more[1] + _MARGIN for hub in self.hubs if hub.more]
         below = [hub.text[1] + 34 for hub in self.hubs]
         return max([*cards, *more, *below, 0.0]) + _MARGIN
 
-    def links(self, ties: Mapping[str, Sequence[_Tie]], stops: Mapping[str, Stop]) -> list[Link]:
+    def links(self, ties: Mapping[str, Sequence[tuple[Card, str]]], stops: Mapping[str, Stop]) -> list[Link]:
         """Return the lines between skills and scenes; several at one side of a scene are spread."""
         found = []
         for name, tied in ties.items():
             stop = stops[name]
             for is_left in (True, False):
-                side = [tie for tie in tied if tie.is_left is is_left]
+                side = [(card, role) for card, role in tied if card.is_left is is_left]
                 gap = min(_SPREAD, (stop.height - 10) / max(1, len(side)))
-                for number, (card, _, role) in enumerate(side):
+                for number, (card, role) in enumerate(side):
                     y = stop.y + stop.height / 2 + (number - (len(side) - 1) / 2) * gap
                     start = (card.x + card.width if is_left else card.x, card.y + _CARD / 2)
                     end = (stop.x if is_left else stop.x + stop.width, y)
@@ -371,14 +355,17 @@ class _Wide(_Form):
         middle = top + room / 2 - 25
         x = self.CARDS if is_left else width - self.CARDS - self.WIDTH
         hub = self.HUB if is_left else width - self.HUB
-        cards = [self.card(skill, x, first + number * _STEP, self.WIDTH) for number, skill in enumerate(shown)]
-        self.cards += [(card, is_left) for card in cards]
+        cards = [
+            self.card(skill, x, first + number * _STEP, self.WIDTH, is_left=is_left)
+            for number, skill in enumerate(shown)
+        ]
+        self.cards += cards
         edge = x if is_left else x + self.WIDTH
         from_hub = hub + (self.RADIUS if is_left else -self.RADIUS)
         spokes = tuple(_curve(from_hub, middle, edge, card.y + _CARD / 2) for card in cards)
-        node = _Node(hub, middle, self.RADIUS, (hub, middle + self.RADIUS + 17), "middle", 17)
+        words, at = self.words(skills, 17), (hub, middle + self.RADIUS + 17)
         counted = (x + 12, first + tall - 5, more) if more else None
-        self.hubs.append(_hub(skills, node, spokes, counted, self.chosen.own))
+        self.hubs.append(Hub(hub, middle, self.RADIUS, *words, len(skills), at, "middle", spokes, counted))
         return top + room
 
 
@@ -399,7 +386,7 @@ class _Narrow(_Form):
         width = self.WIDTH if self.chosen.scenes else self.ALL - self.CARDS - 2
         first = top + 2 * self.RADIUS + 12
         cards = [self.card(skill, self.CARDS, first + number * _STEP, width) for number, skill in enumerate(shown)]
-        self.cards += [(card, True) for card in cards]
+        self.cards += cards
         hub = (self.RADIUS + 2, top + self.RADIUS + 1, self.RADIUS)
         start = hub[1] + self.RADIUS
         spokes = tuple(
@@ -407,44 +394,9 @@ class _Narrow(_Form):
         )
         below = first + len(shown) * _STEP - (_STEP - _CARD)
         counted = (self.CARDS + 2, below + 17, more) if more else None
-        node = _Node(*hub, (hub[0] + 24, hub[1] - 2), "start", 34)
-        self.hubs.append(_hub(skills, node, spokes, counted, self.chosen.own))
+        words, at = self.words(skills, 34), (hub[0] + 24, hub[1] - 2)
+        self.hubs.append(Hub(*hub, *words, len(skills), at, "start", spokes, counted))
         return below + (_MORE if more else 0)
-
-
-def _hub(
-    skills: Sequence[LanSkill],
-    node: _Node,
-    spokes: tuple[str, ...],
-    more: tuple[float, float, int] | None,
-    own: str,
-) -> Hub:
-    agent_id = skills[0].agent_id
-    usable = sum(skill.status in USABLE_STATUSES for skill in skills)
-    healthy = sum(skill.status == "HEALTHY" for skill in skills)
-    return Hub(
-        node.x,
-        node.y,
-        node.radius,
-        agent_id,
-        _short(agent_id, node.room),
-        "this server" if own and agent_id == own else skills[0].host,
-        "all healthy" if healthy == len(skills) else f"{healthy} of {len(skills)} healthy",
-        "none" if not usable else "some" if healthy < len(skills) else "all",
-        len(skills),
-        node.text,
-        node.anchor,
-        spokes,
-        more,
-    )
-
-
-def _provider(scene: LanScene) -> str:
-    first = next((member for member in scene.members if member.role == "PRIMARY"), None)
-    if first is None:
-        return "no provider"
-    others = len(scene.members) - 1
-    return f"by {first.skill_id}" + (f" + {others}" if others else "")
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:

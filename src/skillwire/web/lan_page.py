@@ -31,9 +31,22 @@ def lan_page(
         names = {name for skill in skills for name in skill.scenes}
         scenes = [scene for scene in scenes if scene.name in names]
     chosen = choose(skills, scenes, snapshot.agent_id)
+    counts = Counter(skill.status for skill in found)
+    choices = [("", "All", len(found))]
+    choices += [(one, STATUSES[one], counts[one]) for one in STATUSES if counts[one] or one == filters.status]
     values: dict[str, Any] = {
         "filters": filters,
-        "choices": _choices(found, filters),
+        "choices": [
+            {
+                "label": label,
+                "look": status.lower(),
+                "sign": SIGNS.get(status, ""),
+                "skills": number,
+                "url": filters.url(status=status),
+                "is_chosen": status == filters.status,
+            }
+            for status, label, number in choices
+        ],
         "numbers": (len(snapshot.skills), len({skill.agent_id for skill in snapshot.skills}), len(snapshot.scenes)),
         "is_suspected": snapshot.is_suspected,
         "trouble": trouble,
@@ -55,24 +68,6 @@ def lan_page(
         "now": now,
     }
     return render("lan_live.html" if part else "lan.html", frame, values)
-
-
-def _choices(found: Sequence[LanSkill], filters: LanFilters) -> list[dict[str, Any]]:
-    """Return the statuses to filter by."""
-    counts = Counter(skill.status for skill in found)
-    rows = [("", "All", len(found))]
-    rows += [(one, STATUSES[one], counts[one]) for one in STATUSES if counts[one] or one == filters.status]
-    return [
-        {
-            "label": label,
-            "look": status.lower(),
-            "sign": SIGNS.get(status, ""),
-            "skills": skills,
-            "url": filters.url(status=status),
-            "is_chosen": status == filters.status,
-        }
-        for status, label, skills in rows
-    ]
 
 
 def _page(skills: Sequence[LanSkill], filters: LanFilters, now: float) -> dict[str, Any]:

@@ -213,7 +213,12 @@ def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
     open_tags: list[str] = []
     for token in tokens:
         if token.type == "image":
-            yield _image(token, links)
+            source = links.picture(str(token.attrs.get("src", "")))
+            if source is not None:
+                token.attrs["src"] = source
+                yield token
+            else:
+                yield Token("text", "", 0, content=f"[{token.content or 'picture'}]")
         elif token.type == "link_open":
             href = str(token.attrs.get("href", ""))
             target = links.target(href)
@@ -231,12 +236,3 @@ def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
             elif token.type == "code_inline" and len(token.content) <= _SHORT:
                 token.attrs["class"] = "short"
             yield token
-
-
-def _image(token: Token, links: SkillLinks) -> Token:
-    """Return the picture when it is a file of the skill, else its description as text."""
-    source = links.picture(str(token.attrs.get("src", "")))
-    if source is None:
-        return Token("text", "", 0, content=f"[{token.content or 'picture'}]")
-    token.attrs["src"] = source
-    return token

@@ -24,13 +24,13 @@ from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, profile_of
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
-from skillwire.web.environment import render
+from skillwire.web.environment import render, shorten
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skillwire.model.skill import Finding, Skill, SkillFile
+    from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore, SkillSearch
     from skillwire.web.environment import Frame
 
@@ -40,11 +40,7 @@ _DESCRIPTION: Final = 260
 #: Values of a facet that are shown.
 _VALUES: Final = 8
 _LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
-_KINDS: Final = {
-    "callable": "Callable",
-    "scripts": "With scripts",
-    "instructions": "Instructions",
-}
+_KINDS: Final = {"callable": "Callable", "scripts": "With scripts", "instructions": "Instructions"}
 
 
 def list_page(
@@ -62,7 +58,16 @@ def list_page(
             (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
         ],
         "facets": [] if problem else list(_facets(search, page, query)),
-        "hits": [_hit(skills[name]) for name in page.names],
+        "hits": [
+            {
+                "name": skill.name,
+                "version": skill.version,
+                "description": shorten(skill.description, _DESCRIPTION),
+                "kind": kind_label(skill),
+                "license": skill.license,
+            }
+            for skill in map(skills.__getitem__, page.names)
+        ],
         "total": page.total,
         "all": len(skills),
         "problem": problem,
@@ -97,8 +102,7 @@ def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterat
                 "label": _label(name, value),
                 "skills": skills,
                 "url": query_url(
-                    query.text,
-                    {**query.facets, name: chosen - {value} if value in chosen else frozenset({value})},
+                    query.text, {**query.facets, name: chosen - {value} if value in chosen else frozenset({value})}
                 ),
                 "is_chosen": value in chosen,
             }
@@ -109,19 +113,6 @@ def _facets(search: SkillSearch, page: SearchPage, query: SearchQuery) -> Iterat
 
 def _label(facet: str, value: str) -> str:
     return _KINDS.get(value, value) if facet == "kind" else value
-
-
-def _hit(skill: Skill) -> dict[str, Any]:
-    text = " ".join(skill.description.split())
-    if len(text) > _DESCRIPTION:
-        text = text[:_DESCRIPTION].rsplit(" ", 1)[0] + " …"
-    return {
-        "name": skill.name,
-        "version": skill.version,
-        "description": text,
-        "kind": kind_label(skill),
-        "license": skill.license,
-    }
 
 
 _SKILL_MD: Final = "SKILL.md"
@@ -160,7 +151,15 @@ def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
 
 def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
     """Return the page as HTML."""
+    artifact = f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
     inputs = skill.sharing.inputs if skill.sharing is not None else ()
+    name = f"{skill.name}{skill.artifact.extension}"
+    commands = {
+        "skillwire": f"skillwire add {short_address(frame.address)}/{skill.name}",
+        "npx": f"npx skills add {frame.address}/@{skill.name}",
+        "curl": f"curl -fsSL -o {name} {frame.address}/{artifact}\n"
+        f'echo "{skill.artifact.digest.hex}  {name}" | sha256sum -c',
+    }
     given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
     values: dict[str, Any] = {
         "skill": skill,
@@ -171,49 +170,29 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "manifest": text.manifest,
         "rows": [{"url": file_url(skill.name, file.path), "file": file} for file in skill.files],
         "total": sum(file.size for file in skill.files),
-        "commands": _commands(skill, frame.address),
+        "commands": [{"tool": tool, "lines": text} for tool, text in commands.items()],
         "call": f"skillwire call {short_address(frame.address)}/{skill.name}{given}" if skill.kind == "action" else "",
         "inputs": inputs,
         "has_descriptor": skill.sharing is not None and skill.sharing.descriptor is not None,
-        "artifact": _artifact(skill),
+        "artifact": artifact,
         "findings": len(skill.findings),
         "groups": _groups(skill),
     }
     return render("skill.html", frame, values)
 
 
-def _commands(skill: Skill, address: str) -> list[dict[str, str]]:
-    """Return the commands that add ``skill`` from the site at ``address``, by tool."""
-    file = f"{skill.name}{skill.artifact.extension}"
-    lines = {
-        "skillwire": f"skillwire add {short_address(address)}/{skill.name}",
-        "npx": f"npx skills add {address}/@{skill.name}",
-        "curl": f"curl -fsSL -o {file} {address}/{_artifact(skill)}\n"
-        f'echo "{skill.artifact.digest.hex}  {file}" | sha256sum -c',
-    }
-    return [{"tool": tool, "lines": text} for tool, text in lines.items()]
-
-
 def _groups(skill: Skill) -> list[dict[str, Any]]:
     """Return the findings by level and code, in the order of their first; many of one kind are folded."""
     alike: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for finding in skill.findings:
-        found = {"finding": finding, "place": _place(finding, skill)}
+        source, line = finding.place.source, finding.place.line
+        # The path within the skill, without that of its folder on this machine.
+        path = max((file.path for file in skill.files if source.endswith(f"/{file.path}")), key=len, default="")
+        path = path or source.rpartition("/")[2]
+        found = {"finding": finding, "place": f"{path}:{line}" if line else path}
         alike.setdefault((finding.level, finding.code), []).append(found)
     shown = {key: _EXAMPLES if len(found) > _ALIKE else len(found) for key, found in alike.items()}
     return [{"shown": found[: shown[key]], "folded": found[shown[key] :]} for key, found in alike.items()]
-
-
-def _place(finding: Finding, skill: Skill) -> str:
-    """Return the place of a finding within the skill, without the path of its folder on this machine."""
-    source = finding.place.source
-    own = max((file.path for file in skill.files if source.endswith(f"/{file.path}")), key=len, default="")
-    path = own or source.rpartition("/")[2]
-    return f"{path}:{finding.place.line}" if finding.place.line else path
-
-
-def _artifact(skill: Skill) -> str:
-    return f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
 
 
 def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
@@ -229,6 +208,10 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
     if file.size <= limits.PAGE_FILE_BYTES and not picture:
         lines = _lines(blobs.read(file.digest) or b"")
     many = lines is not None and len(lines) > limits.PAGE_FILE_LINES
+    rows = (
+        f'<div id="L{number}"><a href="#L{number}" tabindex="-1">{number}</a><code>{escape(line)}</code></div>'
+        for number, line in enumerate(lines or (), 1)
+    )
     values: dict[str, Any] = {
         "skill": skill,
         "canonical": f"{frame.address}/skills/{file_url(skill.name, file.path)}",
@@ -241,7 +224,7 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
         else "Too large to be shown"
         if file.size > limits.PAGE_FILE_BYTES
         else "Not a text",
-        "text": Markup(_numbered(lines)) if lines is not None and not many else None,  # noqa: S704  # lines are escaped
+        "text": None if many or lines is None else Markup("".join(rows)),  # noqa: S704  # lines are escaped
         "count": len(lines or ()),
     }
     return render("file.html", frame, values)
@@ -257,11 +240,3 @@ def _lines(content: bytes) -> list[str] | None:
         return None
     shown = neutralise(text.removeprefix("\ufeff"))
     return shown.removesuffix("\n").split("\n") if shown else []
-
-
-def _numbered(lines: list[str]) -> str:
-    """Return a row for each line: a number that can be linked, and the text."""
-    return "".join(
-        f'<div id="L{number}"><a href="#L{number}" tabindex="-1">{number}</a><code>{escape(line)}</code></div>'
-        for number, line in enumerate(lines, 1)
-    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from skillwire.executions.task_form import Field, form_of
 from skillwire.executions.tasks import holder_of, read_task
-from skillwire.web.environment import render
+from skillwire.web.environment import render, shorten
 from skillwire.web.labels import REASONS, ahead, json_text, past, status_label, status_look
 
 if TYPE_CHECKING:
@@ -64,12 +64,11 @@ def is_urgent(execution: Execution, now: float) -> bool:
 
 def _row(execution: Execution, tasks: TaskList) -> dict[str, Any]:
     text = read_task(execution)
-    about = " ".join(text.description.split())
     return {
         "execution": execution,
         "mark": f"{execution.status} {execution.attempt} {execution.worker}",
         "title": text.title,
-        "description": about if len(about) <= _TEXT else about[:_TEXT].rsplit(" ", 1)[0] + " …",
+        "description": shorten(text.description, _TEXT),
         "caller": tasks.names.get(execution.caller, execution.caller),
         "holder": holder_of(execution),
         "asked": past(execution.completed or execution.created, tasks.now),

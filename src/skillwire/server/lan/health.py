@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.execution import ExecutionSettings
-    from skillwire.model.skill import Action, HealthCheck, Skill
+    from skillwire.model.skill import HealthCheck, Skill
     from skillwire.ports import Executor
-    from skillwire.wire.exchange import HttpResponse
 
     RunInThread = Callable[[Callable[[], object], Callable[[], None]], Awaitable[object]]
 
@@ -395,7 +394,10 @@ class HealthChecks:
             response = await self._driver.send(request)
         except SkillwireError as error:
             return Answer(FAILED, f"{error.code}: {error.message}"[:_LONGEST_WHY])
-        return _read_answer(response)
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            return Answer(GOOD)
+        word = _word(bytes(response.body)) if response.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+        return Answer(FAILED, f"it answered {response.status}") if word is None else Answer(HealthReading(word))
 
     async def _call(self, skill: Skill, check: HealthCheck) -> Answer:
         if skill.action is None:
@@ -403,7 +405,27 @@ class HealthChecks:
         if self._executor is None:
             self._executor = await asyncio.to_thread(self._make_executor)
         action = skill.action._replace(entrypoint=check.entrypoint, export=check.export)
-        attempt = _attempt(skill, action, check.timeout)
+        # An attempt without a caller and without a row in the ledger.
+        now = time.time()
+        execution = Execution(
+            execution_id="health",
+            skill=skill.name,
+            skill_id=skill.name,
+            version=skill.version,
+            digest=str(skill.artifact.digest),
+            executor=action.executor,
+            caller="",
+            caller_id="",
+            caller_type="",
+            inputs=b"{}",
+            created=now,
+            updated=now,
+            deadline=now + check.timeout,
+            timeout=check.timeout,
+            turn=0.0,
+            attempt=1,
+        )
+        attempt = Attempt(execution, skill._replace(action=action), {}, check.timeout)
         try:
             async with asyncio.timeout(check.timeout):
                 outcome = await self._executor.execute(attempt)
@@ -415,37 +437,6 @@ class HealthChecks:
             return Answer(readings.get(failure.reason, FAILED), why[:_LONGEST_WHY])
         condition = read_report(outcome.output)
         return Answer(UNREADABLE, "it returned an unknown status") if condition is None else Answer(condition)
-
-
-def _attempt(skill: Skill, action: Action, seconds: float) -> Attempt:
-    """Return an attempt without a caller and without a row in the ledger."""
-    now = time.time()
-    execution = Execution(
-        execution_id="health",
-        skill=skill.name,
-        skill_id=skill.name,
-        version=skill.version,
-        digest=str(skill.artifact.digest),
-        executor=action.executor,
-        caller="",
-        caller_id="",
-        caller_type="",
-        inputs=b"{}",
-        created=now,
-        updated=now,
-        deadline=now + seconds,
-        timeout=seconds,
-        turn=0.0,
-        attempt=1,
-    )
-    return Attempt(execution, skill._replace(action=action), {}, seconds)
-
-
-def _read_answer(response: HttpResponse) -> Answer:
-    if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
-        return Answer(GOOD)
-    word = _word(bytes(response.body)) if response.status == HTTPStatus.SERVICE_UNAVAILABLE else None
-    return Answer(FAILED, f"it answered {response.status}") if word is None else Answer(HealthReading(word))
 
 
 def _word(body: bytes) -> HealthStatus | None:

@@ -417,7 +417,16 @@ class LanService:
                 agent = await making
                 await agent.start()
             except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
-                self._log_trouble(error)
+                reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
+                if reason != self.trouble:
+                    code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
+                    trace: dict[str, object] = (
+                        {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
+                    )
+                    if isinstance(error, SkillwireError):
+                        trace |= {"fix": error.diagnostics().fix} | ({"place": str(error.place)} if error.place else {})
+                    self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
+                self.trouble = reason
                 await asyncio.sleep(_AGAIN)
                 making = self._make()
                 continue
@@ -427,17 +436,6 @@ class LanService:
                 log = self._log.info if note in self.settings.notes else self._log.warning
                 log("LAN agent has a note", note=note)
             return agent
-
-    def _log_trouble(self, error: Exception) -> None:
-        """Log why there is no network, once for each reason."""
-        reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
-        if reason != self.trouble:
-            code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
-            trace: dict[str, object] = {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
-            if isinstance(error, SkillwireError):
-                trace |= {"fix": error.diagnostics().fix} | ({"place": str(error.place)} if error.place else {})
-            self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
-        self.trouble = reason
 
     async def _follow(self, agent: Agent) -> None:
         while True:

@@ -79,29 +79,26 @@ class McpAnswer:
                 await (_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED).send(self._send)
             return
         try:
-            await self._send_body(body, is_last=is_last)
+            parts = [body]
+            for mark, value in self._attached.items():
+                before, found, after = parts[-1].partition(mark)
+                if found:
+                    parts[-1:] = [before, value, after]
+            size = sum(map(len, parts))
+            if self._start is not None:
+                more = size - len(body)
+                fields = [
+                    (key, b"%d" % (int(value) + more) if key == b"content-length" else value)
+                    for key, value in self._start["headers"]
+                ]
+                start, self._start = {**self._start, "headers": fields}, None
+                await self._send(start)
+            if size <= limits.SERVER_PIECE_BYTES:
+                await self._send({"type": "http.response.body", "body": b"".join(parts), "more_body": not is_last})
+            elif not await send_pieces(in_pieces(parts), size, self._send, is_last=is_last):
+                self._is_over = True
         finally:
             self.reserve(-len(body))
-
-    async def _send_body(self, body: bytes, *, is_last: bool) -> None:
-        parts = [body]
-        for mark, value in self._attached.items():
-            before, found, after = parts[-1].partition(mark)
-            if found:
-                parts[-1:] = [before, value, after]
-        size = sum(map(len, parts))
-        if self._start is not None:
-            more = size - len(body)
-            fields = [
-                (key, b"%d" % (int(value) + more) if key == b"content-length" else value)
-                for key, value in self._start["headers"]
-            ]
-            start, self._start = {**self._start, "headers": fields}, None
-            await self._send(start)
-        if size <= limits.SERVER_PIECE_BYTES:
-            await self._send({"type": "http.response.body", "body": b"".join(parts), "more_body": not is_last})
-        elif not await send_pieces(in_pieces(parts), size, self._send, is_last=is_last):
-            self._is_over = True
 
 
 MCP_PATH: Final = "/mcp"

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
-    from skillwire.ports import BlobStore, ExecutionLedger, Executor
+    from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction
     from skillwire.server.executions import Executions
@@ -306,14 +306,30 @@ def make_components(
         access_log=access_log,
         functions=[one.digest for one in functions],
     )
+
+    async def needed_blobs() -> set[Digest]:
+        """Return the files of the skills that executions in the ledger have still to run."""
+        ledger = executions.service.ledger
+        skills = await ledger.open_skills() if await ledger.exists() else ()
+        return {file.digest for skill in skills for file in skill.files}
+
+    async def none_ungranted(_: Iterable[Skill]) -> list[str]:
+        return []
+
+    def warn(skills: Iterable[Skill]) -> None:
+        if runs.execute_skill or not is_local:
+            ungranted = none_ungranted if settings.grant_all else ungranted_skills
+            unset = (lambda names: _secrets(settings).find(names)[1]) if settings.concurrency else None
+            _wait_for(log_publish_warnings(skills, ungranted, unset))
+
     catalog = CatalogService(
         published,
         store,
         lambda: SearchIndex(store.directory),
         base_url=base,
         poll=poll,
-        needed=lambda: _wait_for(_needed_blobs(executions.service.ledger)),
-        warn=_publish_warnings(settings) if runs.execute_skill or not is_local else lambda _: None,
+        needed=lambda: _wait_for(needed_blobs()),
+        warn=warn,
         logs_all=is_local,
     )
     skills = SkillListCache(store)
@@ -363,13 +379,6 @@ def open_executions(
     )
 
 
-async def _needed_blobs(ledger: ExecutionLedger) -> set[Digest]:
-    """Return the digests of the files of skills that executions in the ledger have still to run."""
-    if not await ledger.exists():
-        return set()
-    return {file.digest for skill in await ledger.open_skills() for file in skill.files}
-
-
 async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
     """Return the names of the skills that need a grant and have none."""
     asking = [skill for skill in skills if needs_grant(skill)]
@@ -377,20 +386,6 @@ async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
         return [skill.name for skill in asking]
     grants = open_grants()
     return [skill.name for skill in asking if not await grants.allows(skill)]
-
-
-def _publish_warnings(settings: ExecutionSettings) -> Callable[[Iterable[Skill]], object]:
-    async def none_ungranted(_: Iterable[Skill]) -> list[str]:
-        return []
-
-    def unset(names: Iterable[str]) -> list[str]:
-        return _secrets(settings).find(names)[1]
-
-    ungranted, found = (
-        none_ungranted if settings.grant_all else ungranted_skills,
-        unset if settings.concurrency else None,
-    )
-    return lambda skills: _wait_for(log_publish_warnings(skills, ungranted, found))
 
 
 def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:

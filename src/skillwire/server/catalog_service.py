@@ -249,7 +249,6 @@ class CatalogService:
             self.blobs.unlock()
 
     def _follow(self) -> None:
-        """Load changes until the service stops."""
         self.blobs.lock()
         if not self._is_restored:
             self.folders.restore()
@@ -289,7 +288,6 @@ class CatalogService:
         return True
 
     def _publish(self) -> None:
-        """Make the next revision and swap it in."""
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
         changes = skills.changes_since(self._skills)
         # Artifacts that newer ones replace are kept; not those of skills that are gone, and not the oldest.

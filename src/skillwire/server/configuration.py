@@ -301,7 +301,17 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
     document = _Document(load_toml(data, source=source), data.decode("utf-8"), source)
     document.check_names()
     offer = document.values("auth").get("offer", "api_key")
-    oauth2 = _oauth2(document) if "oauth2" in document.content else None
+    oauth2 = None
+    if "oauth2" in document.content:
+        found = document.values("oauth2")
+        for key in ("issuer", "audience"):
+            if key not in found:
+                document.refuse(("oauth2",), f"[oauth2] has no {key}", f"Write {key}: {TABLES['oauth2'][key].meaning}.")
+        secret_keys = [key for key in ("client_secret_env", "client_secret_file") if key in found]
+        if len(secret_keys) != ("client_id" in found):
+            fix = "Write client_id and one of client_secret_env and client_secret_file, or none of the three."
+            document.refuse(("oauth2", *secret_keys[:1]), "client_id and where its secret is belong together", fix)
+        oauth2 = OAuth2Settings(**found)
     if offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
         missing = 'offer = "oauth2" needs issuer, audience, authorization_url and token_url in [oauth2]'
         document.refuse(("auth", "offer"), missing, "Write them, as descriptors must name them, or offer api_key.")
@@ -335,7 +345,6 @@ class _Document(NamedTuple):
         raise UsageError("SERVER_CONFIGURATION", message, place=toml_place(self.text, path, self.source), fix=fix)
 
     def check_names(self) -> None:
-        """Refuse tables and keys that do not exist."""
         for table, content in self.content.items():
             if table not in TABLES:
                 self.refuse((table,), f"unknown table {ascii(table)[:60]}", _known(table, TABLES))
@@ -368,18 +377,6 @@ class _Document(NamedTuple):
             place=lambda path: toml_place(self.text, ("discovery", *path), self.source),
             folder=os.path.dirname(self.source),  # noqa: PTH120  # a text, no access
         )
-
-
-def _oauth2(document: _Document) -> OAuth2Settings:
-    found = document.values("oauth2")
-    for key in ("issuer", "audience"):
-        if key not in found:
-            document.refuse(("oauth2",), f"[oauth2] has no {key}", f"Write {key}: {TABLES['oauth2'][key].meaning}.")
-    secret_keys = [key for key in ("client_secret_env", "client_secret_file") if key in found]
-    if len(secret_keys) != ("client_id" in found):
-        fix = "Write client_id and one of client_secret_env and client_secret_file, or none of the three."
-        document.refuse(("oauth2", *secret_keys[:1]), "client_id and where its secret is belong together", fix)
-    return OAuth2Settings(**found)
 
 
 def _known(name: str, names: Mapping[str, object]) -> str:

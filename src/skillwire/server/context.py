@@ -52,18 +52,15 @@ class ResponseRecorder:
         """Send a message of ASGI."""
         if message["type"] == "http.response.start":
             self.status = int(message["status"])
-            message["headers"] = self._fields(message["headers"])
+            fields: Fields = message["headers"]
+            if self.caller.principal is not None:
+                is_stored = (b"cache-control", b"no-store") not in fields
+                kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
+                fields = [*kept, *(_PRIVATE if is_stored else _UNSTORED)]
+            message["headers"] = [*fields, *encode_fields(self.caller.fields)]
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)
-
-    def _fields(self, fields: Fields) -> Fields:
-        own = encode_fields(self.caller.fields)
-        if self.caller.principal is None:
-            return [*fields, *own]
-        kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
-        is_stored = (b"cache-control", b"no-store") not in fields
-        return [*kept, *(_PRIVATE if is_stored else _UNSTORED), *own]
 
 
 class RequestServices(Protocol):

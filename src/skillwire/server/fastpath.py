@@ -240,7 +240,6 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _answer_again(self, data: bytes) -> bool:
-        """Answer a request that was answered before; return whether that was done."""
         ready = self._fast_path.respond_again(data, self.client) if self._may_answer() else None
         if ready is None:
             return False
@@ -275,7 +274,6 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _refuse(self, problem: Problem) -> None:
-        """Send the problem, unless a response is being sent, and close."""
         if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)

@@ -92,19 +92,19 @@ class McpCalls:
         if skill.name not in view.usable.skills:
             raise TrustError("PERMISSION_DENIED", f"{skill.name} is not open to this caller")
         beginning = asyncio.create_task(self._runs.begin_skill(owner, skill, arguments))
+
+        async def cancel() -> None:
+            with suppress(SkillwireError):  # it was not accepted; what is being stored is accepted nevertheless
+                await self._runs.cancel(owner, await beginning)
+
         try:
             return await self.follow(owner, await asyncio.shield(beginning), seconds)
         except asyncio.CancelledError:
-            cancelling = asyncio.create_task(self._cancel(owner, beginning))
+            cancelling = asyncio.create_task(cancel())
             self._cancelling.add(cancelling)
             cancelling.add_done_callback(self._cancelling.discard)
             await asyncio.shield(cancelling)
             raise
-
-    async def _cancel(self, owner: str, beginning: asyncio.Task[str]) -> None:
-        """Cancel a run as soon as its ID is known: a run that is being stored is accepted nevertheless."""
-        with suppress(SkillwireError):  # it was not accepted
-            await self._runs.cancel(owner, await beginning)
 
     async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult | Running:
         """Return the result of a run of ``owner``, or its status after so many seconds. Raises NotFoundError."""

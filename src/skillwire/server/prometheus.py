@@ -31,67 +31,59 @@ def render_metrics(
 
     class ServerMetrics(Collector):
         def collect(self) -> Iterator[Metric]:
-            yield from _requests(metrics)
-            yield from _catalog(catalog)
-            yield from _executions(executions)
-            if network is not None:
-                yield from _network(network)
+            requests = CounterMetricFamily("skillwire_requests", "Requests answered.", labels=["route", "status"])
+            for (route, status), number in sorted(metrics.requests.items()):
+                requests.add_metric([route, str(status)], number)
+            yield requests
+            yield _labelled(CounterMetricFamily, "response_bytes", "Bytes of bodies sent.", "route", metrics.bytes)
+            durations = HistogramMetricFamily(
+                "skillwire_request_seconds", "Time to answer a request.", labels=["route"]
+            )
+            for route, histogram in sorted(metrics.durations.items()):
+                durations.add_metric([route], *_histogram(histogram))
+            yield durations
+            watch, revision = catalog.watch, catalog.current
+            yield GaugeMetricFamily("skillwire_watching", "1 while changes of the folders are followed.", watch.alive)
+            yield CounterMetricFamily(
+                "skillwire_watch_interruptions", "Times that they were no longer followed.", watch.interruptions
+            )
+            if revision is not None:
+                broken = sum(one.access is Access.PUBLIC for one in revision.broken)
+                for name, text, value in (
+                    ("catalog_revision", "Rises with each change of what is public.", revision.catalog.revision),
+                    ("skills", "Public skills.", revision.skills),
+                    ("broken_skills", "Folders of such skills that cannot be published as they are.", broken),
+                ):
+                    yield GaugeMetricFamily(f"skillwire_{name}", text, value)
+            # Of the executions of all skills together, so that no skill is named.
+            yield _labelled(GaugeMetricFamily, "executions", "Executions in the ledger.", "status", executions.statuses)
+            yield GaugeMetricFamily(
+                "skillwire_executions_running", "Executions that a worker or a person has.", executions.running
+            )
+            yield CounterMetricFamily(
+                "skillwire_executions_accepted", "Executions that were accepted.", executions.accepted
+            )
+            yield _labelled(
+                CounterMetricFamily, "executions_ended", "Executions that have ended.", "outcome", executions.ended
+            )
+            for name, text, histogram in (
+                ("execution", "Time from when an execution was accepted to its end.", executions.seconds),
+                ("execution_wait", "Time from when an execution was accepted to when it was begun.", executions.waits),
+            ):
+                buckets, total = _histogram(histogram)
+                yield HistogramMetricFamily(f"skillwire_{name}_seconds", text, buckets=buckets, sum_value=total)
+            if network is not None:  # without the names of its agents
+                yield _labelled(
+                    GaugeMetricFamily, "lan_skills", "Skills listed on the local network.", "status", network.statuses
+                )
+                yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", network.received)
+                text = "Datagrams not acted on, and other trouble."
+                yield _labelled(CounterMetricFamily, "lan_dropped", text, "reason", network.dropped)
 
     registry = CollectorRegistry()
     registry.register(ServerMetrics())
     ProcessCollector(registry=registry)
     return generate_latest(registry)
-
-
-def _requests(metrics: Metrics) -> Iterator[Metric]:
-    requests = CounterMetricFamily("skillwire_requests", "Requests answered.", labels=["route", "status"])
-    for (route, status), number in sorted(metrics.requests.items()):
-        requests.add_metric([route, str(status)], number)
-    yield requests
-    yield _labelled(CounterMetricFamily, "response_bytes", "Bytes of bodies sent.", "route", metrics.bytes)
-    durations = HistogramMetricFamily("skillwire_request_seconds", "Time to answer a request.", labels=["route"])
-    for route, histogram in sorted(metrics.durations.items()):
-        durations.add_metric([route], *_histogram(histogram))
-    yield durations
-
-
-def _catalog(catalog: CatalogService) -> Iterator[Metric]:
-    watch, revision = catalog.watch, catalog.current
-    yield GaugeMetricFamily("skillwire_watching", "1 while changes of the folders are followed.", watch.alive)
-    yield CounterMetricFamily(
-        "skillwire_watch_interruptions", "Times that they were no longer followed.", watch.interruptions
-    )
-    if revision is None:
-        return
-    broken = sum(one.access is Access.PUBLIC for one in revision.broken)
-    for name, text, value in (
-        ("catalog_revision", "Rises with each change of what is public.", revision.catalog.revision),
-        ("skills", "Public skills.", revision.skills),
-        ("broken_skills", "Folders of such skills that cannot be published as they are.", broken),
-    ):
-        yield GaugeMetricFamily(f"skillwire_{name}", text, value)
-
-
-def _network(counted: LanCount) -> Iterator[Metric]:
-    """Yield the metrics of the local network, without names of its agents."""
-    yield _labelled(GaugeMetricFamily, "lan_skills", "Skills listed on the local network.", "status", counted.statuses)
-    yield CounterMetricFamily("skillwire_lan_datagrams", "Datagrams that came.", counted.received)
-    text = "Datagrams not acted on, and other trouble."
-    yield _labelled(CounterMetricFamily, "lan_dropped", text, "reason", counted.dropped)
-
-
-def _executions(stats: ExecutionStats) -> Iterator[Metric]:
-    """Yield the metrics of the executions of all skills together, so that no skill is named."""
-    yield _labelled(GaugeMetricFamily, "executions", "Executions in the ledger.", "status", stats.statuses)
-    yield GaugeMetricFamily("skillwire_executions_running", "Executions that a worker or a person has.", stats.running)
-    yield CounterMetricFamily("skillwire_executions_accepted", "Executions that were accepted.", stats.accepted)
-    yield _labelled(CounterMetricFamily, "executions_ended", "Executions that have ended.", "outcome", stats.ended)
-    for name, text, histogram in (
-        ("execution", "Time from when an execution was accepted to its end.", stats.seconds),
-        ("execution_wait", "Time from when an execution was accepted to when it was begun.", stats.waits),
-    ):
-        buckets, total = _histogram(histogram)
-        yield HistogramMetricFamily(f"skillwire_{name}_seconds", text, buckets=buckets, sum_value=total)
 
 
 def _labelled(

@@ -114,10 +114,21 @@ class Publisher:
         """
 
         def register(function: F) -> F:
-            one = self._publish(function, **facts)
-            if one.name in self._functions:
-                raise refusal(function, f"another function has the name {one.name}")
-            self._functions[one.name] = one
+            typed, health = read_function(function), facts.get("health")
+            if health is not None and not callable(health):
+                raise refusal(function, "health is a function without parameters")
+            described = _facts(function, typed, **{name: given for name, given in facts.items() if name != "health"})
+            try:
+                files = function_files(typed, described)
+            except ValueError as error:
+                raise refusal(function, str(error)) from error
+            prepared = prepare_files(described.name, files, self.name, judges=(lint_sharing,))
+            if isinstance(prepared, RefusedFolder):
+                first = next(finding for finding in prepared.findings if finding.level == "error")
+                raise refusal(function, f"{first.code}: {first.message}")
+            if described.name in self._functions:
+                raise refusal(function, f"another function has the name {described.name}")
+            self._functions[described.name] = PublishedFunction(prepared, typed, health)
             return function
 
         return register if function is None else register(function)
@@ -159,23 +170,6 @@ class Publisher:
         with listen(host, port) as listener:
             address = address_of(listener)
             run(application, listener, on_ready=lambda _: on_ready(address))
-
-    def _publish(
-        self, function: Callable[..., Any], *, health: Callable[[], object] | None = None, **given: Any
-    ) -> PublishedFunction:
-        typed = read_function(function)
-        if health is not None and not callable(health):
-            raise refusal(function, "health is a function without parameters")
-        facts = _facts(function, typed, **given)
-        try:
-            files = function_files(typed, facts)
-        except ValueError as error:
-            raise refusal(function, str(error)) from error
-        prepared = prepare_files(facts.name, files, self.name, judges=(lint_sharing,))
-        if isinstance(prepared, RefusedFolder):
-            first = next(finding for finding in prepared.findings if finding.level == "error")
-            raise refusal(function, f"{first.code}: {first.message}")
-        return PublishedFunction(prepared, typed, health)
 
 
 def _facts(

@@ -90,27 +90,25 @@ def run(
         timeout_keep_alive=limits.SERVER_IDLE_SECONDS,
         timeout_graceful_shutdown=limits.SERVER_SHUTDOWN_SECONDS,
     )
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(_serve(_Server(config), application, listeners, on_ready))
 
-
-async def _serve(
-    server: _Server, application: Application, listeners: list[socket.socket], on_ready: Callable[[Revision], None]
-) -> None:
     async def wait_ready() -> None:
         if (revision := await application.catalog.first()) is not None:
             on_ready(revision)
 
-    ready = asyncio.create_task(wait_ready())
-    try:
-        await server.serve(sockets=listeners)
-    except (Exception, SystemExit):  # the library's own end is not reached
-        await application.unregister(has_failed=True)
-        raise
-    finally:
-        ready.cancel()
-        with suppress(asyncio.CancelledError):
-            await ready
+    async def serve() -> None:
+        ready = asyncio.create_task(wait_ready())
+        try:
+            await _Server(config).serve(sockets=listeners)
+        except (Exception, SystemExit):  # the library's own end is not reached
+            await application.unregister(has_failed=True)
+            raise
+        finally:
+            ready.cancel()
+            with suppress(asyncio.CancelledError):
+                await ready
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(serve())
 
 
 class _Server(uvicorn.Server):

@@ -306,7 +306,6 @@ class _Form:
         return placed
 
     def height(self) -> float:
-        """Return how far down the agents reach."""
         cards = [card.y + _CARD for card in self.cards]
         more = [hub.more[1] + _MARGIN for hub in self.hubs if hub.more]
         below = [hub.text[1] + 34 for hub in self.hubs]

@@ -59,14 +59,13 @@ def make_lan(
         folders = HealthCheckLoop(HealthChecks(python, partial(AsyncDriver, policy), may_run))
     checks = {one.name: one.health for one in functions if one.health is not None}
     health = SkillHealth(blockers.find, checks, folders, run_in_thread=in_thread)
-    make_secrets = partial(_make_secrets, parts)
-    return LanService(settings, parts.catalog, health, make_agent, make_secrets)
-
-
-def _make_secrets(
-    parts: Components, settings: LanSettings, skill_name: Callable[[str, str], str | None]
-) -> SceneSecrets:
-    return SceneSecrets(settings, parts.authentication.tokens, skill_name)
+    return LanService(
+        settings,
+        parts.catalog,
+        health,
+        make_agent,
+        lambda fitting, skill_name: SceneSecrets(fitting, parts.authentication.tokens, skill_name),
+    )
 
 
 def make_authority(settings: LanSettings) -> RenewalService | None:

@@ -21,6 +21,7 @@ import asyncio
 import inspect
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -325,17 +326,15 @@ class RunBlockers:
         for skill, action in acting if self._settings.concurrency else ():
             if skill.name in found:
                 continue
-            if action.permissions.secrets and self._lacks(action.permissions.secrets):
+            try:
+                lacks = bool(action.permissions.secrets and self._unset(action.permissions.secrets))
+            except SkillwireError:
+                lacks = True
+            if lacks:
                 found[skill.name] = UNSET
             elif action.executor == "python" and not self._has_sandbox():
                 found[skill.name] = NO_SANDBOX
         return found
-
-    def _lacks(self, secrets: Iterable[str]) -> bool:
-        try:
-            return bool(self._unset(secrets))
-        except SkillwireError:
-            return True
 
     def _has_sandbox(self) -> bool:
         with self._lock:
@@ -396,8 +395,15 @@ class HealthChecks:
             return Answer(FAILED, f"{error.code}: {error.message}"[:_LONGEST_WHY])
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return Answer(GOOD)
-        word = _word(bytes(response.body)) if response.status == HTTPStatus.SERVICE_UNAVAILABLE else None
-        return Answer(FAILED, f"it answered {response.status}") if word is None else Answer(HealthReading(word))
+        if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            with suppress(DecodeError):
+                source = "the health check's answer"
+                document: Any = load_json(bytes(response.body), max_bytes=limits.LAN_HEALTH_BYTES, source=source)
+                said = document.get("status") if isinstance(document, dict) else None
+                reading = read_report(said) if isinstance(said, str) else None
+                if reading is not None and reading.status in _UNAVAILABLE:
+                    return Answer(HealthReading(reading.status))
+        return Answer(FAILED, f"it answered {response.status}")
 
     async def _call(self, skill: Skill, check: HealthCheck) -> Answer:
         if skill.action is None:
@@ -437,14 +443,3 @@ class HealthChecks:
             return Answer(readings.get(failure.reason, FAILED), why[:_LONGEST_WHY])
         condition = read_report(outcome.output)
         return Answer(UNREADABLE, "it returned an unknown status") if condition is None else Answer(condition)
-
-
-def _word(body: bytes) -> HealthStatus | None:
-    """Return the status in an API's answer, if it is a known one."""
-    try:
-        document: Any = load_json(body, max_bytes=limits.LAN_HEALTH_BYTES, source="the health check's answer")
-    except DecodeError:
-        return None
-    said = document.get("status") if isinstance(document, dict) else None
-    condition = read_report(said) if isinstance(said, str) else None
-    return condition.status if condition is not None and condition.status in _UNAVAILABLE else None

@@ -213,7 +213,12 @@ class Announcer:
             except Exception as error:  # noqa: BLE001  # raised below, after the other reports
                 failures.append(error)
             else:
-                self._log_health(name, condition, before.get(name, GOOD))
+                was = before.get(name, GOOD)
+                if condition == UNCHECKED or (was == UNCHECKED and condition == GOOD):
+                    continue  # the first good check of a skill is not logged
+                log = self._log.info if condition.status is HealthStatus.HEALTHY else self._log.warning
+                reason = {"reason": condition.detail} if condition.detail else {}
+                log("reported a skill's health on the LAN", skill=name, status=condition.status.value, **reason)
         if failures:
             raise failures[0]
 
@@ -228,13 +233,6 @@ class Announcer:
             if len(announcement.skipped) > _NAMED:
                 self._log.warning("more are not announced on the LAN", skills=len(announcement.skipped) - _NAMED)
         self._skipped = announcement.skipped
-
-    def _log_health(self, name: str, condition: HealthReading, before: HealthReading) -> None:
-        if condition == UNCHECKED or (before == UNCHECKED and condition == GOOD):
-            return  # the first good check of a skill is not logged
-        log = self._log.info if condition.status is HealthStatus.HEALTHY else self._log.warning
-        reason = {"reason": condition.detail} if condition.detail else {}
-        log("reported a skill's health on the LAN", skill=name, status=condition.status.value, **reason)
 
 
 def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int]]) -> tuple[Endpoint, LanSettings]:
@@ -375,7 +373,13 @@ class LanService:
         await self._health.close()
         agent, self._agent = self._agent, None
         if agent is not None:
-            reason = Reason.ERROR if has_failed else await self._regular_reason()
+            reason = Reason.ERROR if has_failed else self.settings.goodbye_reason
+            if not has_failed:
+                try:
+                    reason = await asyncio.to_thread(self.goodbye_reason)
+                except SkillwireError as error:  # the configuration became invalid
+                    message = "goodbyes have the reason that was set at the start"
+                    self._log.warning(message, code=error.code, reason=error.message)
             try:
                 async with asyncio.timeout(_GOODBYE):
                     await agent.stop(reason)
@@ -450,23 +454,12 @@ class LanService:
                 return  # the agent has ended
 
     async def _update(self, agent: Agent) -> None:
-        """Announce the published skills, and report changes of their health."""
         if self._endpoint is None or not await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
             return
         if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
             self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
             self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
         self._announcer.announce(agent)
-
-    async def _regular_reason(self) -> Reason:
-        """Return the reason of goodbyes at a regular end."""
-        try:
-            return await asyncio.to_thread(self.goodbye_reason)
-        except SkillwireError as error:  # the configuration became invalid
-            self._log.warning(
-                "goodbyes have the reason that was set at the start", code=error.code, reason=error.message
-            )
-            return self.settings.goodbye_reason
 
 
 _LOGGED: Final = 50

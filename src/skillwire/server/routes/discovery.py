@@ -67,17 +67,34 @@ class AgentSkills(Protocol):
         """Return the rows of both versions, with and without a scope, and for clients that append to an index URL."""
         blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
 
-        async def answer(context: RequestContext) -> ASGIApp | None:
-            return await _answer(context, blobs)
+        async def respond(context: RequestContext) -> ASGIApp | None:
+            view, path = context.view, context.path
+            answer = view.lookup(path)
+            if answer is None:
+                if view.forbidden.lookup(path) is not None:
+                    raise context.forbidden(view.forbidden.skill_at(path))
+                return NOT_FOUND
+            if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
+                return other_method(context.method, READ)
+            if isinstance(answer, IndexResponse):
+                prepared = context.revision.prepared.get(path) if view.is_public else None
+                context.label = "index" if prepared else "scope"
+                return prepared or await view.indexes.prepare(path, answer)
+            context.label = "artifact" if answer.cache is CachePolicy.FOREVER else "file"
+            await blobs.send(answer, context.scope, context.send)
+            return None
 
         rows: list[Route] = []
         for scope in ("", "/@{scope}"):
             for base, index in ((WELL_KNOWN, SkillsIndexDocument), (WELL_KNOWN_OLD, OldSkillsIndexDocument)):
                 rows += [
-                    Route(f"{scope}{base}/{path}", answer, "file", methods=(), describes=operation)
+                    Route(f"{scope}{base}/{path}", respond, "file", methods=(), describes=operation)
                     for path, operation in _operations(index, ("scope",) if scope else ()).items()
                 ]
-        return [*rows, *(Route(f"{path}{{rest:path}}", answer, "file", methods=()) for path in ("/.well-known/", "/@"))]
+        return [
+            *rows,
+            *(Route(f"{path}{{rest:path}}", respond, "file", methods=()) for path in ("/.well-known/", "/@")),
+        ]
 
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:
         """Return every index."""
@@ -107,21 +124,3 @@ def _operations(index: type[Struct], scope: tuple[str, ...]) -> dict[str, Operat
             "A file of a skill", in_parts("*/*") | absent, (*scope, "skill", "file", *PART)
         ),
     }
-
-
-async def _answer(context: RequestContext, blobs: BlobSender) -> ASGIApp | None:
-    view, path = context.view, context.path
-    answer = view.lookup(path)
-    if answer is None:
-        if view.forbidden.lookup(path) is not None:
-            raise context.forbidden(view.forbidden.skill_at(path))
-        return NOT_FOUND
-    if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
-        return other_method(context.method, READ)
-    if isinstance(answer, IndexResponse):
-        prepared = context.revision.prepared.get(path) if view.is_public else None
-        context.label = "index" if prepared else "scope"
-        return prepared or await view.indexes.prepare(path, answer)
-    context.label = "artifact" if answer.cache is CachePolicy.FOREVER else "file"
-    await blobs.send(answer, context.scope, context.send)
-    return None

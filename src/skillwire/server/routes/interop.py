@@ -80,19 +80,17 @@ class CallableHere:
         return await asyncio.shield(look.task)  # the task outlives a request that is cancelled
 
     async def _look(self, view: AccessView) -> Runnable:
-        skills = await asyncio.to_thread(self._load, view)
+        def load() -> list[Skill]:
+            skills, names = view.usable.skills, self._actions.get(view.indexes)
+            if names is None:
+                called = (skill.name for skill in executed(skills.values()) if skill.sharing is not None)
+                names = self._actions[view.indexes] = tuple(called)
+            return [skills[name] for name in names]
+
+        skills = await asyncio.to_thread(load)
         ungranted = set() if self._grant_all else set(await self._ungranted(skills))
         names = tuple(skill.name for skill in skills if skill.name not in ungranted)
         return Runnable(names, hashlib.sha256("\n".join(names).encode()).hexdigest())
-
-    def _load(self, view: AccessView) -> list[Skill]:
-        """Return the usable skills that are executed by their publisher."""
-        skills = view.usable.skills
-        actions = self._actions.get(view.indexes)
-        if actions is None:
-            called = (skill for skill in executed(skills.values()) if skill.sharing is not None)
-            actions = self._actions[view.indexes] = tuple(skill.name for skill in called)
-        return [skills[name] for name in actions]
 
 
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a search has at most {limits.CATALOG_SEARCH_BYTES:,} bytes")
@@ -209,10 +207,25 @@ class Interop(Protocol):
 
             return await documents.respond(context, f"{context.path} {version}", SiteUrlBody(names, encode, view.cache))
 
-        search = _search if settings.ai_catalog else None
+        async def search(context: RequestContext) -> ASGIApp:
+            asked = read_search(await context.body(limits.CATALOG_SEARCH_BYTES, _TOO_LARGE))
+            await context.load()
+            revision = context.revision
+            # It may take 20 ms, in which others wait for nothing.
+            page = await asyncio.to_thread(revision.search.search, asked.query)
+            skills = [revision.catalog.skills[name] for name in page.names]
+            return json_response(encode_hits(asked, skills, page.next, context.site))
+
         return [
             Route(CATALOG_PATH, catalog if settings.ai_catalog else None, "service", describes=_CATALOG),
-            Route(SEARCH_PATH, search, "service", methods=("POST",), loads=False, describes=_SEARCH),
+            Route(
+                SEARCH_PATH,
+                search if settings.ai_catalog else None,
+                "service",
+                methods=("POST",),
+                loads=False,
+                describes=_SEARCH,
+            ),
             Route(CARD_PATH, card if settings.agent_card else None, "service", describes=_CARD),
         ]
 
@@ -221,13 +234,3 @@ class Interop(Protocol):
         if not isinstance(error, DecodeError | UsageError):
             raise error
         return Problem(400, error.code, error.message, written=encode_refusal(error))
-
-
-async def _search(context: RequestContext) -> ASGIApp:
-    asked = read_search(await context.body(limits.CATALOG_SEARCH_BYTES, _TOO_LARGE))
-    await context.load()
-    catalog = context.revision.catalog
-    # It may take 20 ms, in which others wait for nothing.
-    page = await asyncio.to_thread(context.revision.search.search, asked.query)
-    skills = [catalog.skills[name] for name in page.names]
-    return json_response(encode_hits(asked, skills, page.next, context.site))

@@ -198,7 +198,9 @@ class McpRoute:
             if asked.get(b"content-type", "").partition(";")[0].strip().lower() != JSON:
                 raise ProblemError(_NO_JSON)
             view = await context.load()
-            endpoint = await self._made(context.revision)
+            if self._endpoint is None or has_failed(self._endpoint):
+                self._endpoint = asyncio.create_task(self._make(context.revision))
+            endpoint = await asyncio.shield(self._endpoint)
             with hold_bytes(self._answers, context.scope) as quota:
                 answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send)
                 caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
@@ -211,11 +213,6 @@ class McpRoute:
             (endpoint,) = await asyncio.gather(self._endpoint, return_exceptions=True)
             if not isinstance(endpoint, BaseException):
                 await endpoint.close()
-
-    async def _made(self, revision: Revision) -> HttpEndpoint:
-        if self._endpoint is None or has_failed(self._endpoint):
-            self._endpoint = asyncio.create_task(self._make(revision))
-        return await asyncio.shield(self._endpoint)
 
     async def _make(self, revision: Revision) -> HttpEndpoint:
         bridge = await asyncio.to_thread(import_module, "skillwire.bridges.mcp.server")

@@ -95,7 +95,6 @@ class _Answers:
         return Sharing(context.view.visible.skills, self._provider, context.site, self._auth)
 
     async def index(self, context: RequestContext) -> ASGIApp:
-        """Return the Skill Index."""
         return await self._list(context, self._sharing(context).index)
 
     async def listing(self, context: RequestContext) -> ASGIApp:
@@ -115,7 +114,6 @@ class _Answers:
         return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
 
     async def descriptor(self, context: RequestContext) -> ASGIApp | None:
-        """Return a descriptor: the one in the skill's folder, or one that is made from it."""
         name, view = context.parameters["skill"], context.view
         described = self._sharing(context).describe(name)
         if isinstance(described, Digest):

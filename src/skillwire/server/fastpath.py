@@ -232,7 +232,11 @@ class Connection(HttpToolsProtocol):
         )
         if not is_usual or not self._may_answer():
             return False
-        head = self._chunk if self._chunk is not None and _is_one_head(self._chunk) else None
+        # The chunk is kept where it is one whole head and nothing else; a request with a body never comes here.
+        chunk = self._chunk or b""
+        is_plain = chunk.count(b"\n") == chunk.count(b"\r\n")
+        is_one_head = is_plain and chunk.count(_END_OF_HEAD) == 1 and chunk.endswith(_END_OF_HEAD)
+        head = chunk if is_one_head else None
         ready = self._fast_path.respond(self.url, self.parser.get_method(), self.headers, self.client, head)
         if ready is None:
             return False
@@ -283,12 +287,6 @@ class Connection(HttpToolsProtocol):
             )
             self.transport.write(head.encode("ascii") + body)
         self.transport.close()
-
-
-def _is_one_head(data: bytes) -> bool:
-    """Whether ``data`` is one whole head and nothing else; requests with a body are not checked here."""
-    is_plain = data.count(b"\n") == data.count(b"\r\n")
-    return is_plain and data.count(_END_OF_HEAD) == 1 and data.endswith(_END_OF_HEAD)
 
 
 def _fast_path(application: Application) -> FastPath:

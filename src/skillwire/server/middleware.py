@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from skillwire.server.context import RequestServices
+    from skillwire.server.components import Services
     from skillwire.server.metrics import Metrics, RouteLabel
 
 
@@ -57,7 +57,7 @@ class RequestLog:
 class RequestMiddleware:
     """Makes the context of each request and records its response. A failure of ours is logged and answered with 500."""
 
-    def __init__(self, app: ASGIApp, services: RequestServices, log: RequestLog) -> None:
+    def __init__(self, app: ASGIApp, services: Services, log: RequestLog) -> None:
         self._app = app
         self._services = services
         self._log = log

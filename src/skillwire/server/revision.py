@@ -14,14 +14,14 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from skillwire import limits
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, CachePolicy, IndexResponse, Site
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sized
+    from collections.abc import Iterable, Mapping
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
+    from skillwire.server.blob_responses import SiteUrlBody
     from skillwire.server.search import SearchAnswers
+
+    #: A document that is encoded on request; the number of its ``skills`` says how long that takes.
+    Encodable: TypeAlias = IndexResponse | SiteUrlBody
 
 
 def has_failed(work: asyncio.Future[Any]) -> bool:
@@ -41,26 +45,6 @@ def has_failed(work: asyncio.Future[Any]) -> bool:
 _FEW: Final = 8
 #: What one that is kept takes beside its bytes: header fields, tags, tables.
 _OVERHEAD: Final = 6 * limits.KIB
-
-
-class Encodable(Protocol):
-    """A document that is encoded on request; the number of its ``skills`` says how long that takes."""
-
-    @property
-    def skills(self) -> Sized:
-        """The skills in it."""
-
-    @property
-    def media_type(self) -> str:
-        """Its ``Content-Type``."""
-
-    @property
-    def cache(self) -> CachePolicy:
-        """Its ``Cache-Control``."""
-
-    @property
-    def encode(self) -> Callable[[], bytes]:
-        """Returns its bytes."""
 
 
 class IndexCache:

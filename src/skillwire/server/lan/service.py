@@ -20,10 +20,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
@@ -37,9 +36,10 @@ from skillwire.server.lan.health import GOOD, UNCHECKED
 from skillwire.server.metrics import LanCount
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.files.lan_trust import LanTrust
+    from skillwire.adapters.lan.agent import LanAgent
+    from skillwire.adapters.lan.connection_secrets import SceneSecrets
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -108,43 +108,6 @@ def _flaw(offer: Offer, agent_id: str) -> str | None:
     return None
 
 
-class Agent(Protocol):
-    """What a service needs of :class:`skillwire.adapters.lan.agent.LanAgent`."""
-
-    agent_id: str
-    trust: LanTrust | None
-
-    @property
-    def counters(self) -> Mapping[str, int]:
-        """Dropped datagrams and failures, by reason."""
-
-    @property
-    def received(self) -> int:
-        """How many datagrams came."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warnings for the operator."""
-
-    async def start(self) -> None:
-        """Start. Raises FetchError (``LAN_UNAVAILABLE``), ConflictError (``LAN_NAME``)."""
-
-    async def stop(self, reason: Reason = Reason.SHUTDOWN) -> None:
-        """Unregister every skill, and stop."""
-
-    def announce(self, offers: Iterable[Offer]) -> None:
-        """Offer exactly these skills."""
-
-    def report(self, skill_id: str, status: HealthStatus, detail: str = "") -> None:
-        """Send the new status of a skill."""
-
-    def snapshot(self) -> LanSnapshot:
-        """Return the network as it is known."""
-
-    def listen(self) -> AsyncIterator[LanChange]:
-        """Return the changes from now on."""
-
-
 #: Skipped skills that are named in the log; the others are counted.
 _NAMED: Final = 5
 
@@ -198,7 +161,7 @@ class Announcer:
         self._statuses = {self._offers[name].skill_id: one.status for name, one in self._found.items()}
         return True
 
-    def announce(self, agent: Agent) -> None:
+    def announce(self, agent: LanAgent) -> None:
         """Have ``agent`` announce the skills, and report those whose health changed; raises its first failure last."""
         if self._announced is not self._seen:
             agent.announce(self._offers.values())
@@ -249,18 +212,6 @@ def advertised_address(settings: LanSettings, addresses: Sequence[tuple[str, int
     return Endpoint(host, port), settings if settings.interfaces else replace(settings, interfaces=(host,))
 
 
-class KeyServer(Protocol):
-    """Hands out connection secrets; see :class:`skillwire.adapters.lan.connection_secrets.SceneSecrets`."""
-
-    async def start(self, trust: LanTrust | None, host: str) -> int:
-        """Start, and return the port; 0 for none."""
-
-    async def stop(self) -> None:
-        """Stop."""
-
-
-#: Makes the server of connection secrets, by the settings and a lookup: skill ID and scene → name of the skill.
-MakeSecrets = Callable[["LanSettings", Callable[[str, str], "str | None"]], "KeyServer"]
 #: Seconds until an unusable network is tried again.
 _AGAIN: Final = 5.0
 #: Seconds that goodbyes may take: three of one skill take 0.25 s, those of very many 2.5 s.
@@ -271,7 +222,8 @@ class LanService:
     """Keeps an agent on the local network for a server.
 
     ``make_agent`` gets the fitting settings and a function that returns the status of a skill; it and
-    ``goodbye_reason`` are called in a thread. Every skill joins ``scenes`` beside its own. ``trouble`` is the reason
+    ``goodbye_reason`` are called in a thread. ``make_secrets`` gets the settings and a lookup: skill ID and scene →
+    name of the skill. Every skill joins ``scenes`` beside its own. ``trouble`` is the reason
     why there is no network, ``tls_port`` the port of connection secrets or 0.
     """
 
@@ -280,8 +232,8 @@ class LanService:
         settings: LanSettings,
         catalog: CatalogService,
         health: SkillHealth,
-        make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], Agent],
-        make_secrets: MakeSecrets | None = None,
+        make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], LanAgent],
+        make_secrets: Callable[[LanSettings, Callable[[str, str], str | None]], SceneSecrets] | None = None,
     ) -> None:
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
@@ -292,9 +244,9 @@ class LanService:
         self._health = health
         self._make_agent = make_agent
         self._make_secrets = make_secrets
-        self._secrets: KeyServer | None = None
+        self._secrets: SceneSecrets | None = None
         self._endpoint: Endpoint | None = None
-        self._agent: Agent | None = None
+        self._agent: LanAgent | None = None
         self._changes = Notifier()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -411,10 +363,10 @@ class LanService:
                 async with asyncio.timeout(self.settings.figures.heartbeat_interval):
                     await self._wake.wait()
 
-    def _make(self) -> asyncio.Task[Agent]:
+    def _make(self) -> asyncio.Task[LanAgent]:
         return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
 
-    async def _begin(self, making: asyncio.Task[Agent]) -> Agent:
+    async def _begin(self, making: asyncio.Task[LanAgent]) -> LanAgent:
         """Return the agent once it has started; an unusable network is tried again."""
         while True:
             try:
@@ -441,7 +393,7 @@ class LanService:
                 log("LAN agent has a note", note=note)
             return agent
 
-    async def _follow(self, agent: Agent) -> None:
+    async def _follow(self, agent: LanAgent) -> None:
         while True:
             try:
                 async for _ in agent.listen():
@@ -453,7 +405,7 @@ class LanService:
             else:
                 return  # the agent has ended
 
-    async def _update(self, agent: Agent) -> None:
+    async def _update(self, agent: LanAgent) -> None:
         if self._endpoint is None or not await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
             return
         if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:

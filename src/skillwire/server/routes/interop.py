@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from skillwire import limits
@@ -45,20 +45,11 @@ if TYPE_CHECKING:
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, IndexCache
 
+    #: The names of executable skills, and a text that changes with them.
+    Runnable = tuple[tuple[str, ...], str]
+
 #: For how long grants are kept; a list of skills gives no right to run them.
 _SECONDS: Final = 10.0
-
-
-class Runnable(NamedTuple):
-    """The names of executable skills; ``version`` changes with them."""
-
-    names: tuple[str, ...]
-    version: str
-
-
-class _Lookup(NamedTuple):
-    until: float
-    task: asyncio.Task[Runnable]
 
 
 class CallableHere:
@@ -68,16 +59,16 @@ class CallableHere:
         self._grant_all = grant_all
         self._ungranted = ungranted
         self._actions: WeakKeyDictionary[IndexCache, tuple[str, ...]] = WeakKeyDictionary()
-        self._looks: WeakKeyDictionary[IndexCache, _Lookup] = WeakKeyDictionary()
+        self._looks: WeakKeyDictionary[IndexCache, tuple[float, asyncio.Task[Runnable]]] = WeakKeyDictionary()
 
     async def of(self, view: AccessView) -> Runnable:
-        """Return the skills of ``view`` that can be executed. Raises StorageError (``DATABASE``)."""
+        """Return the skills of ``view`` that can be executed, and a digest of them. Raises StorageError."""
         now = asyncio.get_running_loop().time()
-        look = self._looks.get(view.indexes)
-        if look is None or (look.task.done() and (look.until <= now or has_failed(look.task))):
-            look = _Lookup(now + _SECONDS, asyncio.create_task(self._look(view)))
-            self._looks[view.indexes] = look
-        return await asyncio.shield(look.task)  # the task outlives a request that is cancelled
+        until, task = self._looks.get(view.indexes, (0.0, None))
+        if task is None or (task.done() and (until <= now or has_failed(task))):
+            task = asyncio.create_task(self._look(view))
+            self._looks[view.indexes] = (now + _SECONDS, task)
+        return await asyncio.shield(task)  # the task outlives a request that is cancelled
 
     async def _look(self, view: AccessView) -> Runnable:
         def load() -> list[Skill]:
@@ -90,7 +81,7 @@ class CallableHere:
         skills = await asyncio.to_thread(load)
         ungranted = set() if self._grant_all else set(await self._ungranted(skills))
         names = tuple(skill.name for skill in skills if skill.name not in ungranted)
-        return Runnable(names, hashlib.sha256("\n".join(names).encode()).hexdigest())
+        return names, hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a search has at most {limits.CATALOG_SEARCH_BYTES:,} bytes")
@@ -186,7 +177,7 @@ class Interop(Protocol):
 
         async def catalog(context: RequestContext) -> ASGIApp:
             view, site = context.view, context.site
-            has_card = settings.agent_card and (await callable_here.of(view)).names
+            has_card = settings.agent_card and (await callable_here.of(view))[0]
             path = CARD_PATH if has_card else None
 
             def encode() -> bytes:

@@ -41,7 +41,9 @@ def _table(value: object) -> object:
     raise ValueError("must be a table")
 
 
-def _choice(*allowed: str) -> Callable[[object], str]:
+def choice_of(*allowed: str) -> Callable[[object], str]:
+    """Return a reader that accepts these words alone."""
+
     def read(value: object) -> str:
         if value in allowed:
             return str(value)
@@ -72,11 +74,11 @@ SETTINGS: Final[dict[str, Setting]] = {
         "SKILLWIRE_ALLOW", _texts, (), "private hosts and networks that may be connected to", in_project=False
     ),
     "agents": Setting("SKILLWIRE_AGENTS", _texts, (), "agents to install for when --agent is not given"),
-    "install": Setting("SKILLWIRE_INSTALL", _choice("link", "copy"), "link", "how other agents' folders are filled"),
+    "install": Setting("SKILLWIRE_INSTALL", choice_of("link", "copy"), "link", "how other agents' folders are filled"),
     "offline": Setting("SKILLWIRE_OFFLINE", _flag, False, "use only what is in the cache"),
     "credential_store": Setting(
         "SKILLWIRE_CREDENTIAL_STORE",
-        _choice("file", "keyring"),
+        choice_of("file", "keyring"),
         "file",
         "where login puts secrets; keyring needs the extra keyring",
         in_project=False,

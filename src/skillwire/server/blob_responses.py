@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from skillwire.server.context import RequestContext
     from skillwire.server.responses import CachedResponse
 
-
 _FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_FIELDS)
 
 

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillIndex, SkillSearch
     from skillwire.server.revision import Revision
 
-
 _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 _M_ARENA_MAX: Final = -8
 _LARGE: Final = 128 * 1024  # with which the library begins

@@ -25,6 +25,7 @@ from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_discovery.settings import flag, integer, read_discovery, text
+from skillwire.resolver.settings import choice_of
 from skillwire.server.auth.grants import Grants
 from skillwire.server.auth.rate_limit import RateLimit
 from skillwire.trust.address import AddressPolicy
@@ -134,15 +135,6 @@ def _addresses(value: object) -> tuple[str, ...]:
     return entries
 
 
-def _choice_of(*allowed: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value in allowed:
-            return str(value)
-        raise ValueError(f"must be one of {', '.join(allowed)}")
-
-    return read
-
-
 def _text_table(value: object) -> Mapping[str, str]:
     if isinstance(value, dict):
         return MappingProxyType({text(name): text(meaning) for name, meaning in value.items()})
@@ -181,7 +173,7 @@ class Key(NamedTuple):
 TABLES: Final[dict[str, dict[str, Key]]] = {
     "auth": {
         "offer": Key(
-            _choice_of(*OFFERS),
+            choice_of(*OFFERS),
             "what descriptors tell callers to use: `api_key`, `oauth2` or `custom` (signed requests)",
         )
     },
@@ -279,11 +271,11 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
     },
     "bridges": {
         "ai_catalog": Key(
-            _choice_of("1.0"),
+            choice_of("1.0"),
             "version of the AI Catalog to answer with, `1.0`: its catalog and `POST /search`; off by default",
         ),
         "agent_card": Key(
-            _choice_of("1.0"), "version of A2A whose agent card lists what runs here, `1.0`; off by default"
+            choice_of("1.0"), "version of A2A whose agent card lists what runs here, `1.0`; off by default"
         ),
     },
     "discovery": {},  # its keys are of Skill Discovery, which reads them and has a page of its own

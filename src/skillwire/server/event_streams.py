@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Send
 
-
 #: Seconds until a line shows that a quiet stream lives.
 HEARTBEAT: Final = 15.0
 #: That line.

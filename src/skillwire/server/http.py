@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-
 Fields = list[tuple[bytes, bytes]]
 
 #: The fields that say who asks, by the names under which ASGI carries them.

@@ -75,59 +75,20 @@ def log_left_out(revision: Revision) -> None:
             log.warning("a skill is left out of lists and resources", reason=reason)
 
 
-class McpCalls:
-    """Runs skills for MCP callers."""
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._cancelling: set[asyncio.Task[None]] = set()
-
-    async def begin(
-        self, owner: str, view: AccessView, skill: Skill, arguments: Mapping[str, Any], seconds: float
-    ) -> RunResult | Running:
-        """Start a run for ``owner``, and wait for its end for so many seconds.
-
-        Raises TrustError (``PERMISSION_DENIED``), and what :meth:`skillwire.server.runs.Runs.begin_skill` raises.
-        """
-        if skill.name not in view.usable.skills:
-            raise TrustError("PERMISSION_DENIED", f"{skill.name} is not open to this caller")
-        beginning = asyncio.create_task(self._runs.begin_skill(owner, skill, arguments))
-
-        async def cancel() -> None:
-            with suppress(SkillwireError):  # it was not accepted; what is being stored is accepted nevertheless
-                await self._runs.cancel(owner, await beginning)
-
-        try:
-            return await self.follow(owner, await asyncio.shield(beginning), seconds)
-        except asyncio.CancelledError:
-            cancelling = asyncio.create_task(cancel())
-            self._cancelling.add(cancelling)
-            cancelling.add_done_callback(self._cancelling.discard)
-            await asyncio.shield(cancelling)
-            raise
-
-    async def follow(self, owner: str, run_id: str, seconds: float) -> RunResult | Running:
-        """Return the result of a run of ``owner``, or its status after so many seconds. Raises NotFoundError."""
-        try:
-            return await self._runs.follow(owner, run_id, seconds)
-        except PendingError as pending:
-            return Running(run_id, str(pending.details["status"]))
-
-
 class McpBackend(NamedTuple):
-    """The parts that MCP callers share: blobs of skills, descriptors, calls, runs, and skills by dotted names."""
+    """The parts that MCP callers share: blobs of skills, descriptors, runs, skills by dotted names, cancellations."""
 
     blobs: BlobStore
     callables: CallableSkills
-    calls: McpCalls
     runs: Runs
     skills: SkillListCache
+    cancelling: set[asyncio.Task[None]]
 
 
 def make_mcp_backend(parts: Components) -> McpBackend:
     """Return the backend of a server with these parts."""
     blobs, runs = parts.catalog.blobs, parts.executions.runs
-    return McpBackend(blobs, CallableSkills(blobs), McpCalls(runs), runs, parts.skills)
+    return McpBackend(blobs, CallableSkills(blobs), runs, parts.skills, set())
 
 
 class McpCaller:
@@ -186,12 +147,34 @@ class McpCaller:
         return await asyncio.to_thread(self._backend.callables.descriptor, skill)
 
     async def call(self, skill: Skill, arguments: Mapping[str, Any], seconds: float) -> RunResult | Running:
-        """Run a skill, and wait for its end for so many seconds."""
-        return await self._backend.calls.begin(self._owner, self._view, skill, arguments, seconds)
+        """Start a run, and wait for its end for so many seconds.
+
+        Raises TrustError (``PERMISSION_DENIED``), and what :meth:`skillwire.server.runs.Runs.begin_skill` raises.
+        """
+        if skill.name not in self.usable.skills:
+            raise TrustError("PERMISSION_DENIED", f"{skill.name} is not open to this caller")
+        runs, cancelling = self._backend.runs, self._backend.cancelling
+        beginning = asyncio.create_task(runs.begin_skill(self._owner, skill, arguments))
+
+        async def cancel() -> None:
+            with suppress(SkillwireError):  # it was not accepted; what is being stored is accepted nevertheless
+                await runs.cancel(self._owner, await beginning)
+
+        try:
+            return await self.follow(await asyncio.shield(beginning), seconds)
+        except asyncio.CancelledError:
+            task = asyncio.create_task(cancel())
+            cancelling.add(task)
+            task.add_done_callback(cancelling.discard)
+            await asyncio.shield(task)
+            raise
 
     async def follow(self, run_id: str, seconds: float) -> RunResult | Running:
-        """Return the result or the status of a run of this caller."""
-        return await self._backend.calls.follow(self._owner, run_id, seconds)
+        """Return the result of a run of this caller, or its status after so many seconds. Raises NotFoundError."""
+        try:
+            return await self._backend.runs.follow(self._owner, run_id, seconds)
+        except PendingError as pending:
+            return Running(run_id, str(pending.details["status"]))
 
     async def find_blob(self, blob_id: str) -> Blob:
         """Return a blob of this caller. Raises NotFoundError, DecodeError (``LIMIT_SIZE``), StorageError."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 #: What requests are counted as: a prepared index, one of a scope, a file, an artifact, Skill Sharing, an execution,
 #: JSON-RPC, MCP, a page, ``/healthz`` and the like, or nothing.
 RouteLabel = Literal[

@@ -113,10 +113,13 @@ def document(routes: Iterable[BaseRoute]) -> Node:
                     content = {media: {"schema": schemas.schema(kind)} for media, kind in operation.body.items()}
                     described[method]["requestBody"] = {"required": True, "content": content}
                 if method == "get":
-                    described["head"] = {
-                        **asked,
-                        "responses": {code: _bodiless(code, one) for code, one in answers.items()},
+                    bodiless = {  # the answers to HEAD: their fields alone
+                        status: {"description": f"As GET with {status}."}
+                        if "$ref" in answer
+                        else {name: value for name, value in answer.items() if name != "content"}
+                        for status, answer in answers.items()
                     }
+                    described["head"] = {**asked, "responses": bodiless}
                 if route.answers_preflight and "options" not in described:
                     refusals = {status: answer for status, answer in answers.items() if status >= "4"}
                     preflight = {**refusals, "204": reference("responses", "Options")}
@@ -137,13 +140,6 @@ def document(routes: Iterable[BaseRoute]) -> Node:
         "paths": found,
         "components": _referred_to(found, components),
     }
-
-
-def _bodiless(status: str, answer: Node) -> Node:
-    """Return the answer to HEAD: that to GET, its fields alone."""
-    if "$ref" in answer:
-        return {"description": f"As GET with {status}."}
-    return {name: part for name, part in answer.items() if name != "content"}
 
 
 class _Schemas:

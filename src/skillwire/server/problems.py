@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from skillwire.server.auth.rate_limit import Allowance
 
-
 _ATTEMPTS: Final = 3
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope
 
-
 #: The methods whose requests have a body.
 WITH_BODY: Final = frozenset({"POST", "PUT"})
 CROWDED: Final = Problem(

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from skillwire.protocols.agent_skills.server import CachePolicy
 
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -178,15 +177,12 @@ class CachedResponse:
                 accepted = value if accepted is None else accepted + b"," + value
             elif name == b"if-none-match":
                 condition = value if condition is None else condition + b"," + value
-        if condition is not None and (held := self._matching(condition)) is not None:
-            return 304, held
+        if condition is not None:
+            if (held := self._by_tag.get(condition)) is not None:
+                return 304, held
+            if (tag := matching_tag(condition.decode("latin-1"), self._tags)) is not None:
+                return 304, self._by_tag[tag.encode()]
         return 200, self._by_coding.get(_coding(accepted)) or self._by_coding["identity"]
-
-    def _matching(self, condition: bytes) -> EncodedBody | None:
-        if (variant := self._by_tag.get(condition)) is not None:
-            return variant
-        tag = matching_tag(condition.decode("latin-1"), self._tags)
-        return None if tag is None else self._by_tag[tag.encode()]
 
 
 def _coding(accepted: bytes | None) -> Coding:

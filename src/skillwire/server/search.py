@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillSearch
     from skillwire.server.http import Fields
 
-
 _HIT: Final = (
     b'{"id":%s,"name":%s,"source":"%s","installs":0,"description":%s,"version":%s,'  # installs are not counted
     b'"digest":"sha256:%s","url":"%s%s/sha256/%s%s","kind":"%s"}'

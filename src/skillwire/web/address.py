@@ -22,7 +22,6 @@ from skillwire.registry.search import FACETS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 _MORE_THAN_HOST: Final = re.compile(r"[/?#]")
 
 

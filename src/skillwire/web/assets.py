@@ -18,7 +18,6 @@ import brotli
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

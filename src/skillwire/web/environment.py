@@ -19,7 +19,6 @@ from skillwire.web.assets import asset_urls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Execution, FoundExecutions
     from skillwire.web.environment import Frame
 
-
 _STATUSES: Final = {status.value: status for status in ExecutionStatus}
 _EXECUTORS: Final = frozenset(get_args(ExecutorKind))
 _FIELDS: Final = 64

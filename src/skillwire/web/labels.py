@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.execution import Execution
 
-
 #: Statuses in the order of a life.
 STATUSES: Final[Mapping[ExecutionStatus, str]] = {
     ExecutionStatus.ACCEPTED: "Waiting",

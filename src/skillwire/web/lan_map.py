@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.lan import LanScene, LanSkill
 
-
 #: Statuses as the page calls them, in the order in which they are offered.
 STATUSES: Final = {
     "HEALTHY": "Healthy",

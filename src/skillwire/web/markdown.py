@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from markdown_it.rules_core import StateCore
 
-
 _ON_THE_WEB: Final = ("https://", "http://", "mailto:")
 
 

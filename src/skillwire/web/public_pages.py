@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from skillwire.ports import BlobStore, SkillSearch
     from skillwire.web.environment import Frame
 
-
 #: What is shown of a description; the skill's page has all of it.
 _DESCRIPTION: Final = 260
 #: Values of a facet that are shown.

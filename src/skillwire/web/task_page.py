@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Execution, TaskOwner
     from skillwire.web.environment import Frame
 
-
 #: ``open`` for anyone to claim, ``mine``, ``others``: claimed by another person, ``ended``.
 Tray = Literal["open", "mine", "others", "ended"]
 TRAYS: Final[Mapping[Tray, str]] = {"open": "Open", "mine": "Mine", "others": "With others", "ended": "Ended"}

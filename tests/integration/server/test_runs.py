@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import time
+from typing import Any
 
 import pytest
 from tests.support.eventually import PATIENCE, eventually_async
@@ -17,7 +18,7 @@ from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.execution import ExecutionQuery, ExecutionSettings, ExecutionStatus, Outcome, RunSettings
 from skillwire.protocols.skills_rpc.messages import ReadBlob
 from skillwire.server.configuration import ServerConfiguration
-from skillwire.server.mcp_backend import McpCalls
+from skillwire.server.mcp_backend import McpBackend, McpCaller
 
 
 @pytest.fixture
@@ -195,7 +196,10 @@ async def test_a_call_over_mcp_that_is_cancelled_while_it_is_written_leaves_no_r
     executor.script = lambda _: asyncio.sleep(60)
     skill = site.audience.usable.skills["leads-sync"]
     with held_back(site.desk) as (waits, go_on):
-        waiting = asyncio.create_task(McpCalls(site.runs).begin(ANNA, site.audience, skill, {}, 20.0))
+        unused: Any = None
+        backend = McpBackend(unused, unused, site.runs, unused, set())
+        caller = McpCaller(site.audience, unused, ANNA, backend)
+        waiting = asyncio.create_task(caller.call(skill, {}, 20.0))
         await waits.wait()
         waiting.cancel()
         await asyncio.sleep(0.05)

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from skillwire.server.lan.health import HealthReading, SkillHealth
     from skillwire.server.revision import Revision
 
-
 #: The type of a skill whose folder names none.
 _USUAL_TYPE: Final = SkillType.TOOL
 #: The longest values of the fields that the agent fills in.
@@ -356,7 +355,11 @@ class LanService:
         while True:
             self._wake.clear()
             try:
-                await self._update(agent)
+                if self._endpoint and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
+                    if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
+                        self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
+                        self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+                    self._announcer.announce(agent)
             except Exception:  # noqa: BLE001  # it may pass, and is reported nowhere else
                 self._log.exception("could not announce skills on the LAN")
             with suppress(TimeoutError):
@@ -404,14 +407,6 @@ class LanService:
                 self._changes.notify()  # for the changes meanwhile
             else:
                 return  # the agent has ended
-
-    async def _update(self, agent: LanAgent) -> None:
-        if self._endpoint is None or not await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
-            return
-        if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
-            self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
-            self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
-        self._announcer.announce(agent)
 
 
 _LOGGED: Final = 50

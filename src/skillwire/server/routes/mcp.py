@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
     from skillwire.server.rpc_methods import ByteQuota
 
-
 _MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {limits.RPC_ANSWER_BYTES:,} bytes")
 
 
@@ -201,10 +200,15 @@ class McpRoute:
             if self._endpoint is None or has_failed(self._endpoint):
                 self._endpoint = asyncio.create_task(self._make(context.revision))
             endpoint = await asyncio.shield(self._endpoint)
+            messages: list[Message] = [{"type": "http.request", "body": body.data, "more_body": False}]
+
+            async def receive() -> Message:  # the body that was read, and the messages after it
+                return messages.pop() if messages else await context.receive()
+
             with hold_bytes(self._answers, context.scope) as quota:
                 answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send)
                 caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
-                await endpoint.answer(caller, context.scope, _replayed(body.data, context.receive), answer.send)
+                await endpoint.answer(caller, context.scope, receive, answer.send)
         return None
 
     async def close(self) -> None:
@@ -219,16 +223,6 @@ class McpRoute:
         await asyncio.to_thread(log_left_out, revision)
         endpoint: HttpEndpoint = bridge.HttpEndpoint(bridge.make_server(pins=self._pins))
         return endpoint
-
-
-def _replayed(data: bytes, receive: Receive) -> Receive:
-    """Return a receiver of the body that was read, and of the messages after it."""
-    messages: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
-
-    async def replay() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replay
 
 
 def _opened(send: Send, origin: str) -> Send:

@@ -18,6 +18,7 @@ import asyncio
 import ipaddress
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -86,7 +87,15 @@ class CallerNames:
 
     async def names(self, callers: Iterable[str]) -> dict[str, str]:
         """Return a name for each caller."""
-        return {caller: await self._name(caller) for caller in set(callers)}
+        found = {}
+        for caller in set(callers):
+            kind, _, name = caller.partition(" ")
+            found[caller] = name or caller
+            if f"{kind} " == _IDENTITY:
+                found[caller] = name
+                with suppress(NotFoundError):  # of a signed request of long ago, or an issuer's
+                    found[caller] = (await self._tokens().look_up(name)).name
+        return found
 
     async def caller_of(self, typed: str) -> str:
         """Return the caller for typed text: a caller, an address, or the newest token of this name or ID."""
@@ -99,26 +108,21 @@ class CallerNames:
             return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
         return f"{_ADDRESS}{network_of(typed)}"
 
-    async def _name(self, caller: str) -> str:
-        kind, _, name = caller.partition(" ")
-        if f"{kind} " != _IDENTITY:
-            return name or caller
-        try:
-            return (await self._tokens().look_up(name)).name
-        except NotFoundError:  # of a signed request of long ago, or an issuer's
-            return name
-
 
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 
-class FormError(Exception):
-    """A form that is not ours, or cannot be read; nothing is done."""
+class RefusedError(Exception):
+    """A request that is answered with a notice, such as a form that is not ours; nothing is done."""
 
-    def __init__(self, status: HTTPStatus) -> None:
+    def __init__(self, status: HTTPStatus, notice: Notice = "unread") -> None:
         super().__init__(status)
         self.status = status
+        self.notice: Notice = notice
+
+
+_GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +175,27 @@ class ConsoleRequest:
         return pairs.get(name, "")
 
     async def form(self) -> Pairs:
-        """Return the form's fields, in order. Raises FormError (400, 403, 413, 415)."""
+        """Return the form's fields, in order. Raises RefusedError (400, 403, 413, 415)."""
         asked = read_fields(self.scope["headers"], b"content-type", b"sec-fetch-site", b"origin", b"host")
         if not is_from_here(asked, self.frame.address):
-            raise FormError(HTTPStatus.FORBIDDEN)
+            raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
         if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
-            raise FormError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         body, more = b"", True
         while more:
             message = await self.receive()
             if message["type"] != "http.request":  # the client disconnected
-                raise FormError(HTTPStatus.BAD_REQUEST)
+                raise RefusedError(HTTPStatus.BAD_REQUEST)
             body, more = body + message.get("body", b""), message.get("more_body", False)
             if len(body) > limits.CONSOLE_FORM_BYTES:
-                raise FormError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:
             text = body.decode("ascii")
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.CONSOLE_FORM_FIELDS)
         except ValueError as error:
-            raise FormError(HTTPStatus.BAD_REQUEST) from error
+            raise RefusedError(HTTPStatus.BAD_REQUEST) from error
         if self.session is not None and not is_form_token(self.session, dict(pairs).get("token", "")):
-            raise FormError(HTTPStatus.FORBIDDEN)
+            raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
         return pairs
 
     async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
@@ -325,8 +329,8 @@ class ConsolePages:
         else:
             try:
                 await getattr(self, page)(request, context.parameters.get("id") or context.path.rpartition("/")[2])
-            except FormError as error:
-                await request.show_notice("foreign" if error.status is HTTPStatus.FORBIDDEN else "unread", error.status)
+            except RefusedError as error:
+                await request.show_notice(error.notice, error.status)
 
     async def _read(self, context: RequestContext) -> ConsoleRequest:
         scope = context.scope
@@ -440,16 +444,14 @@ class ConsolePages:
             await request.show(await asyncio.to_thread(execution_page, shown, request.frame))
             return
         begun = await self._service.ledger.find_begun(execution_id) if execution is None else None
-        if begun is not None and request.sees(begun):
-            await request.redirect(f"/executions/{begun.execution_id}")
-        else:
-            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+        if begun is None or not request.sees(begun):
+            raise RefusedError(*_GONE)
+        await request.redirect(f"/executions/{begun.execution_id}")
 
     async def follow_execution(self, request: ConsoleRequest, execution_id: str) -> None:
         """Send the page whenever it changes."""
         if not request.sees(await self._service.ledger.find(execution_id)):
-            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
-            return
+            raise RefusedError(*_GONE)
 
         async def make() -> str:
             execution = await self._service.ledger.find(execution_id)
@@ -466,8 +468,7 @@ class ConsolePages:
         if execution is not None and request.sees(execution):
             data = execution.inputs if which == "inputs.json" else await self._service.ledger.output(execution)
         if data is None:
-            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
-            return
+            raise RefusedError(*_GONE)
         name = f'attachment; filename="{execution_id}-{which}"'
         fields = {**_DOCUMENT, "Content-Disposition": name, "Content-Length": str(len(data))}
         await request.send({"type": "http.response.start", "status": 200, "headers": encode_fields(fields)})
@@ -479,8 +480,7 @@ class ConsolePages:
         await request.form()
         execution = await self._service.ledger.find(execution_id)
         if execution is None or not request.sees(execution):
-            await request.show_notice("gone", HTTPStatus.NOT_FOUND)
-            return
+            raise RefusedError(*_GONE)
         ended = execution.status.is_final
         if not ended:
             after = await self._service.cancel(execution_id, request.name)
@@ -534,27 +534,24 @@ class ConsolePages:
 
     async def show_task(self, request: ConsoleRequest, execution_id: str) -> None:
         """Answer with the page of one task."""
-        task = await self._task(request, execution_id)
-        if task is not None:
-            await self._show_task(request, task, notice=_TASK_NOTICES.get(request.parameter("notice"), ""))
+        task = await self._task(execution_id)
+        await self._show_task(request, task, notice=_TASK_NOTICES.get(request.parameter("notice"), ""))
 
-    async def no_task(self, request: ConsoleRequest, _: str) -> None:
+    async def no_task(self, _request: ConsoleRequest, _: str) -> None:
         """Answer at a path of the inbox that is no task's."""
-        await request.show_notice("gone", HTTPStatus.NOT_FOUND)
+        raise RefusedError(*_GONE)
 
     async def claim(self, request: ConsoleRequest, execution_id: str) -> None:
         """Take a task."""
         await request.form()
-        if await self._task(request, execution_id) is not None:
-            taken = await self._service.take_task(execution_id, request.worker)
-            await request.redirect(f"/inbox/{execution_id}", notice="claimed" if taken else "taken")
+        await self._task(execution_id)
+        taken = await self._service.take_task(execution_id, request.worker)
+        await request.redirect(f"/inbox/{execution_id}", notice="claimed" if taken else "taken")
 
     async def complete(self, request: ConsoleRequest, execution_id: str) -> None:
         """Hand in a task; show it again, as typed, when that does not fit."""
         pairs = await request.form()
-        task = await self._task(request, execution_id)
-        if task is None:
-            return
+        task = await self._task(execution_id)
         fields, typed = await asyncio.to_thread(read_typed, task, pairs)
         claim, done = _claim(request, execution_id, pairs), False
         try:
@@ -570,9 +567,7 @@ class ConsolePages:
     async def reject(self, request: ConsoleRequest, execution_id: str) -> None:
         """Decline a task, with a reason."""
         pairs = await request.form()
-        task = await self._task(request, execution_id)
-        if task is None:
-            return
+        task = await self._task(execution_id)
         reason, most = dict(pairs).get("reason", "").strip(), limits.TASK_REASON_LENGTH
         try:
             done = await self._service.reject_task(_claim(request, execution_id, pairs), reason)
@@ -586,22 +581,21 @@ class ConsolePages:
     async def release(self, request: ConsoleRequest, execution_id: str) -> None:
         """Give a task back."""
         pairs = await request.form()
-        if await self._task(request, execution_id) is not None:
-            done = await self._service.release_task(_claim(request, execution_id, pairs))
-            await self._redirect_after(request, execution_id, "released" if done else "lost")
+        await self._task(execution_id)
+        done = await self._service.release_task(_claim(request, execution_id, pairs))
+        await self._redirect_after(request, execution_id, "released" if done else "lost")
 
     async def _redirect_after(self, request: ConsoleRequest, execution_id: str, notice: str) -> None:
         path = f"/inbox/{execution_id}" if notice == "lost" else "/inbox"
         query = {"notice": notice} if notice in {"lost", "released"} else {"tray": "mine", "notice": notice}
         await request.redirect(f"{path}?{urlencode(query)}")
 
-    async def _task(self, request: ConsoleRequest, execution_id: str) -> Execution | None:
-        """Return a task; answer with a notice and return None when there is none."""
+    async def _task(self, execution_id: str) -> Execution:
+        """Return a task. Raises RefusedError (404) for anything else."""
         execution = await self._service.ledger.find(execution_id)
-        if execution is not None and execution.executor == "human":
-            return execution
-        await request.show_notice("gone", HTTPStatus.NOT_FOUND)
-        return None
+        if execution is None or execution.executor != "human":
+            raise RefusedError(*_GONE)
+        return execution
 
     async def _show_task(
         self, request: ConsoleRequest, task: Execution, status: int = HTTPStatus.OK, **more: Any

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
@@ -24,14 +25,12 @@ from skillwire.adapters.sqlite.ledger_rows import (
     STATE,
     apply_transition,
     claimed_state,
-    encode_blobs,
+    encode_json,
     find,
-    find_by_key,
     insert,
     read_execution,
     read_state,
     state_of,
-    timeout_failure,
 )
 from skillwire.adapters.sqlite.ledger_search import count, search, statistics, tasks
 from skillwire.adapters.sqlite.run_blobs import hold_blobs
@@ -125,9 +124,11 @@ class SqliteLedger(Store):
     def _accept(self, connection: Connection, new: NewExecution) -> Accepted | Exception:
         try:
             with self._part():
-                earlier = find_by_key(connection, new.key) if new.key else None
-                if earlier is not None:
-                    return earlier
+                if new.key is not None:
+                    query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
+                    used = connection.execute(query, (new.key.caller, new.key.key)).fetchone()
+                    if used and (earlier := find(connection, used[1])) is not None:
+                        return Accepted(earlier, "repeated" if used[0] == new.key.body else "another")
                 insert(connection, [new.execution])
                 if new.key is not None:
                     row = (new.key.caller, new.key.key, new.key.body, new.execution.execution_id)
@@ -245,7 +246,7 @@ class SqliteLedger(Store):
         is_large = len(output) > limits.EXECUTION_ROW_OUTPUT_BYTES
         kept = (None, str(self._outputs.put(output))) if is_large else (output, None)
         query = "UPDATE executions SET output = ?, output_blob = ?, log = ?, blobs = ? WHERE execution_id = ?"
-        connection.execute(query, (*kept, log or None, encode_blobs(blobs), claim.execution_id))
+        connection.execute(query, (*kept, log or None, encode_json(list(blobs)) if blobs else None, claim.execution_id))
         return apply_transition(connection, claim.execution_id, "complete", now, by=claim.worker)
 
     @writes
@@ -257,7 +258,9 @@ class SqliteLedger(Store):
         what = after_failure(state, failure, now.wall, chance)
         not_before = next_attempt(state, failure, now.wall, chance) if what == "retry" else None
         if what == "expire":
-            failure = timeout_failure(connection, claim.execution_id, failure.details)
+            query = "SELECT timeout FROM executions WHERE execution_id = ?"
+            late = timed_out(claim.execution_id, connection.execute(query, (claim.execution_id,)).fetchone()[0])
+            failure = late._replace(details={**failure.details, **late.details})  # such as the worker's log
         if log:
             query = "UPDATE executions SET log = ? WHERE execution_id = ?"
             connection.execute(query, (log, claim.execution_id))
@@ -283,28 +286,26 @@ class SqliteLedger(Store):
         return connection.execute(f"{query} LIMIT 1", values).fetchone() is not None
 
     async def expire(self, now: Moment) -> Sequence[str]:
-        return await self._expire(now) if await self._is_any(_LATE, (now.wall,)) else ()
+        def expire(connection: Connection) -> Sequence[str]:
+            late = connection.execute(f"{_LATE} LIMIT ?", (now.wall, EXPIRED_PER_BATCH)).fetchall()
+            return [
+                execution_id
+                for execution_id, timeout in late
+                if apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
+            ]
 
-    @writes
-    def _expire(self, connection: Connection, now: Moment) -> Sequence[str]:
-        late = connection.execute(f"{_LATE} LIMIT ?", (now.wall, EXPIRED_PER_BATCH)).fetchall()
-        return [
-            execution_id
-            for execution_id, timeout in late
-            if apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
-        ]
+        return await self._database.write(expire) if await self._is_any(_LATE, (now.wall,)) else ()
 
     async def recover(self, now: Moment) -> Sequence[str]:
-        return await self._recover(now) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
+        def recover(connection: Connection) -> Sequence[str]:
+            lost = connection.execute(f"{_LOST} LIMIT ?", (now.boot, now.steady, EXPIRED_PER_BATCH)).fetchall()
+            return [
+                execution_id
+                for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
+                if apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
+            ]
 
-    @writes
-    def _recover(self, connection: Connection, now: Moment) -> Sequence[str]:
-        lost = connection.execute(f"{_LOST} LIMIT ?", (now.boot, now.steady, EXPIRED_PER_BATCH)).fetchall()
-        return [
-            execution_id
-            for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
-            if apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
-        ]
+        return await self._database.write(recover) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
 
     async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
         return await self._due_callbacks(now, limit, queue) if await self._is_any(_DUE, (queue, now.wall)) else ()
@@ -329,19 +330,17 @@ class SqliteLedger(Store):
         return number + forget_rows(connection, now.wall - rows, self._outputs)
 
     async def remove_orphaned_outputs(self) -> int:
-        strays = await self._stray_outputs()
-        return sum([await self._remove_stray(file) for file in strays])
+        def find_strays(connection: Connection) -> list[Path]:
+            return [file for file, digest in self._outputs.files() if not is_needed(connection, digest)]
 
-    @reads
-    def _stray_outputs(self, connection: Connection) -> list[Path]:
-        return [file for file, digest in self._outputs.files() if not is_needed(connection, digest)]
+        def remove(file: Path, connection: Connection) -> bool:  # outputs are written in a transaction, too
+            if is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
+                return False
+            file.unlink(missing_ok=True)
+            return True
 
-    @writes  # outputs are written in a transaction, too
-    def _remove_stray(self, connection: Connection, file: Path) -> bool:
-        if is_needed(connection, Digest(f"sha256:{file.parent.name}{file.name}")):
-            return False
-        file.unlink(missing_ok=True)
-        return True
+        strays = await self._database.read(find_strays)
+        return sum([await self._database.write(partial(remove, file)) for file in strays])
 
     @reads
     def statistics(self, connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:

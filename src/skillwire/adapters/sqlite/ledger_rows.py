@@ -6,17 +6,15 @@ import json
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.executions.states import NOTED, State, Transition, timed_out
+from skillwire.executions.states import NOTED, State, Transition
 from skillwire.model.execution import (
     FINAL,
-    Accepted,
     Attachments,
     Claim,
     Event,
     Execution,
     ExecutionStatus,
     Failure,
-    IdempotencyKey,
     Moment,
     OutputBlob,
     Priority,
@@ -24,7 +22,7 @@ from skillwire.model.execution import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from sqlite3 import Connection
 
 
@@ -46,16 +44,16 @@ _INSERTS: Final = {
 }
 #: The columns of :func:`read_state`.
 STATE: Final = "status, attempt, worker, not_before, deadline, max_attempts, backoff, is_repeatable, losses"
-_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+encode_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def execution_row(execution: Execution) -> tuple[Any, ...]:
     """Return the values of :data:`COLUMNS`, as plain as they are kept: SQLite asks an enum ten times what it is."""
     one, is_repeatable, is_forgotten = execution, int(execution.is_repeatable), int(execution.output_forgotten)
-    failure = one.failure and encode_failure(one.failure)
+    failure = one.failure and encode_json(one.failure)
     webhook = one.webhook and one.webhook.url
-    attachments = one.attachments and _encode(one.attachments)
-    timeline = "".join([encode_event(event) for event in one.timeline])
+    attachments = one.attachments and encode_json(one.attachments)
+    timeline = "".join([f"{encode_json(event)}\n" for event in one.timeline])
     return (
         *(one.execution_id, one.skill, one.skill_id, one.version, one.digest, one.executor),
         *(one.caller, one.caller_id, one.caller_type, one.created, one.updated, one.deadline, one.timeout, one.turn),
@@ -109,21 +107,6 @@ def read_state(row: Sequence[Any]) -> State:
     return State(ExecutionStatus(status), *own)
 
 
-def encode_event(event: Event) -> str:
-    """Return one line of a timeline."""
-    return _encode(event) + "\n"
-
-
-def encode_blobs(blobs: Sequence[OutputBlob]) -> str | None:
-    """Return what was handed out as JSON, None for nothing."""
-    return _encode(list(blobs)) if blobs else None
-
-
-def encode_failure(failure: Failure) -> str:
-    """Return a failure as JSON."""
-    return _encode(failure)
-
-
 def find(connection: Connection, execution_id: str) -> Execution | None:
     """Return an execution."""
     row = connection.execute(f"{SELECT} WHERE execution_id = ?", (execution_id,)).fetchone()
@@ -141,23 +124,6 @@ def claimed_state(connection: Connection, claim: Claim) -> State | None:
     """Return the state of what is claimed, if the claim holds."""
     state = state_of(connection, claim.execution_id)
     return state if state is not None and state.holds(claim) else None
-
-
-def find_by_key(connection: Connection, key: IdempotencyKey) -> Accepted | None:
-    """Return the execution that a key was first used for."""
-    query = "SELECT body, execution_id FROM idempotency_keys WHERE caller = ? AND key = ?"
-    row = connection.execute(query, (key.caller, key.key)).fetchone()
-    earlier = find(connection, row[1]) if row else None
-    if earlier is None:
-        return None
-    return Accepted(earlier, "repeated" if row[0] == key.body else "another")
-
-
-def timeout_failure(connection: Connection, execution_id: str, details: Mapping[str, object]) -> Failure:
-    """Return the failure of an execution that took too long, with the worker's details, such as its log."""
-    row = connection.execute("SELECT timeout FROM executions WHERE execution_id = ?", (execution_id,)).fetchone()
-    late = timed_out(execution_id, row[0])
-    return late._replace(details={**details, **late.details})
 
 
 def apply_transition(
@@ -190,12 +156,12 @@ def apply_transition(
         "lease_until": lease[0],
         "lease_boot": lease[1],
         "completed": now.wall if is_final else None,
-        "failure": encode_failure(failure) if failure and is_final else None,
+        "failure": encode_json(failure) if failure and is_final else None,
     }
     query = (
         f"UPDATE executions SET {', '.join(f'{name} = ?' for name in values)}, timeline = timeline || ?,"  # noqa: S608  # constants
         " callback_at = CASE WHEN webhook IS NOT NULL AND ? THEN ? END WHERE execution_id = ?"
     )
-    event = encode_event(Event(now.wall, what, by, note))
+    event = f"{encode_json(Event(now.wall, what, by, note))}\n"
     connection.execute(query, (*values.values(), event, is_final, now.wall, execution_id))
     return True

@@ -129,10 +129,20 @@ _GUARDED: Final = LASTING_METHODS | {"create_blob", "read_blob"}
 _READERS: Final = 2
 
 
-class Methods:
-    """The table of methods."""
+#: So many bytes are read faster than a thread is woken.
+_FEW: Final = 64 * limits.KIB
+_INTERNAL: Final = SkillwireError("INTERNAL", "the server failed; its log says how")
+
+#: What came: one request, several, or nothing that is one.
+Request = Call | Batch | Refused
+
+
+class RpcDispatcher:
+    """Answers requests by calling the methods of its table."""
 
     def __init__(self, runs: Runs) -> None:
+        self._turn = asyncio.Lock()
+        self._log = structlog.get_logger("skillwire.rpc")
         reading = asyncio.Semaphore(_READERS)
 
         def read(method: Callable[[SkillsRpc, Any], bytes]) -> Method:
@@ -160,7 +170,7 @@ class Methods:
         async def read_blob(caller: RpcCaller, params: Any) -> bytes:
             return encode_blob(await runs.blobs.read(caller.owner, params))
 
-        self.table: Final[dict[str, Method]] = {
+        self._table: Final[dict[str, Method]] = {
             "list_skills": list_skills,
             "describe_skill": read(SkillsRpc.describe_skill),
             "read_skill_file": read(SkillsRpc.read_skill_file),
@@ -170,31 +180,6 @@ class Methods:
             "read_blob": read_blob,
             "load_skills_protocol_guide": load_guide,
         }
-
-    async def call(self, call: Call, caller: RpcCaller) -> bytes:
-        """Return the result of a call, as JSON. Raises SkillwireError: ``RPC_METHOD``, ``RPC_PARAMS``, the method's."""
-        if caller.is_stray_page and call.method in _GUARDED:
-            message = f"{call.method} is not for pages of this origin without credentials"
-            raise TrustError(PAGE_REFUSED, message)
-        params = decode_params(call.params, params_type(call.method))
-        return await self.table[call.method](caller, params)
-
-
-#: So many bytes are read faster than a thread is woken.
-_FEW: Final = 64 * limits.KIB
-_INTERNAL: Final = SkillwireError("INTERNAL", "the server failed; its log says how")
-
-#: What came: one request, several, or nothing that is one.
-Request = Call | Batch | Refused
-
-
-class RpcDispatcher:
-    """Answers requests by calling methods."""
-
-    def __init__(self, methods: Methods) -> None:
-        self._methods = methods
-        self._turn = asyncio.Lock()
-        self._log = structlog.get_logger("skillwire.rpc")
 
     async def decode(self, data: bytes) -> Request:
         """Return what ``data`` asks for; what is large in a thread, one at a time: it takes 25 times the room."""
@@ -225,7 +210,7 @@ class RpcDispatcher:
         try:
             if not item.is_notification:
                 quota.check()
-            result = await self._methods.call(item, caller)
+            result = await self._call(item, caller)
             return None if item.is_notification else quota.take(encode_result(item.request_id, result))
         except SkillwireError as error:
             answer = error
@@ -236,6 +221,14 @@ class RpcDispatcher:
             self._log.exception("a call failed", method=item.method)
             answer = _INTERNAL
         return None if item.is_notification else encode_error(item.request_id, answer)
+
+    async def _call(self, call: Call, caller: RpcCaller) -> bytes:
+        """Return the result of a call, as JSON. Raises SkillwireError: ``RPC_METHOD``, ``RPC_PARAMS``, the method's."""
+        if caller.is_stray_page and call.method in _GUARDED:
+            message = f"{call.method} is not for pages of this origin without credentials"
+            raise TrustError(PAGE_REFUSED, message)
+        params = decode_params(call.params, params_type(call.method))
+        return await self._table[call.method](caller, params)
 
 
 def calls_of(request: Request) -> Sequence[Call]:

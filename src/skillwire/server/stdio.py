@@ -26,7 +26,7 @@ from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
 from skillwire.server.log import configure_logging
 from skillwire.server.request_bodies import Bodies, Body
-from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, Methods, RpcCaller, RpcDispatcher
+from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -110,7 +110,7 @@ async def serve_stdio(parts: Components, lines: Lines, write: Write) -> None:
     async def caller() -> RpcCaller:
         return RpcCaller(OWNER, await parts.skills.of(*await load_local(parts)))
 
-    session = StdioSession(RpcDispatcher(Methods(parts.executions.runs)), caller, write)
+    session = StdioSession(RpcDispatcher(parts.executions.runs), caller, write)
     async with started(parts):
         await caller()  # reports folders that cannot be loaded before anything is read
         await session.run(lines)

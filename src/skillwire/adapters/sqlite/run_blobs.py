@@ -120,16 +120,14 @@ class SqliteRunBlobs(Store):
             return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
     async def expire(self, now: float) -> int:
-        number = await self._expire(now) if await self._is_any_expired(now) else 0
+        query = "SELECT 1 FROM run_blobs WHERE expires <= ? LIMIT 1"  # mostly there is none, which needs no lock
+        is_any = await self._database.read(lambda connection: connection.execute(query, (now,)).fetchone() is not None)
+        number = await self._expire(now) if is_any else 0
         if not 0 <= now - self._tidied < _TIDY_SECONDS:  # a clock may be set back
             self._tidied = now
             for digest in await self._leftovers():
                 await self._remove_leftover(digest)
         return number
-
-    @reads
-    def _is_any_expired(self, connection: Connection, now: float) -> bool:
-        return connection.execute("SELECT 1 FROM run_blobs WHERE expires <= ? LIMIT 1", (now,)).fetchone() is not None
 
     @writes
     def _expire(self, connection: Connection, now: float) -> int:

@@ -82,10 +82,12 @@ class SignedRequests:
         return _principal_of(found[0])
 
     def _remember(self, key_id: str, digest: bytes, now: float) -> None:
-        for known in [known for known, seen in self._seen.items() if seen.is_over(now)]:
-            del self._seen[known]
+        for known, seen in list(self._seen.items()):
+            while seen.order and now - seen.order[0][0] > _REMEMBERED_SECONDS:
+                seen.digests.discard(seen.order.popleft()[1])
+            if not seen.order:
+                del self._seen[known]
         seen = self._seen.setdefault(key_id, _UsedSignatures(deque(), set()))
-        seen.forget(now)
         if digest in seen.digests:
             raise refused("the signature was used before", "repeated")
         if len(seen.digests) >= limits.SIGNATURES_KEPT:
@@ -102,13 +104,6 @@ class _UsedSignatures(NamedTuple):
 
     order: deque[tuple[float, bytes]]
     digests: set[bytes]
-
-    def is_over(self, now: float) -> bool:
-        return not self.order or now - self.order[-1][0] > _REMEMBERED_SECONDS
-
-    def forget(self, now: float) -> None:
-        while self.order and now - self.order[0][0] > _REMEMBERED_SECONDS:
-            self.digests.discard(self.order.popleft()[1])
 
 
 def _principal_of(token: Token) -> Principal:

@@ -31,14 +31,9 @@ class Grants:
 
     def of(self, claims: AccessClaims) -> frozenset[str]:
         """Return the skills that are open to a caller with a token with these claims."""
-        opened = set(skills_of(claims.scopes))
-        if claims.subject is not None:
-            opened |= self.subjects.get(claims.subject, frozenset())
-        if claims.client_id is not None:
-            opened |= self.clients.get(claims.client_id, frozenset())
-        for scope in claims.scopes:
-            opened |= self.scopes.get(scope, frozenset())
-        return frozenset(opened)
+        rows = [(self.subjects, claims.subject), (self.clients, claims.client_id)]
+        rows += [(self.scopes, scope) for scope in claims.scopes]
+        return skills_of(claims.scopes).union(*(table.get(name, ()) for table, name in rows if name is not None))
 
     def scopes_for(self, skill: str) -> list[str]:
         """Return the scopes that open the skill of this name, ours first."""

@@ -75,18 +75,6 @@ class EndpointMatch(NamedTuple):
     method: Method = Method.POST
 
 
-class _Template(NamedTuple):
-    before: str
-    after: str
-    purpose: Purpose
-
-    def read(self, url: str) -> str | None:
-        if not url.startswith(self.before) or not url.endswith(self.after):
-            return None
-        name = url[len(self.before) : len(url) - len(self.after) or None]
-        return name if name and "/" not in name else None
-
-
 def match_standard_path(path: str) -> EndpointMatch | None:
     """Return what a path of ours is for, or None."""
     if path.startswith(_PREFIX):
@@ -105,7 +93,7 @@ class Endpoints:
 
     def __init__(self, skills: Mapping[str, Skill], callables: CallableSkills) -> None:
         self._urls: dict[str, EndpointMatch] = {}
-        self._templates: dict[_Template, None] = {}
+        self._templates: dict[re.Pattern[str], Purpose] = {}
         for skill in skills.values():
             if skill.action is not None and skill.sharing is not None and skill.sharing.descriptor is not None:
                 try:
@@ -114,9 +102,9 @@ class Endpoints:
                         endpoint.url.partition("?")[0], EndpointMatch("invoke", skill.name, method=endpoint.method)
                     )
                     if endpoint.status_url:
-                        self._templates[_template(endpoint.status_url, "status")] = None
+                        self._templates.setdefault(_template(endpoint.status_url), "status")
                     if endpoint.result_url and endpoint.result_url != endpoint.status_url:
-                        self._templates[_template(endpoint.result_url, "result")] = None
+                        self._templates.setdefault(_template(endpoint.result_url), "result")
                 except SkillwireError as error:
                     structlog.get_logger("skillwire").warning(
                         "a descriptor names no endpoint", skill=skill.name, why=one_line(error)
@@ -127,16 +115,16 @@ class Endpoints:
         found = self._urls.get(url)
         if found is not None:
             return found
-        for template in self._templates:
-            name = template.read(url)
-            if name is not None:
-                return EndpointMatch(template.purpose, execution_id=name)
+        for template, purpose in self._templates.items():
+            if named := template.fullmatch(url):
+                return EndpointMatch(purpose, execution_id=named[1])
         return None
 
 
-def _template(url: str, purpose: Purpose) -> _Template:
+def _template(url: str) -> re.Pattern[str]:
     before, placeholder, after = url.partition(PLACEHOLDER)
-    return _Template(before if placeholder else f"{before.rstrip('/')}/", after, purpose)
+    before = before if placeholder else f"{before.rstrip('/')}/"
+    return re.compile(f"{re.escape(before)}([^/]+){re.escape(after)}")
 
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,6})\"?(?:$|[,;\s])", re.IGNORECASE)

@@ -37,7 +37,6 @@ from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import (
     GONE,
     ByteQuota,
-    Methods,
     RpcCaller,
     RpcDispatcher,
     calls_of,
@@ -199,7 +198,7 @@ class SkillsRpcProtocol(Protocol):
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of JSON-RPC and of blobs."""
         origins = Origins(services.configuration.runs.origins, services.base_url)
-        rpc = RpcRoute(RpcDispatcher(Methods(services.executions.runs)), services, origins)
+        rpc = RpcRoute(RpcDispatcher(services.executions.runs), services, origins)
         row = Route(
             RPC_PATH, rpc.answer, "rpc", methods=(), authenticates=False, loads=False, describes={"post": _operation()}
         )

@@ -8,7 +8,7 @@ from tests.support.eventually import PATIENCE
 
 from skillwire import limits
 from skillwire.model.execution import Outcome
-from skillwire.server.rpc_methods import Methods, RpcCaller, RpcDispatcher, SkillListCache
+from skillwire.server.rpc_methods import RpcCaller, RpcDispatcher, SkillListCache
 from skillwire.server.stdio import StdioSession
 
 
@@ -16,7 +16,7 @@ from skillwire.server.stdio import StdioSession
 async def talk(rpc):
     application = rpc.caller.application
     revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
-    answering = RpcDispatcher(Methods(application.services.executions.runs))
+    answering = RpcDispatcher(application.services.executions.runs)
 
     async def caller():
         return RpcCaller("principal local", await skills.of(revision.public_view, revision))

@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.errors import StorageError
 from skillwire.model.execution import Outcome
-from skillwire.server.rpc_methods import Methods, RpcCaller, RpcDispatcher, SkillListCache
+from skillwire.server.rpc_methods import RpcCaller, RpcDispatcher, SkillListCache
 from skillwire.server.stdio import StdioSession
 
 
@@ -15,7 +15,7 @@ from skillwire.server.stdio import StdioSession
 async def talk(rpc):
     application = rpc.caller.application
     revision, skills = application.catalog.current, SkillListCache(application.catalog.blobs)
-    answering = RpcDispatcher(Methods(application.services.executions.runs))
+    answering = RpcDispatcher(application.services.executions.runs)
 
     async def caller():
         return RpcCaller("principal local", await skills.of(revision.public_view, revision))
@@ -86,7 +86,7 @@ async def test_it_ends_when_nobody_reads_its_answers(rpc, executor):
         raise failure
 
     executor.script = lambda _: asyncio.sleep(60)
-    session = StdioSession(RpcDispatcher(Methods(application.services.executions.runs)), caller, write)
+    session = StdioSession(RpcDispatcher(application.services.executions.runs), caller, write)
     failure: OSError = BrokenPipeError()
     async with asyncio.timeout(10):
         await session.run(endless())

@@ -109,8 +109,7 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
     Spec: specs §1. Trust: time is linear in the size; the text may hold hidden characters, so show it through
     :func:`skillwire.trust.hidden_text.neutralise`.
     """
-    text = _decode(data, source)
-    head, body = _split(text, source)
+    text, head, body = _split(data, source)
     document = read_flat(head, source=source, first_line=2)
     if document is None:
         document = load_yaml_mapping(head, source=source, first_line=2)
@@ -138,22 +137,19 @@ def split_body(data: bytes, *, source: str = "SKILL.md") -> str:
 
     Raises DecodeError (``LIMIT_SIZE``, ``ENCODING``; ``FRONTMATTER`` without one).
     """
-    return _split(_decode(data, source), source)[1]
+    return _split(data, source)[2]
 
 
-def _decode(data: bytes, source: str) -> str:
+def _split(data: bytes, source: str) -> tuple[str, str, str]:
+    """Return the whole text, the text between the two lines ``---``, and what follows them."""
     if len(data) > limits.SKILL_MD_BYTES:
         message = f"{len(data)} bytes of SKILL.md, at most {limits.SKILL_MD_BYTES} are read"
         raise DecodeError("LIMIT_SIZE", message, place=SourceLocation(source))
     try:
-        return data.removeprefix(BOM).decode("utf-8")
+        text = data.removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DecodeError("ENCODING", f"not UTF-8 at byte {error.start}", place=SourceLocation(source, line)) from None
-
-
-def _split(text: str, source: str) -> tuple[str, str]:
-    """Return the text between the two lines ``---``, and what follows them."""
     opening = _OPENING.match(text)
     if opening is None:
         place = SourceLocation(source, 1, 1, None, excerpt(text.split("\n", 1)[0]))
@@ -162,7 +158,7 @@ def _split(text: str, source: str) -> tuple[str, str]:
     if closing is None:
         place = SourceLocation(source, 1, 1, 4, "---")
         raise DecodeError("FRONTMATTER", "no line '---' ends the frontmatter", place=place)
-    return text[opening.end() : closing.start()], text[closing.end() :]
+    return text, text[opening.end() : closing.start()], text[closing.end() :]
 
 
 class _Fields:

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from skillwire import limits
-from skillwire.trust.certificates import COMMON_NAME_LENGTH, alternatives_of, request_error, subject_of
+from skillwire.trust.certificates import alternatives_of, request_error, subject_of
+from skillwire.trust.ecdsa import COMMON_NAME_LENGTH
 from skillwire.trust.revocations import encode_holder
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.trust.ecdsa import AGENT, SKILL, EcdsaKey, key_of, self_signed
+from skillwire.trust.ecdsa import AGENT, COMMON_NAME_LENGTH, SKILL, EcdsaKey, key_of, self_signed
 from skillwire.trust.revocations import (
     SIGNED,
     UNREADABLE,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-COMMON_NAME_LENGTH: Final = 64
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _DNS_NAME: Final = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*"

@@ -27,7 +27,7 @@ _ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
 #: How a certificate names whom it is for, as a URI among its alternative names. **[ours]**
 AGENT: Final = "urn:skill-discovery:agent:"
 SKILL: Final = "urn:skill-discovery:skill:"
-_COMMON_NAME_LENGTH: Final = 64
+COMMON_NAME_LENGTH: Final = 64
 
 
 class EcdsaKey:
@@ -98,7 +98,7 @@ def self_signed(
     agent_id: str, key: ec.EllipticCurvePrivateKey, now: datetime, *, days: int = 7, skills: Iterable[str] = ()
 ) -> EcdsaIdentity:
     """Return an identity with a self-signed certificate, which others list as unverified."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, agent_id[:_COMMON_NAME_LENGTH])])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, agent_id[:COMMON_NAME_LENGTH])])
     names = [f"{AGENT}{agent_id}", *(f"{SKILL}{skill}" for skill in skills)]
     certificate = (
         x509.CertificateBuilder()

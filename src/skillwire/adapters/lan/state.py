@@ -95,10 +95,14 @@ class LanState:
         except sqlite3.DatabaseError:  # in the midst of it
             self._discard()
             return SavedState(is_broken=True)
-        heard = tuple(one for row in rows if (one := self._heard(*row)) is not None)
-        return SavedState(
-            heard, tuple(((kind, agent, about), at) for kind, agent, about, at in times), self._was_broken
-        )
+        heard = []
+        for link, host, datagram, key, issuer in rows:
+            with suppress(DecodeError):
+                message = decode(datagram, self._profile)
+                if isinstance(message, Register):
+                    heard.append(StoredRegistration(link, host, message, key, issuer))
+        timestamps = tuple(((kind, agent, about), at) for kind, agent, about, at in times)
+        return SavedState(tuple(heard), timestamps, self._was_broken)
 
     def write(
         self,
@@ -126,13 +130,6 @@ class LanState:
             connection.executemany("INSERT OR REPLACE INTO links VALUES (?, ?)", [(link, now) for link in sorted(here)])
             connection.execute("DELETE FROM links WHERE seen < ?", (now - _GONE_MS,))
             connection.execute("DELETE FROM registrations WHERE link NOT IN (SELECT link FROM links)")
-
-    def _heard(self, link: str, host: str, datagram: bytes, key: bytes, issuer: bytes) -> StoredRegistration | None:
-        try:
-            message = decode(datagram, self._profile)
-        except DecodeError:
-            return None
-        return StoredRegistration(link, host, message, key, issuer) if isinstance(message, Register) else None
 
     def _connect(self) -> sqlite3.Connection:
         make_folder(self.path.parent, mode=0o700)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
 from skillwire.folder.manifest import entry_points
-from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -234,10 +233,8 @@ def _lint_module(content: FolderContent, file: TextFile, functions: Sequence[Ent
     for one in functions:
         if one.export not in names:
             message = f"{one.path} has no function {one.export}"
-            text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
             field = "export" if "export" in (content.manifest.document.get(one.table) or {}) else "entrypoint"
-            place = toml_place(text, (one.table, field), f"{content.root}/skill.toml")
-            findings.add("ENTRYPOINT_BROKEN", message, place)
+            findings.add("ENTRYPOINT_BROKEN", message, content.manifest_place(one.table, field))
 
 
 def _bound_at_top(tree: ast.Module) -> Iterator[str]:

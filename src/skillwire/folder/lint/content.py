@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SourceLocation
 from skillwire.trust import guarded_json
+from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,6 +52,11 @@ class FolderContent:
     def place(self, path: str) -> SourceLocation:
         """Return the place of the file at ``path`` in the skill."""
         return SourceLocation(f"{self.root}/{path}")
+
+    def manifest_place(self, *path: str) -> SourceLocation:
+        """Return the place of a key of ``skill.toml``."""
+        text = next((file.text for file in self.texts if file.path == "skill.toml"), "")
+        return toml_place(text, path, f"{self.root}/skill.toml")
 
 
 def text_files(root: str, files: tuple[FileContent, ...]) -> Iterator[TextFile]:

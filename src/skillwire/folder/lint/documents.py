@@ -21,7 +21,6 @@ from skillwire.folder.frontmatter import BOM
 from skillwire.folder.manifest import entry_points
 from skillwire.folder.scaffold import PLACEHOLDERS
 from skillwire.model.skill import is_skill_name, is_version
-from skillwire.trust.guarded_toml import toml_place
 from skillwire.trust.hidden_text import excerpt, neutralise
 
 if TYPE_CHECKING:
@@ -184,17 +183,19 @@ def lint_manifest(content: FolderContent, findings: Findings) -> None:
     manifest = content.manifest
     for path in manifest.unknown:
         message = f"there is no field {'.'.join(path)[:120]!r}"
-        findings.add("MANIFEST_UNKNOWN", message, _place(content, *path))
+        findings.add("MANIFEST_UNKNOWN", message, content.manifest_place(*path))
     for name, table in {one.path: one.table for one in reversed([*entry_points(manifest)])}.items():  # its first table
         if not any(file.path == name for file in content.files):
-            findings.add("ENTRYPOINT_ABSENT", f"the folder has no file {name}", _place(content, table, "entrypoint"))
+            findings.add(
+                "ENTRYPOINT_ABSENT", f"the folder has no file {name}", content.manifest_place(table, "entrypoint")
+            )
     skill_md = content.skill_md
     if skill_md is None:
         return
     version = skill_md.metadata.get("version", manifest.version)
     if manifest.version is not None and version != manifest.version:
         message = f"skill.toml gives the version {manifest.version}, SKILL.md {version!r}"
-        findings.add("MANIFEST_DIFFERS", message, _place(content, "version"))
+        findings.add("MANIFEST_DIFFERS", message, content.manifest_place("version"))
 
 
 def lint_descriptor(content: FolderContent, findings: Findings) -> None:
@@ -216,10 +217,4 @@ def lint_executor(content: FolderContent, findings: Findings) -> None:
     """Refuse a folder that claims to be a function: a rule for folders, not for files that are made of functions."""
     if (content.manifest.executor or {}).get("kind") == "function":
         message = "a skill that is a function does not come from a folder"
-        findings.add("EXECUTOR_FUNCTION", message, _place(content, "executor", "kind"))
-
-
-def _place(content: FolderContent, *path: str) -> SourceLocation:
-    source = f"{content.root}/skill.toml"
-    text = next((file.text for file in content.texts if file.path == "skill.toml"), "")
-    return toml_place(text, path, source)
+        findings.add("EXECUTOR_FUNCTION", message, content.manifest_place("executor", "kind"))

@@ -147,7 +147,7 @@ class KeyRing:
     """The keys of agents, and the addresses that are proven, each for ``proof`` seconds."""
 
     def __init__(self, authority: Authority, proof: float, is_listed: Callable[[str], bool]) -> None:
-        self._authority = authority
+        self.authority = authority
         self._proof = proof
         self._is_listed = is_listed
         self._agents: dict[str, Judgement] = {}
@@ -160,7 +160,7 @@ class KeyRing:
     def judgement_of(self, agent_id: str, now: float) -> Judgement | None:
         """Return what is known of an agent's key at ``now``, seconds since the epoch."""
         if self.is_shared:
-            return self._authority.judge(agent_id, b"", now)
+            return self.authority.judge(agent_id, b"", now)
         found = self._agents.get(agent_id)
         return found if found is not None and found.until > now and not found.is_revoked() else None
 
@@ -177,10 +177,6 @@ class KeyRing:
         """Return whether an agent may have another key than the one that we know; see :meth:`learn`."""
         known = self._agents.get(agent_id)
         return known is not None and not (known.standing is Standing.CERTIFIED and self._is_listed(agent_id))
-
-    def judge(self, agent_id: str, certificate: bytes, now: float) -> Judgement | None:
-        """Return what a certificate is worth that an agent shows; None when it is refused."""
-        return self._authority.judge(agent_id, certificate, now)
 
     def digest_of(self, agent_id: str) -> tuple[bytes, bytes]:
         """Return the digest of an agent's key, and its issuer, to be stored; both empty for none."""
@@ -201,13 +197,9 @@ class KeyRing:
             self._agents[agent_id] = known
         return True
 
-    def is_withheld(self, agent_id: str) -> bool:
-        """Return whether only a certificate proves an agent's name."""
-        return self._authority.is_withheld(agent_id)
-
     def _is_lost(self, agent_id: str, digest: bytes, issuer: bytes) -> bool:
-        is_key_revoked = self._authority.is_key_revoked(digest, issuer)
-        return is_key_revoked or (not issuer and self._authority.is_withheld(agent_id))
+        is_key_revoked = self.authority.is_key_revoked(digest, issuer)
+        return is_key_revoked or (not issuer and self.authority.is_withheld(agent_id))
 
     def agent_at(self, peer: Peer, now: float) -> str | None:
         """Return the agent that has proven to be at an address; ``now`` is of the steady clock."""

@@ -189,7 +189,7 @@ class Ingress:
         if pending is None:
             return self._stop("not asked for")
         self._outbox.limit.prove(source, now.steady)  # the nonce came back from there
-        judgement = self._ring.judge(message.agent_id, message.certificate, now.wall)
+        judgement = self._ring.authority.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
             return self._release(pending, source, now, "certificate")
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)

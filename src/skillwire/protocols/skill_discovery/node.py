@@ -308,7 +308,8 @@ class DiscoveryNode:
 
     def review(self, now: Moment) -> None:
         """Remove the skills of agents whose certificates were revoked. Spec: SDP §10.2."""
-        hints = {one.key[0] for one in self.registry if one.is_hint and self.ring.is_withheld(one.key[0])}
+        is_withheld = self.ring.authority.is_withheld
+        hints = {one.key[0] for one in self.registry if one.is_hint and is_withheld(one.key[0])}
         self.registry.evict(self.ring.revoked() | hints)
         self._events += self.mcp_agent.take_changes(now)
 
@@ -323,7 +324,8 @@ class DiscoveryNode:
             check_scenes(message)
         except ValidationError:
             return False
-        if self.ring.is_withheld(message.agent_id) or not self.registry.hint(message, now.steady, host=host):
+        is_withheld = self.ring.authority.is_withheld(message.agent_id)
+        if is_withheld or not self.registry.hint(message, now.steady, host=host):
             return False
         self._events += self.mcp_agent.take_changes(now)
         return True

@@ -34,30 +34,15 @@ if TYPE_CHECKING:
     from skillwire.wire.node import Peer
 
 
-class SendQueue:
-    """Skills whose datagrams wait to be sent, each once: ``pace`` a second, ``most`` when all are acknowledged."""
+class SendQueue(dict[str, None]):
+    """Skills whose datagrams wait to be sent, in order: ``pace`` a second, ``most`` when all are acknowledged."""
 
     def __init__(self, pace: float, most: float, burst: float) -> None:
+        super().__init__()
         self._pause = 1 / pace
         self._least = 1 / most
         self._burst = burst
         self._next = self._next_most = 0.0
-        self._waiting: dict[str, None] = {}
-
-    def __contains__(self, skill_id: str) -> bool:
-        return skill_id in self._waiting
-
-    def add(self, skill_id: str) -> None:
-        """Append a skill, unless it waits already."""
-        self._waiting.setdefault(skill_id)
-
-    def remove(self, skill_id: str) -> None:
-        """Remove a skill."""
-        self._waiting.pop(skill_id, None)
-
-    def first(self) -> str | None:
-        """Return the skill that has waited longest."""
-        return next(iter(self._waiting), None)
 
     def free_at(self, now: float) -> float:
         """Return when the first datagram may leave."""
@@ -260,7 +245,7 @@ class RouteAgent:
                 if sent.sends > len(self._pauses[kind]) or self._is_acknowledged(kind, skill_id, sent, now):
                     self._settle(kind, skill_id, now)
                 elif kind in self._queues:
-                    self._queues[kind].add(skill_id)
+                    self._queues[kind].setdefault(skill_id, None)
                     self._send_queued(kind, now)
                 else:
                     self._send(kind, skill_id, sent, now)
@@ -274,19 +259,19 @@ class RouteAgent:
 
     def _forget(self, what: tuple[str, str]) -> None:
         if what[0] in self._queues:
-            self._queues[what[0]].remove(what[1])
+            self._queues[what[0]].pop(what[1], None)
         self._repeated.pop(what, None)
         self._schedule.cancel(what)
 
     def _send_queued(self, kind: str, now: Moment) -> None:
         queue = self._queues[kind]
-        while (skill_id := queue.first()) is not None:
+        while (skill_id := next(iter(queue), None)) is not None:
             sent = self._repeated[kind, skill_id]
             is_done = self._is_acknowledged(kind, skill_id, sent, now)
             if not is_done and (free := queue.free_at(now.steady)) > now.steady:
                 self._schedule.set(("queue", kind), free)
                 return
-            queue.remove(skill_id)
+            del queue[skill_id]
             if is_done:
                 self._settle(kind, skill_id, now)
                 continue

@@ -461,37 +461,22 @@ class _Reading:
         least = figures.heartbeat_interval * figures.unhealthy_missed
         timeout = next((key for key in ("healthCheck.timeout", "udp.timeout") if key in self._paths), "")
         checks = (
-            (
-                made.multicast or made.mdns,
-                "mdns.enabled",
-                "discovery is impossible: multicast and mDNS are both turned off",
-                "Set enabled = true in udp or in mdns.",
-            ),
-            (
-                figures.suspect_missed <= figures.unhealthy_missed,
-                "healthCheck.suspectThreshold",
-                "a skill would be suspected later than it is UNHEALTHY",
-                f"Write at most unhealthyThreshold, which is {figures.unhealthy_missed}.",
-            ),
-            (
-                figures.timeout > least,
-                timeout or next(reversed(self._paths), ""),
-                "a skill would be removed before it is UNHEALTHY",
-                f"Write a timeout of more than heartbeatInterval x unhealthyThreshold, which is {least * 1000:.0f} ms.",
-            ),
-            (
-                figures.stale_timeout >= figures.timeout,
-                "healthCheck.staleTimeout",
-                "a skill would be removed earlier when the network is suspected",
-                f"Write at least the timeout, which is {figures.timeout * 1000:.0f} ms.",
-            ),
-            (
-                cache.refresh_before_expiry < cache.ttl or "cache.refreshBeforeExpiry" not in self._paths,
-                "cache.refreshBeforeExpiry",
-                "every entry would be refreshed at once",
-                f"Write less than ttl, which is {cache.ttl * 1000:.0f} ms.",
-            ),
-        )
+            (made.multicast or made.mdns, "mdns.enabled",
+             "discovery is impossible: multicast and mDNS are both turned off",
+             "Set enabled = true in udp or in mdns."),
+            (figures.suspect_missed <= figures.unhealthy_missed, "healthCheck.suspectThreshold",
+             "a skill would be suspected later than it is UNHEALTHY",
+             f"Write at most unhealthyThreshold, which is {figures.unhealthy_missed}."),
+            (figures.timeout > least, timeout or next(reversed(self._paths), ""),
+             "a skill would be removed before it is UNHEALTHY",
+             f"Write a timeout of more than heartbeatInterval x unhealthyThreshold, which is {least * 1000:.0f} ms."),
+            (figures.stale_timeout >= figures.timeout, "healthCheck.staleTimeout",
+             "a skill would be removed earlier when the network is suspected",
+             f"Write at least the timeout, which is {figures.timeout * 1000:.0f} ms."),
+            (cache.refresh_before_expiry < cache.ttl or "cache.refreshBeforeExpiry" not in self._paths,
+             "cache.refreshBeforeExpiry", "every entry would be refreshed at once",
+             f"Write less than ttl, which is {cache.ttl * 1000:.0f} ms."),
+        )  # fmt: skip
         for is_right, key, message, fix in checks:
             if not is_right:
                 self._refuse(self._paths.get(key, ()), message, fix)

@@ -143,7 +143,7 @@ def test_what_a_discovery_costs_does_not_grow_with_what_is_registered(crowded, f
 @pytest.mark.parametrize("is_proven", [True, False])
 def test_what_it_costs_to_join_a_scene_does_not_grow_with_who_provides_it(crowded, wanted, scene, is_proven):
     node, identity = crowded.nodes[R], self_signed("joiner", new_key(), NOW)
-    judgement = node.ring.judge("joiner", identity.certificate, crowded.moment(R).wall)
+    judgement = node.ring.authority.judge("joiner", identity.certificate, crowded.moment(R).wall)
     hosts = [f"10.1.{number}.1" for number in range(256)]
     node.ring.learn("joiner", judgement, Peer("10.2.0.1", 9), 0.0)
     for host in hosts if is_proven else ():

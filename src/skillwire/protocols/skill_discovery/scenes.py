@@ -17,6 +17,7 @@ SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -100,15 +101,13 @@ class _Notice(NamedTuple):
     status: HealthStatus
 
 
+@dataclass(slots=True)
 class _Group:
-    __slots__ = ("due", "is_busy", "members", "primary", "waiting")
-
-    def __init__(self, primary: Key | None) -> None:
-        self.members: dict[str, tuple[Peer, float]] = {}
-        self.primary = primary
-        self.waiting: dict[tuple[str, Key], _Notice] = {}
-        self.is_busy = False
-        self.due = 0.0
+    primary: Key | None
+    members: dict[str, tuple[Peer, float]] = field(default_factory=dict)
+    waiting: dict[tuple[str, Key], _Notice] = field(default_factory=dict)
+    is_busy: bool = False
+    due: float = 0.0
 
     def is_full(self, host: str) -> bool:
         members = self.members.values()
@@ -298,15 +297,11 @@ class _Request(NamedTuple):
     is_missing: bool = False
 
 
+@dataclass(slots=True)
 class _SceneAnswers:
-    """The answers about a scene by their digests, and the digests whose senders are not known yet."""
-
-    __slots__ = ("answers", "since", "unproven")
-
-    def __init__(self, since: float) -> None:
-        self.since = since
-        self.answers: dict[bytes, SceneJoined] = {}
-        self.unproven: set[bytes] = set()
+    since: float
+    answers: dict[bytes, SceneJoined] = field(default_factory=dict)  # by their digests
+    unproven: set[bytes] = field(default_factory=set)  # digests of those whose senders are not known yet
 
 
 class Memberships:

@@ -46,25 +46,29 @@ def unpack(plan: ArchivePlan | Iterable[FileContent], destination: Path) -> None
             with contextlib.suppress(FileNotFoundError):
                 os.lstat(destination.name, dir_fd=parent)
                 raise ConflictError("DESTINATION_EXISTS", "something is there already", place=place)
-            name = _STAGING_PREFIX + os.urandom(8).hex()
-            try:
-                os.mkdir(name, 0o700, dir_fd=parent)
-                staging = os.open(name, _ENTER, dir_fd=parent)
-                try:
-                    _write(plan.files, staging)
-                    os.rename(_NEW, destination.name, src_dir_fd=staging, dst_dir_fd=parent)
-                finally:
-                    os.close(staging)
-                os.rmdir(name, dir_fd=parent)
-            except BaseException:
-                import shutil  # noqa: PLC0415 - only a failure needs it, and it costs 5 ms
-
-                shutil.rmtree(name, ignore_errors=True, dir_fd=parent)  # the failure that led here is the one to report
-                raise
+            _write_and_rename(plan, parent, destination.name)
         finally:
             os.close(parent)
     except OSError as error:
         raise StorageError("STORAGE", f"cannot unpack: {error.strerror}", place=place) from error
+
+
+def _write_and_rename(plan: ArchivePlan, parent: int, destination: str) -> None:
+    name = _STAGING_PREFIX + os.urandom(8).hex()
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        staging = os.open(name, _ENTER, dir_fd=parent)
+        try:
+            _write(plan.files, staging)
+            os.rename(_NEW, destination, src_dir_fd=staging, dst_dir_fd=parent)
+        finally:
+            os.close(staging)
+        os.rmdir(name, dir_fd=parent)
+    except BaseException:
+        import shutil  # noqa: PLC0415 - only a failure needs it, and it costs 5 ms
+
+        shutil.rmtree(name, ignore_errors=True, dir_fd=parent)  # the failure that led here is the one to report
+        raise
 
 
 def _write(files: Iterable[FileContent], staging: int) -> None:
@@ -76,7 +80,7 @@ def _write(files: Iterable[FileContent], staging: int) -> None:
         for path, content, executable in files:
             *folders, name = path.split("/")
             if folders != entered:
-                while entered != folders[: len(entered)]:
+                while entered != folders[: len(entered)]:  # leave what is not on the way; make and enter the others
                     os.close(handles.pop())
                     entered.pop()
                 for folder in folders[len(entered) :]:

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.calls import FileCalls
     from skillwire.client.credentials import OriginAccess
-    from skillwire.errors import SkillwireError
     from skillwire.model.ref import SkillRef
     from skillwire.model.url import Url
     from skillwire.protocols.skill_sharing.calls import Answer
@@ -233,7 +232,13 @@ class Calls:
         if options.wait or follower.execution.is_final:
             patience = limits.CALL_WAIT_SECONDS if options.timeout is None else options.timeout
             yield from follower.follow_until(started + patience)
-        self._judge_output(follower.execution, descriptor)
+        if follower.execution.is_completed and not isinstance(follower.execution.output, bytes):
+            flaw = OutputRules(descriptor.output.schema).find_flaw(follower.execution.output)
+            if flaw is not None:
+                message = f"{flaw.path} {flaw.message}"
+                fix = "Check it before you use it, and inform the provider."
+                place = SourceLocation(f"{follower.execution.status_url or descriptor.endpoint.url}#{flaw.path}")
+                self._context.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
         return follower.execution
 
     def status(self, text: str) -> Flow[RemoteExecution]:
@@ -345,7 +350,14 @@ class Calls:
             answer.error.may_be_accepted = bool(answer.error.may_be_accepted) or is_unknown or plan.is_taken_up
             if not is_unknown:
                 yield from self._note(partial(self._book.drop, plan.record))
-            raise self._with_fix(answer, answer.error)
+            if answer.status == _TOO_LARGE:
+                answer.error.fix = (
+                    "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
+                )
+            elif answer.is_permanent:
+                answer.error.fix = "Ask the operator of the provider to allow it there: skillwire grant add FOLDER."
+            self._access.explain(answer.error)
+            raise answer.error
         if answer.response is None:
             yield from self._note(partial(self._book.drop, plan.record))
             return ExecutionFollower(_at_once(plan, answer), plan.record, self._line, options.on_change, answer)
@@ -410,25 +422,6 @@ class Calls:
             message = f"{len(ids)} calls have an id that begins with {ascii(text)[1:-1]}"
             raise UsageError("REFERENCE", message, fix=f"Give more characters: {named}.")
         return begun
-
-    def _judge_output(self, execution: RemoteExecution, descriptor: SkillDescriptor) -> None:
-        if not execution.is_completed or isinstance(execution.output, bytes):
-            return
-        flaw = OutputRules(descriptor.output.schema).find_flaw(execution.output)
-        if flaw is not None:
-            message = f"{flaw.path} {flaw.message}"
-            fix = "Check it before you use it, and inform the provider."
-            place = SourceLocation(f"{execution.status_url or descriptor.endpoint.url}#{flaw.path}")
-            self._context.report(Finding("OUTPUT_DIFFERS", "warning", message, place, fix))
-
-    def _with_fix(self, answer: Answer, error: SkillwireError) -> SkillwireError:
-        """Return the provider's error with a fix."""
-        if answer.status == _TOO_LARGE:
-            error.fix = "Send smaller inputs; upload large content elsewhere, and give its URL in the inputs."
-        elif answer.is_permanent:
-            error.fix = "Ask the operator of the provider to allow it there: skillwire grant add FOLDER."
-        self._access.explain(error)
-        return error
 
     def _credential(self, url: str, header: str | None) -> dict[str, str]:
         return credential_fields(self._context.credential_for(url), header)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from skillwire.client.calls import CallArguments
     from skillwire.model.ref import SkillRef
-    from skillwire.protocols.skills_rpc.messages import RunResult
     from skillwire.resolver.context import ResolveContext
     from skillwire.wire.exchange import Flow
 
@@ -98,25 +97,20 @@ def call(
         if error.code in UNSEEN:
             error.fix = "It may have been executed: check its effect before you call it again."
         raise
-    return execution_of(run, plan.skill)
-
-
-def execution_of(run: RunResult, skill: SkillRef) -> RemoteExecution:
-    """Return a run as an execution, the result of every protocol's calls."""
-    error = None
+    failure = None
     status = ExecutionStatus.COMPLETED
     if run.status == "failed":
         cause = run.error or RunError("failed", run.summary or "the endpoint gives no reason")
         kind, message = cause.type, cause.message
         status = ExecutionStatus.TIMEOUT if kind == _TIMEOUT else ExecutionStatus.FAILED
-        error = RemoteFailure(kind, message, {"reason": kind})
+        failure = RemoteFailure(kind, message, {"reason": kind})
     return RemoteExecution(
         execution_id=run.run_id,
-        skill_id=skill.name,
-        reference=reference_to(skill),
+        skill_id=plan.skill.name,
+        reference=reference_to(plan.skill),
         status=status,
         output=run.output,
-        error=error,
+        error=failure,
         summary=run.summary,
         log=run.logs_preview,
         blobs=tuple(RemoteBlob(*astuple(blob)) for blob in run.output_blobs),

@@ -318,7 +318,14 @@ class LanFlows:
         self._is_silent = not heard.has_agents
         if is_fresh:
             yield from work(self.memory.forget_all)
-        return (yield from self._answer(query, filters, heard))
+        if heard.skills:
+            yield from self._note(partial(self.memory.put, heard.skills))
+            return ranked(query, heard.skills)
+        cached = yield from self._cached(query, filters)
+        if cached and heard.has_agents:  # no agent that answered announces them
+            yield from work(partial(self.memory.forget, cached))
+            return []
+        return cached
 
     async def _ask(
         self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
@@ -343,17 +350,6 @@ class LanFlows:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _answer(self, query: str, filters: _Filters, heard: LanAnswers) -> Flow[list[LanSkill]]:
-        """Return and cache the answers, best first; of a silent network, return the cache."""
-        if heard.skills:
-            yield from self._note(partial(self.memory.put, heard.skills))
-            return ranked(query, heard.skills)
-        cached = yield from self._cached(query, filters)
-        if cached and heard.has_agents:  # no agent that answered announces them
-            yield from work(partial(self.memory.forget, cached))
-            return []
-        return cached
 
     def _cached(self, query: str, filters: _Filters) -> Flow[list[LanSkill]]:
         cached = yield from work(self.memory.skills)

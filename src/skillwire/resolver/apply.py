@@ -227,32 +227,28 @@ class _StagedSkills:
         """Open, check and stage each, one after the other."""
         for planned, content in zip(batch, fetched, strict=True):
             try:
-                self._add(planned, content)
+                name = planned.skill.name
+                files = open_content(planned.skill, content, self._context)
+                _check_loadable(name, files, self._context.report)
+                _report_code(planned.skill, files, self._context.report)
+                if planned.locked is not None and hash_files(files) != planned.locked.files:
+                    place = SourceLocation(planned.skill.url)
+                    raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
+                self._change.stage(name, files, planned.location)
+                before = self._lock.skills.get(name)
+                self._installed.append(_locked(planned, files, before, self._context))
+                if before is not None:
+                    now = {*planned.location.folders, *planned.location.links}
+                    old = before.placement._replace(
+                        folders=tuple(folder for folder in before.placement.folders if folder not in now),
+                        links=tuple(link for link in before.placement.links if link not in now),
+                    )
+                    if old.folders or old.links:
+                        self._change.take_away(name, old)
             except SkillwireError as error:
                 if planned.skill.requested_by_name:
                     raise
                 self._failed[planned.skill.name] = error
-
-    def _add(self, planned: PlannedSkill, content: Fetched) -> None:
-        name = planned.skill.name
-        files = open_content(planned.skill, content, self._context)
-        _check_loadable(name, files, self._context.report)
-        _report_code(planned.skill, files, self._context.report)
-        if planned.locked is not None and hash_files(files) != planned.locked.files:
-            place = SourceLocation(planned.skill.url)
-            raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
-        self._change.stage(name, files, planned.location)
-        before = self._lock.skills.get(name)
-        self._installed.append(_locked(planned, files, before, self._context))
-        if before is None:
-            return
-        now = {*planned.location.folders, *planned.location.links}
-        old = before.placement._replace(
-            folders=tuple(folder for folder in before.placement.folders if folder not in now),
-            links=tuple(link for link in before.placement.links if link not in now),
-        )
-        if old.folders or old.links:
-            self._change.take_away(name, old)
 
     def commit(self) -> None:
         """Put the staged skills in place and write the lock; raise the first failure without any."""

@@ -119,7 +119,11 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
         if not is_safe and not (may_repeat := (yield from _takes_keys(request.url))):
             break
     if outcome is None:
-        raise _circuit_open(request.url, rest)
+        origin, failures = parse_url(request.url).origin, int(limits.CIRCUIT_FAILURES)
+        message = f"{origin} has failed {failures} times in a row; it gets no requests for {rest:.0f} s"
+        blocked = FetchError("CIRCUIT_OPEN", message, place=SourceLocation(request.url))
+        blocked.may_be_accepted = False
+        raise blocked
     if isinstance(outcome, FetchError):
         raise _with_outcome(outcome, is_unseen=is_unseen)
     return outcome
@@ -130,14 +134,6 @@ def _takes_keys(url: str) -> Flow[bool]:
         return (yield from status_headers(url)).takes_keys
     except SkillwireError:
         return False
-
-
-def _circuit_open(url: str, rest: float) -> FetchError:
-    origin, failures = parse_url(url).origin, int(limits.CIRCUIT_FAILURES)
-    message = f"{origin} has failed {failures} times in a row; it gets no requests for {rest:.0f} s"
-    error = FetchError("CIRCUIT_OPEN", message, place=SourceLocation(url))
-    error.may_be_accepted = False
-    return error
 
 
 def _may_have_arrived(outcome: Answer | FetchError) -> bool:
@@ -264,7 +260,19 @@ class ExecutionFollower:
         while not self.execution.is_final:
             left = end - self._line.now()
             if left <= 0:
-                return (yield from self._look_last())
+                url, failure = self._url(), self._failure
+                if self._line.circuits.ask(parse_url(url).origin) > 0:
+                    if failure is not None:
+                        raise self._silent()
+                    return self.execution
+                etag = self._answer.etag if self._answer is not None else None
+                ask = partial(fetch_status, etag=etag, wait=_LAST_WAIT)
+                outcome = yield from request_through_circuit(_hurried(self._request(ask, url)), url, self._line)
+                if isinstance(outcome, Answer) and outcome.response is not None:
+                    self._take(outcome)
+                elif failure is not None and isinstance(outcome, FetchError):
+                    raise self._silent()
+                return (yield from self._complete())
             if (seconds := min(self._pause(), left)) > 0:
                 yield Sleep(seconds)
                 left = max(end - self._line.now(), 0.0)
@@ -360,22 +368,6 @@ class ExecutionFollower:
     def _request(self, ask: Callable[..., Flow[Answer]], url: str) -> Flow[Answer]:
         credential = self._line.credential(url, self._record.header)
         return ask(url, credential, execution_id=self._record.execution_id)
-
-    def _look_last(self) -> Flow[RemoteExecution]:
-        """Ask once more at the end of the time: a provider with the same limit may just have ended it."""
-        url, failure = self._url(), self._failure
-        if self._line.circuits.ask(parse_url(url).origin) > 0:
-            if failure is not None:
-                raise self._silent()
-            return self.execution
-        etag = self._answer.etag if self._answer is not None else None
-        ask = partial(fetch_status, etag=etag, wait=_LAST_WAIT)
-        outcome = yield from request_through_circuit(_hurried(self._request(ask, url)), url, self._line)
-        if isinstance(outcome, Answer) and outcome.response is not None:
-            self._take(outcome)
-        elif failure is not None and isinstance(outcome, FetchError):
-            raise self._silent()
-        return (yield from self._complete())
 
     def _pause(self) -> float:
         """Return the seconds until the next request: 0 after a server that waited as requested."""

@@ -48,7 +48,11 @@ def join_discovery(sources: Sequence[DiscoverySource], read_file: Callable[[str]
             raise UsageError("SETTING_FORM", "discovery must be a table", place=source.place)
         read_discovery(source.value, source.place.source, place=partial(_place, [source]))
         if source.is_project:
-            _check_project(source)
+            for path in _paths(source.value):
+                if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
+                    fix = "Set it in your own skillwire.toml, or in the file that SKILLWIRE_DISCOVERY names."
+                    message = f"a project's file cannot set discovery.{path}"
+                    raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
         else:
             folder = os.path.dirname(source.place.source)  # noqa: PTH120  # a text, no access
         _join(joined, source.value)
@@ -70,14 +74,6 @@ def _read_file(path: str, read_file: Callable[[str], bytes]) -> LanSettings:
 def _place(sources: Sequence[DiscoverySource], path: tuple[str, ...]) -> SourceLocation:
     """Return the location of a key of the joined table: in the first source that has it, else the first source."""
     return next((source.places[path] for source in sources if path in source.places), sources[0].place)
-
-
-def _check_project(source: DiscoverySource) -> None:
-    for path in _paths(source.value):
-        if any(f"{path}.".startswith(f"{own}.") for own in (*OWN, "discovery")):
-            fix = "Set it in your own skillwire.toml, or in the file that SKILLWIRE_DISCOVERY names."
-            message = f"a project's file cannot set discovery.{path}"
-            raise UsageError("SETTING_FORM", message, place=source.place, fix=fix)
 
 
 def _paths(table: object, before: str = "") -> Iterator[str]:

@@ -55,19 +55,8 @@ def rank(
         return [(item, 0.0) for item in items]
     texts = [text(item) for item in items]
     fields = [(words(name), words(description)) for name, description in texts]
-    forms = _forms(wanted, Counter(word for name, description in fields for word in {*name, *description}), len(items))
-    lengths = [max(sum(map(len, column)) / len(column), 1.0) for column in zip(*fields, strict=True)]
-    least = len(wanted) if needs_all else 1
-    exact = "-".join(plain)
-    scored = [
-        (item, _score(both, forms, lengths, least) + (_EXACT if name == exact else 0.0))
-        for item, (name, _), both in zip(items, texts, fields, strict=True)
-    ]
-    return sorted(((item, score) for item, score in scored if score > 0), key=lambda hit: -hit[1])
-
-
-def _forms(wanted: Sequence[str], having: Counter[str], total: int) -> dict[str, list[tuple[int, float]]]:
-    """Return word of the texts → the query words that it matches, with weights. ``having``: word → number of texts."""
+    having = Counter(word for name, description in fields for word in {*name, *description})
+    total = len(items)
     forms: dict[str, list[tuple[int, float]]] = {}
     for index, word in enumerate(wanted):
         factors = {word: 1.0} if word in having else {}
@@ -79,7 +68,14 @@ def _forms(wanted: Sequence[str], having: Counter[str], total: int) -> dict[str,
         for other, factor in factors.items():
             weight = factor * math.log(1 + (total - having[other] + 0.5) / (having[other] + 0.5))
             forms.setdefault(other, []).append((index, weight))
-    return forms
+    lengths = [max(sum(map(len, column)) / len(column), 1.0) for column in zip(*fields, strict=True)]
+    least = len(wanted) if needs_all else 1
+    exact = "-".join(plain)
+    scored = [
+        (item, _score(both, forms, lengths, least) + (_EXACT if name == exact else 0.0))
+        for item, (name, _), both in zip(items, texts, fields, strict=True)
+    ]
+    return sorted(((item, score) for item, score in scored if score > 0), key=lambda hit: -hit[1])
 
 
 def _score(

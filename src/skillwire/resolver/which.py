@@ -106,6 +106,14 @@ def which(
         origin = found[0].origin
         record = yield from work(partial(context.origins.look_up, origin))
         standing = OriginTrust(origin, policy.decide(origin, record), policy.decide(origin, None) == "allow", record)
+    lock = yield from work(folder.read_lock)
+    here = []
+    for skill in found:
+        if (locked := lock.skills.get(skill.name)) is None:
+            continue
+        deviations = yield from work(partial(find_deviations, locked, folder))
+        current = None if skill.digest is None else skill.digest == locked.digest
+        here.append(InstalledHere(locked, locked.origin == skill.origin, current, not deviations))
     return Resolution(
         reference.text,
         tuple(found),
@@ -114,7 +122,7 @@ def which(
         tuple(others),
         _steps(beyond, addresses),
         standing,
-        (yield from _installed(found, folder)),
+        tuple(here),
     )
 
 
@@ -151,18 +159,6 @@ def _look_beyond(
         except SkillwireError:
             continue  # the trace has the attempt
     return others, attempts
-
-
-def _installed(found: Sequence[SkillRef], folder: SkillsFolder) -> Flow[tuple[InstalledHere, ...]]:
-    lock = yield from work(folder.read_lock)
-    here = []
-    for skill in found:
-        if (locked := lock.skills.get(skill.name)) is None:
-            continue
-        deviations = yield from work(partial(find_deviations, locked, folder))
-        current = None if skill.digest is None else skill.digest == locked.digest
-        here.append(InstalledHere(locked, locked.origin == skill.origin, current, not deviations))
-    return tuple(here)
 
 
 def _why(reference: Reference, found: Sequence[SkillRef], context: ResolveContext) -> str:

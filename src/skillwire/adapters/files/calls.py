@@ -108,18 +108,15 @@ class FileCalls:
             before, new_key = list(records), key or secrets.token_bytes(32)
             yield new_key, records
             if not key or records != before:
-                self._write(new_key, records)
-
-    def _write(self, key: bytes, records: list[CallRecord]) -> None:
-        now, lasts = self._clock(), {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
-        kept = [one for one in records if now - one.created <= lasts[one.execution_id is not None]]
-        kept = kept[-limits.CALLS_KEPT :]
-        while len(content := _encode(key, kept)) > limits.STATE_FILE_BYTES:
-            kept = kept[len(kept) // 2 :]
-        write_atomically(self._path, content, mode=0o600)
-        for dropped in records:
-            if dropped not in kept and dropped.key not in self._held:
-                self._lock_path(dropped.key).unlink(missing_ok=True)
+                now, lasts = self._clock(), {True: limits.CALLS_KEPT_SECONDS, False: limits.CALL_TAKE_UP_SECONDS}
+                kept = [one for one in records if now - one.created <= lasts[one.execution_id is not None]]
+                kept = kept[-limits.CALLS_KEPT :]
+                while len(content := _encode(new_key, kept)) > limits.STATE_FILE_BYTES:
+                    kept = kept[len(kept) // 2 :]
+                write_atomically(self._path, content, mode=0o600)
+                for dropped in records:
+                    if dropped not in kept and dropped.key not in self._held:
+                        self._lock_path(dropped.key).unlink(missing_ok=True)
 
     def _read(self) -> tuple[bytes, list[CallRecord]]:
         if not (fields := read_state(self._path)):

@@ -118,9 +118,18 @@ class CredentialStore:
 
     def keep(self, credential: Credential, *, in_keyring: bool | None = None) -> None:
         """Store ``credential`` as its origin's only one; ``in_keyring`` None keeps secrets where they were."""
+        from dataclasses import asdict  # noqa: PLC0415  # most users store none
+
         with self._changing() as stored:
             was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
-            fields, secrets = _encode(credential)
+            fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
+            secrets: dict[str, str] = {"secret": fields.pop("secret")}
+            grant = fields.get("grant") or {}
+            secrets |= {key: grant[key] for key in _OF_GRANT if grant.get(key)}
+            if grant:
+                fields["grant"] = {
+                    key: value for key, value in grant.items() if key not in _OF_GRANT and value is not None
+                }
             if was_in_keyring if in_keyring is None else in_keyring:
                 KeyringSecrets().keep(credential.origin, json.dumps(secrets))
                 stored[credential.origin] = {**fields, "in_keyring": True}
@@ -173,18 +182,6 @@ class CredentialStore:
             return Credential(origin=origin, secret=secret, grant=grant, **known)
         except (KeyError, TypeError, ValueError):  # the cause may show a secret
             raise damaged(self.path, self._fix) from None
-
-
-def _encode(credential: Credential) -> tuple[Fields, dict[str, str]]:
-    from dataclasses import asdict  # noqa: PLC0415  # most users store none
-
-    fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
-    secrets: dict[str, str] = {"secret": fields.pop("secret")}
-    grant = fields.get("grant") or {}
-    secrets |= {key: grant[key] for key in _OF_GRANT if grant.get(key)}
-    if grant:
-        fields["grant"] = {key: value for key, value in grant.items() if key not in _OF_GRANT and value is not None}
-    return fields, secrets
 
 
 def find_token(url: Url, environment: Mapping[str, str]) -> str | None:

@@ -363,29 +363,22 @@ class FolderChange:
         """Return the staging folder inside ``parent``, after removing what a crash left there."""
         if parent not in self._stagings:
             with storage_errors(parent):
-                self._make(parent)
+                missing = [path for path in (parent, *parent.parents) if not path.exists()]
+                self._made += [path for path in missing if self._root in path.parents]
+                parent.mkdir(parents=True, exist_ok=True)
                 for left in parent.glob(f"{STAGING}-*"):
-                    self._clear(left)
+                    if left.is_symlink() or not left.is_dir():
+                        left.unlink()
+                    elif holds_asides(left):
+                        self._report_kept(keep_staging(left))
+                    else:
+                        import shutil  # noqa: PLC0415  # only after a crash
+
+                        shutil.rmtree(left)
                 staging = parent / f"{STAGING}-{os.urandom(6).hex()}"
                 self._stagings[parent] = staging
                 staging.mkdir(mode=0o700)
         return self._stagings[parent]
-
-    def _clear(self, left: Path) -> None:
-        """Remove what a crash left, except skills of the user that no journal of ours knows, which are kept."""
-        if left.is_symlink() or not left.is_dir():
-            left.unlink()
-        elif holds_asides(left):
-            self._report_kept(keep_staging(left))
-        else:
-            import shutil  # noqa: PLC0415  # only after a crash
-
-            shutil.rmtree(left)
-
-    def _make(self, folder: Path) -> None:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        self._made += [path for path in missing if self._root in path.parents]
-        folder.mkdir(parents=True, exist_ok=True)
 
     def _remove_empty(self, folder: Path) -> None:
         """Remove ``folder`` if it is empty, and the parents that this change made, or our ``.agents``."""

@@ -84,7 +84,14 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
 
     now = time.time() if now is None else now
     local = local_authority(settings)
-    _check_urls(settings)
+    for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
+        with _naming_setting(settings, name):
+            for url in [parse_url(one) for one in urls if "://" in one]:
+                try:
+                    AddressPolicy().naming(url).check_url(url)
+                except TrustError as error:
+                    fix = "Name an https URL or a file; plain http is for hosts of the local network."
+                    raise TrustError(error.code, error.message, place=SourceLocation(str(url)), fix=fix) from error
     roots, intermediates = _authorities(settings, local)
     revocations = Revocations([*roots, *intermediates])
     with _naming_setting(settings, "revocations"):
@@ -167,18 +174,6 @@ def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[
 def _files_of_revocations(settings: LanSettings, local: AuthorityFolder | None) -> list[str]:
     files = [one for one in settings.revocations if "://" not in one]
     return files + ([str(local.revocations_file)] if local and not settings.revocations else [])
-
-
-def _check_urls(settings: LanSettings) -> None:
-    """Refuse URLs that would never be fetched, such as plain http to a distant host."""
-    for name, urls in (("revocations", settings.revocations), ("renew_from", [settings.renew_from])):
-        with _naming_setting(settings, name):
-            for url in [parse_url(one) for one in urls if "://" in one]:
-                try:
-                    AddressPolicy().naming(url).check_url(url)
-                except TrustError as error:
-                    fix = "Name an https URL or a file; plain http is for hosts of the local network."
-                    raise TrustError(error.code, error.message, place=SourceLocation(str(url)), fix=fix) from error
 
 
 def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent_id: str, now: float) -> bytes:

@@ -268,7 +268,24 @@ def load_folders(job: LoadJob, folders: Sequence[str]) -> Iterator[LoadResult]:
     """Load each of ``folders``, absolute paths, in any order. Raises StorageError (``STORAGE``, ``WORKER_LOST``)."""
     workers = min(os.cpu_count() or 1, len(folders) // _WORTH_A_WORKER)
     if workers > 1:
-        yield from _load_in_workers(job, folders, workers)
+        batches = deque(folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH))
+        results: SimpleQueue[list[LoadResult] | Exception | None] = SimpleQueue()
+        threads = [Thread(target=_drive, args=(job, batches, results), daemon=True) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        try:
+            while workers:
+                result = results.get()
+                if isinstance(result, Exception):
+                    raise result
+                if result is None:
+                    workers -= 1
+                else:
+                    yield from result
+        finally:  # also when the caller stops early
+            batches.clear()
+            for thread in threads:
+                thread.join()
         return
     write = _WRITERS[job.writer](*job.arguments)
     for folder in folders:
@@ -292,28 +309,6 @@ def load_folder(folder: str, publisher: str, write: SkillWriter) -> LoadResult:
         return LoadResult(folder, signature, None, prepared.findings, prepared.access)
     write(prepared)
     return LoadResult(folder, signature, pack_skill(prepared.skill), prepared.findings, prepared.skill.access)
-
-
-def _load_in_workers(job: LoadJob, folders: Sequence[str], workers: int) -> Iterator[LoadResult]:
-    """Spread ``folders`` over ``workers`` processes, each driven by a thread of this one."""
-    batches = deque(folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH))
-    results: SimpleQueue[list[LoadResult] | Exception | None] = SimpleQueue()
-    threads = [Thread(target=_drive, args=(job, batches, results), daemon=True) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    try:
-        while workers:
-            result = results.get()
-            if isinstance(result, Exception):
-                raise result
-            if result is None:
-                workers -= 1
-            else:
-                yield from result
-    finally:  # also when the caller stops early
-        batches.clear()
-        for thread in threads:
-            thread.join()
 
 
 def _drive(

@@ -93,7 +93,16 @@ class PublishedFolders:
         stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
         self._changed |= bool(gone)
         for loaded in chain(self._load_prepared(), load_folders(self._job, stale)):
-            self._changed |= self._take(loaded)  # held there: should the next folder raise, this one is not forgotten
+            before = self._states.get(loaded.folder)
+            if loaded.packed is None:
+                after = self._broken(loaded, before or _State("", None))
+            elif before and before.packed == loaded.packed:
+                after = before._replace(signature=loaded.signature, errors=(), now=before.access)
+            else:
+                after = self._good(loaded.signature, loaded.packed)
+            self._states[loaded.folder] = after
+            # Set for each folder: should the next one raise, this one is not forgotten.
+            self._changed |= before is None or after._replace(signature=before.signature) != before
         changed = self._changed
         if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
             self._choose()
@@ -160,18 +169,6 @@ class PublishedFolders:
     def _is_stale(self, folder: str) -> bool:
         state = self._states.get(folder)
         return state is None or not state.signature or sign_folder(folder).value != state.signature
-
-    def _take(self, loaded: LoadResult) -> bool:
-        """Record the result of loading a folder; return whether it makes a difference."""
-        before = self._states.get(loaded.folder)
-        if loaded.packed is None:
-            after = self._broken(loaded, before or _State("", None))
-        elif before and before.packed == loaded.packed:
-            after = before._replace(signature=loaded.signature, errors=(), now=before.access)
-        else:
-            after = self._good(loaded.signature, loaded.packed)
-        self._states[loaded.folder] = after
-        return before is None or after._replace(signature=before.signature) != before
 
     def _good(self, signature: str, packed: bytes) -> _State:
         summary = read_summary(packed)

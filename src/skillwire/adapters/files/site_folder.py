@@ -139,7 +139,11 @@ class SiteFolder:
             moves = self._plan(old)
             stale = sorted(old - new)
             for path in stale:
-                self._check_inside(path)
+                # Trust: ``path`` follows from the manifest.
+                parent = (self.path / path).parent
+                if ".." in path.split("/") or not parent.resolve().is_relative_to(self.path.resolve()):
+                    place = SourceLocation(str(self.path / MANIFEST))
+                    raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
             if new:
                 write_manifest(self.path, lines | self.made, self.stage)
             for path in moves:
@@ -179,13 +183,6 @@ class SiteFolder:
                 self._remove(name)
             os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120  # same
         os.replace(source, target)  # noqa: PTH105  # same
-
-    def _check_inside(self, path: str) -> None:
-        """Trust: ``path`` follows from the manifest."""
-        parent = (self.path / path).parent
-        if ".." in path.split("/") or not parent.resolve().is_relative_to(self.path.resolve()):
-            place = SourceLocation(str(self.path / MANIFEST))
-            raise TrustError("SITE_MANIFEST", f"the manifest leads out of the site: {path[:80]!r}", place=place)
 
     def _remove(self, path: str) -> bool:
         """Remove one file, and the folders that this leaves empty; return whether it was there."""

@@ -32,7 +32,24 @@ def write_skill_folder(
         message, fix = f"{folder} is there already", "Give --overwrite to replace it, or move it away."
         raise ConflictError("DESTINATION_EXISTS", message, place=SourceLocation(str(folder)), fix=fix)
     if not dry_run:
-        _replace(folder, files)
+        suffix = os.urandom(6).hex()
+        stage, aside = (folder.with_name(f".{folder.name}.{suffix}.{end}") for end in ("new", "old"))
+        with storage_errors(folder):
+            try:
+                for file in files:
+                    write_atomically(stage / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
+                if os.path.lexists(folder):
+                    folder.rename(aside)
+                stage.rename(folder)
+            except BaseException:
+                if os.path.lexists(aside) and not os.path.lexists(folder):
+                    aside.rename(folder)
+                shutil.rmtree(stage, ignore_errors=True)
+                raise
+            if aside.is_symlink() or aside.is_file():
+                aside.unlink()
+            elif aside.is_dir():
+                shutil.rmtree(aside, ignore_errors=True)
     return "replaced" if there else "new"
 
 
@@ -43,24 +60,3 @@ def _holds(folder: Path, files: Sequence[FileContent]) -> bool:
     return {(file.path, bytes(file.content), file.executable) for file in there} == {
         (file.path, bytes(file.content), file.executable) for file in files
     }
-
-
-def _replace(folder: Path, files: Sequence[FileContent]) -> None:
-    suffix = os.urandom(6).hex()
-    stage, aside = (folder.with_name(f".{folder.name}.{suffix}.{end}") for end in ("new", "old"))
-    with storage_errors(folder):
-        try:
-            for file in files:
-                write_atomically(stage / file.path, bytes(file.content), mode=0o755 if file.executable else 0o644)
-            if os.path.lexists(folder):
-                folder.rename(aside)
-            stage.rename(folder)
-        except BaseException:
-            if os.path.lexists(aside) and not os.path.lexists(folder):
-                aside.rename(folder)
-            shutil.rmtree(stage, ignore_errors=True)
-            raise
-        if aside.is_symlink() or aside.is_file():
-            aside.unlink()
-        elif aside.is_dir():
-            shutil.rmtree(aside, ignore_errors=True)

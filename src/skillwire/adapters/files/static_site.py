@@ -50,11 +50,6 @@ _BY_DIGEST: Final = "/.well-known/agent-skills/sha256/*"
 _TYPED: Final = {WELL_KNOWN: {"Content-Type": JSON}}
 
 
-def host_files(hosts: Iterable[str]) -> dict[str, bytes]:
-    """Return path → content of what ``hosts`` (keys of :data:`HOSTS`) read."""
-    return {path: write().encode() for host in hosts for path, write in [HOSTS[host]]}
-
-
 def _headers() -> str:
     """Cloudflare Pages and Workers, Netlify, and others that took the form over."""
     rules = [*((path, _FIELDS) for path in _SITE), (_BY_DIGEST, _FOREVER), *_TYPED.items()]
@@ -179,7 +174,15 @@ class SiteBuild:
 
     def __init__(self, options: SiteOptions) -> None:
         self.folders = sorted({folder for root in options.roots for folder in find_folder_names(root)})
-        _check_apart(options.site, options.roots, self.folders)
+        real, real_folders = os.path.realpath(options.site), _real_paths(self.folders)
+        for source, real_source in (*_real_paths(options.roots).items(), *real_folders.items()):
+            if _is_within(real_source, real):
+                message = f"the skills in {source} lie inside the site"
+                raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(options.site)))
+        for folder, real_folder in real_folders.items():
+            if _is_within(real, real_folder):
+                message = f"the site lies inside the skill {folder}"
+                raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(options.site)))
         self._options = options
         self._record = BuildRecord(options.site, "site", options.publisher, options.base_url)
         self._records: dict[str, FolderRecord] = {}
@@ -206,7 +209,12 @@ class SiteBuild:
                 skills[loaded.folder] = unpack_skill(loaded.packed)
                 self._records[loaded.folder] = FolderRecord(loaded.signature, loaded.packed)
             advance(1)
-        collisions = _collisions(skills)
+        names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
+        if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
+            collisions = {}
+        else:
+            named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
+            collisions = _by_folder(find_collisions(sorted(IdentifiedSkill(*one) for one in named)))
         findings += [*collisions.values(), *doubled.values()]
         findings.sort(key=lambda finding: (finding.place.source, finding.place.line or 0))
         public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
@@ -243,7 +251,8 @@ class SiteBuild:
         base_url = self._options.base_url
         stage = SiteWriter(str(folder.stage), base_url)
         lines = {skill_line(skill, described=bool(base_url)) for skill in catalog.skills.values()}
-        for path, content in {**host_files(self._options.hosts), **self._options.listings(catalog)}.items():
+        hosted = {path: write().encode() for path, write in (HOSTS[host] for host in self._options.hosts)}
+        for path, content in {**hosted, **self._options.listings(catalog)}.items():
             stage.write(f"/{path}", content)
             lines.add(file_line(path))
         return frozenset(lines)
@@ -264,19 +273,6 @@ def _look_into(site: Path, *, described: bool) -> Callable[[Skill], bool]:
         )
 
     return holds
-
-
-def _check_apart(site: Path, roots: Iterable[str], folders: Iterable[str]) -> None:
-    """Refuse a site inside a skill, and sources inside the site. ``build . -o site`` is allowed."""
-    real, real_folders = os.path.realpath(site), _real_paths(folders)
-    for source, real_source in (*_real_paths(roots).items(), *real_folders.items()):
-        if _is_within(real_source, real):
-            message = f"the skills in {source} lie inside the site"
-            raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(site)))
-    for folder, real_folder in real_folders.items():
-        if _is_within(real, real_folder):
-            message = f"the site lies inside the skill {folder}"
-            raise UsageError("SITE_OVERLAP", message, place=SourceLocation(str(site)))
 
 
 def _real_paths(folders: Iterable[str]) -> dict[str, str]:
@@ -312,15 +308,6 @@ def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
     return _by_folder(
         find_collisions(IdentifiedSkill(Path(folder), name, Identifiers(name, name, name)) for folder, name in doubled)
     )
-
-
-def _collisions(skills: Mapping[str, Skill]) -> dict[str, Finding]:
-    """Return a finding for each folder whose skill shares an identifier with an earlier one."""
-    names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
-    if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
-        return {}
-    named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
-    return _by_folder(find_collisions(sorted(IdentifiedSkill(*one) for one in named)))
 
 
 def _by_folder(collisions: Iterable[Finding]) -> dict[str, Finding]:

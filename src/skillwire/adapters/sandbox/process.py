@@ -355,7 +355,9 @@ class Process:
             self._limit = self._limit or "blob_bytes"
         elif self._files_failure is None:
             try:
-                write_all(self._files, data)
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[self._files.write(rest) :]
             except OSError as error:  # such as a full disk: raised when everything has ended
                 self._files_failure = error
         return report
@@ -373,13 +375,6 @@ class Process:
 
     def _on_first_ended(self) -> None:
         self._is_over = True
-
-
-def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write all of ``data`` to a file without a buffer."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int:

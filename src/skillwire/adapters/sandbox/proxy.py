@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from skillwire.adapters.http.connection import Resolver
-    from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
 
 
@@ -150,7 +149,15 @@ class AllowListProxy:
         """Return a connection to the target of the request ``head``. Raises _RefusedError."""
         if len(head) > limits.SANDBOX_PROXY_HEAD_BYTES:
             raise _RefusedError("431 Request Header Fields Too Large", "the request to the proxy is too long")
-        target = _read_target(head)
+        found = _REQUEST.match(head)
+        if found is None or not _FIELDS.fullmatch(head, found.end()):
+            target = None
+        else:
+            host, port = found.groups()
+            try:
+                target = parse_url(f"https://{host.decode('ascii')}:{port.decode('ascii')}/")
+            except ValidationError:
+                target = None
         if target is None:
             why = "the proxy was asked for something else than CONNECT host:port"
             raise _RefusedError("405 Method Not Allowed", why)
@@ -159,24 +166,21 @@ class AllowListProxy:
         try:
             # The pattern grants the port; the policy judges the name and its addresses.
             self._policy.check_url(target._replace(port=DEFAULT_PORTS["https"]))
-            return await self._reach(target)
+            addresses = await asyncio.to_thread(self._resolve, target.host)
+            failure: Exception = OSError(0, "no address")
+            for address in addresses[: limits.HTTP_ADDRESSES]:
+                try:
+                    self._policy.check_address(target, address)
+                    async with asyncio.timeout(limits.HTTP_CONNECT_SECONDS):
+                        return await asyncio.open_connection(address, target.port, limit=_PIECE, flags=_NUMERIC)
+                except (SkillwireError, OSError) as error:
+                    failure = error
+            raise failure
         except SkillwireError as error:
             raise _RefusedError("502 Bad Gateway", f"{target.origin}: {error.message}") from error
         except OSError as error:
             why = f"{target.origin}: {error.strerror or 'no connection'}"
             raise _RefusedError("502 Bad Gateway", why) from error
-
-    async def _reach(self, target: Url) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        addresses = await asyncio.to_thread(self._resolve, target.host)
-        failure: Exception = OSError(0, "no address")
-        for address in addresses[: limits.HTTP_ADDRESSES]:
-            try:
-                self._policy.check_address(target, address)
-                async with asyncio.timeout(limits.HTTP_CONNECT_SECONDS):
-                    return await asyncio.open_connection(address, target.port, limit=_PIECE, flags=_NUMERIC)
-            except (SkillwireError, OSError) as error:
-                failure = error
-        raise failure
 
     async def _tunnel(
         self,
@@ -228,18 +232,6 @@ class _Idle:
             task.cancel()
         self._moved = self._loop.time()
         return task.result()
-
-
-def _read_target(head: bytes) -> Url | None:
-    """Return the target of the request ``head``; None when it is not exactly such a request."""
-    found = _REQUEST.match(head)
-    if found is None or not _FIELDS.fullmatch(head, found.end()):
-        return None
-    host, port = found.groups()
-    try:
-        return parse_url(f"https://{host.decode('ascii')}:{port.decode('ascii')}/")
-    except ValidationError:
-        return None
 
 
 def _listen() -> tuple[Path, socket.socket]:

@@ -102,7 +102,15 @@ class Sandbox:
             process.cancel()
             raise
         finally:
-            await _uninterrupted(over)
+            # Wait until ``over``, which is soon, even when cancelled; raise the cancellation afterwards.
+            cancelled: asyncio.CancelledError | None = None
+            while not over.is_set():
+                try:
+                    await over.wait()
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            if cancelled is not None:
+                raise cancelled
             process.close()
 
     def run_here(self, job: Job) -> Ending:
@@ -157,7 +165,12 @@ class Sandbox:
         setpriv = find_setpriv()
         libraries = {os.path.realpath(path) for path in _SYSTEM_LIBRARIES if Path(path).is_dir()}
         needed = [self.program.path, setpriv, *self.program.folders, *libraries]
-        arguments = outer_arguments(find_interpreter(), mounts, needed, setpriv=setpriv, uid=_free_uid())
+        with Path("/proc/self/uid_map").open(encoding="ascii") as rows:
+            spans = [range(int(first), int(first) + int(count)) for first, _, count in (row.split() for row in rows)]
+        usable = any(_UIDS[-1] in span and _UIDS[0] in span for span in spans)
+        arguments = outer_arguments(
+            find_interpreter(), mounts, needed, setpriv=setpriv, uid=secrets.choice(_UIDS if usable else _FEW_UIDS)
+        )
         return [self.program.path, *arguments]
 
 
@@ -170,39 +183,11 @@ def _settle(future: asyncio.Future[Ending], outcome: Ending | BaseException) -> 
         future.set_result(outcome)
 
 
-async def _uninterrupted(over: asyncio.Event) -> None:
-    """Wait until ``over``, which is soon, even when cancelled; raise the cancellation afterwards."""
-    cancelled: asyncio.CancelledError | None = None
-    while not over.is_set():
-        try:
-            await over.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
 def _request(job: Job) -> bytes:
     """Return what the runner reads."""
     network = {"SSL_CERT_FILE": AUTHORITIES} if job.proxy else {}
     basic = {"HOME": "/work", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PATH": "/nonexistent", "TZ": "UTC"}  # noqa: S108  # inside
     ours = {"SKILLS_BLOBS": BLOBS, "SKILLS_DIR": SKILLS, "SKILLS_OUTPUT": OUTPUT}
-    request = {
-        "folder": SKILL,
-        "entrypoint": job.entrypoint,
-        "export": job.export,
-        "inputs": dict(job.inputs),
-        "environment": {**basic, **ours, **network, **job.environment},
-        "proxy": PROXY if job.proxy else None,
-        "limits": _limits(job),
-        "output_bytes": job.bounds.output_bytes,
-        "outputs": (OUTPUT, job.bounds.blobs, job.bounds.blob_bytes) if job.spool else None,
-    }
-    return marshal.dumps(json.loads(json.dumps(request, allow_nan=False)))  # values of Python's own types alone
-
-
-def _limits(job: Job) -> dict[str, tuple[int, int]]:
-    """Return the kernel's limits of each process: resource → soft and hard limit."""
     bounds = job.bounds
     processes = bounds.processes + _OWN_PROCESSES + (_FORWARDING if job.proxy else 0)
     release = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
@@ -219,15 +204,21 @@ def _limits(job: Job) -> dict[str, tuple[int, int]]:
         "RLIMIT_NPROC": processes,
         "RLIMIT_SIGPENDING": bounds.processes,
     }
-    return {"RLIMIT_CPU": (bounds.cpu_seconds, bounds.cpu_seconds + 1), **{key: (n, n) for key, n in values.items()}}
-
-
-def _free_uid() -> int:
-    """Return a uid for one sandbox that no other has, but by a chance of one in millions."""
-    with Path("/proc/self/uid_map").open(encoding="ascii") as rows:
-        spans = [range(int(first), int(first) + int(count)) for first, _, count in (row.split() for row in rows)]
-    usable = any(_UIDS[-1] in span and _UIDS[0] in span for span in spans)
-    return secrets.choice(_UIDS if usable else _FEW_UIDS)
+    request = {
+        "folder": SKILL,
+        "entrypoint": job.entrypoint,
+        "export": job.export,
+        "inputs": dict(job.inputs),
+        "environment": {**basic, **ours, **network, **job.environment},
+        "proxy": PROXY if job.proxy else None,
+        "limits": {
+            "RLIMIT_CPU": (bounds.cpu_seconds, bounds.cpu_seconds + 1),
+            **{key: (n, n) for key, n in values.items()},
+        },
+        "output_bytes": job.bounds.output_bytes,
+        "outputs": (OUTPUT, job.bounds.blobs, job.bounds.blob_bytes) if job.spool else None,
+    }
+    return marshal.dumps(json.loads(json.dumps(request, allow_nan=False)))  # values of Python's own types alone
 
 
 def _in_memory(data: bytes, stack: ExitStack) -> int:

@@ -146,17 +146,13 @@ def _read_plugin(entry: object, root: str | None) -> Plugin:
     source = entry.get("source")
     if isinstance(source, dict):
         return Plugin(entry["name"], _elsewhere(source))
-    return Plugin(entry["name"], _relative(source, root), _skills(entry))
-
-
-def _relative(source: object, root: str | None) -> str:
-    """Return the folder of a plugin; bare names are below ``pluginRoot``, and so is every path for other readers."""
+    # Bare names are below ``pluginRoot``, and so is every path for other readers.
     if not isinstance(source, str):
         raise ValidationError("PLUGIN_FORM", "its source is neither a path nor an object")
     is_bare = not source.startswith(".") and "/" not in source
     if is_bare and root is None:
         raise ValidationError("PLUGIN_FORM", f"its source {_shown(source)} has to begin with ./")
-    return join(root or "", _folder(source)) if is_bare else _folder(source)
+    return Plugin(entry["name"], join(root or "", _folder(source)) if is_bare else _folder(source), _skills(entry))
 
 
 def _skills(document: Mapping[str, Any]) -> tuple[str, ...]:

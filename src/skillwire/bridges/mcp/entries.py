@@ -131,20 +131,18 @@ class Entries:
         digest = skill.artifact.digest
         entry = self._kept.get(digest)
         if entry is None:
-            entry = self._kept[digest] = _entry(skill, await caller.read(skill_md_of(skill)))
+            skill_md = await caller.read(skill_md_of(skill))
+            entry = self._kept[digest] = {
+                "uri": uri_of(skill),
+                "frontmatter": frontmatter_of(skill_md),
+                "resources": [
+                    {"uri": uri_of(skill, file.path), "digest": str(file.digest), "size": file.size}
+                    for file in skill.files
+                ],
+            }
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return entry
-
-
-def _entry(skill: Skill, skill_md: bytes) -> dict[str, Any]:
-    return {
-        "uri": uri_of(skill),
-        "frontmatter": frontmatter_of(skill_md),
-        "resources": [
-            {"uri": uri_of(skill, file.path), "digest": str(file.digest), "size": file.size} for file in skill.files
-        ],
-    }
 
 
 def skill_md_of(skill: Skill) -> Digest:

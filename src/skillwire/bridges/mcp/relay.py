@@ -59,7 +59,10 @@ class Relay:
         if isinstance(method, str) and _PRINTABLE.fullmatch(method):
             fields["Mcp-Method"] = method
             if isinstance(name := params.get(_NAMES.get(method, "")), str):
-                fields["Mcp-Name"] = _field(name)
+                if _PRINTABLE.fullmatch(name) and not name.startswith("=?base64?"):
+                    fields["Mcp-Name"] = name
+                else:
+                    fields["Mcp-Name"] = f"=?base64?{base64.b64encode(name.encode()).decode('ascii')}?="
         if self._session:
             fields["Mcp-Session-Id"] = self._session
         if authorization is not None:
@@ -162,13 +165,6 @@ def _refusal(response: HttpResponse) -> FetchError:
         return FetchError("PERMISSION_DENIED", reason, place=place)
     fix = "Check the address; the endpoint of a server is usually /mcp."
     return FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)
-
-
-def _field(text: str) -> str:
-    """Return a text as the value of a header field. Spec: MCP Transports "Encoding"."""
-    if _PRINTABLE.fullmatch(text) and not text.startswith("=?base64?"):
-        return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode('ascii')}?="
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

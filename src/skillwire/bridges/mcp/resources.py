@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp_types import BlobResourceContents, PaginatedRequestParams, ReadResourceRequestParams
 
-    from skillwire.bridges.mcp.caller import Large, McpSkills
+    from skillwire.bridges.mcp.caller import McpSkills
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill, SkillFile
 
@@ -151,7 +151,9 @@ class Resources:
         """
         caller = await self._caller_of(context)
         try:
-            return _result(await self._read(params, caller), _OWN if is_blob_uri(params.uri) else hint(caller))
+            contents = await self._read(params, caller)
+            fresh = _OWN if is_blob_uri(params.uri) else hint(caller)
+            return ReadResourceResult(contents=[contents], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)
         except SkillwireError as error:
             data = {
                 "code": error.code,
@@ -164,7 +166,20 @@ class Resources:
     ) -> TextResourceContents | BlobResourceContents:
         skills = caller.usable.skills
         if params.uri == INDEX_URI:
-            text = _text_of(await self._index(caller.usable), caller.large)
+            async with self._turn:
+                kept = self._indexes.get(id(caller.usable))
+                if kept is None:
+                    index = await asyncio.to_thread(_encoded_index, caller.usable)
+                    kept = self._indexes[id(caller.usable)] = caller.usable, index
+                    while len(self._indexes) > _KEPT:
+                        self._indexes.popitem(last=False)
+                self._indexes.move_to_end(id(caller.usable))
+                value = kept[1]
+            if caller.large is None:
+                text = msgspec.json.decode(value, type=str)
+            else:
+                caller.large.reserve(len(value))
+                text = caller.large.attach(value)
             return TextResourceContents(uri=INDEX_URI, mime_type=JSON, text=text)
         if is_blob_uri(params.uri):
             blob = await find_blob(params.uri, caller)
@@ -191,18 +206,6 @@ class Resources:
         shown = {"text": mark} if isinstance(contents, TextResourceContents) else {"blob": mark}
         return contents.model_copy(update=shown)
 
-    async def _index(self, catalog: Catalog) -> bytes:
-        """Return a catalog's index as a JSON string, made once for all waiting callers: 10,000 skills take a while."""
-        async with self._turn:
-            kept = self._indexes.get(id(catalog))
-            if kept is None:
-                index = await asyncio.to_thread(_encoded_index, catalog)
-                kept = self._indexes[id(catalog)] = catalog, index
-                while len(self._indexes) > _KEPT:
-                    self._indexes.popitem(last=False)
-            self._indexes.move_to_end(id(catalog))
-            return kept[1]
-
 
 def _encoded(uri: str, kind: str, content: bytes) -> tuple[TextResourceContents | BlobResourceContents, bytes]:
     """Return what a file holds, and its text or its base64 as a string in JSON."""
@@ -212,15 +215,3 @@ def _encoded(uri: str, kind: str, content: bytes) -> tuple[TextResourceContents 
 
 def _encoded_index(catalog: Catalog) -> bytes:
     return msgspec.json.encode(index_of(catalog.skills.values()).decode("utf-8"))
-
-
-def _text_of(value: bytes, large: Large | None) -> str:
-    """Return a JSON string for the SDK, or its placeholder."""
-    if large is None:
-        return msgspec.json.decode(value, type=str)
-    large.reserve(len(value))
-    return large.attach(value)
-
-
-def _result(contents: TextResourceContents | BlobResourceContents, fresh: CacheHint) -> ReadResourceResult:
-    return ReadResourceResult(contents=[contents], ttl_ms=fresh.ttl_ms, cache_scope=fresh.scope)

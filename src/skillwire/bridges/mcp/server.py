@@ -63,13 +63,6 @@ class SkillMethods:
         self._caller_of = caller_of
         self._entries = entries
 
-    def add_to(self, server: Server) -> None:
-        """Let ``server`` answer the methods, and declare that it does."""
-        server.add_request_handler("skills/list", PaginatedRequestParams, self.list_skills)
-        server.add_request_handler("skills/get", GetSkillParams, self.get_skill)
-        server.add_request_handler("resources/directory/read", ReadDirectoryParams, self.read_directory)
-        server.extensions[EXTENSION] = SETTINGS
-
     async def list_skills(self, context: ServerRequestContext, params: PaginatedRequestParams) -> dict[str, Any]:
         """Answer ``skills/list``; a page may hold fewer skills than asked for, where some are too large."""
         caller = await self._caller_of(context)
@@ -160,7 +153,11 @@ def make_server(
         on_list_resource_templates=resources.list_templates,
         on_read_resource=resources.read,
     )
-    SkillMethods(caller_of, Entries()).add_to(server)
+    methods = SkillMethods(caller_of, Entries())
+    server.add_request_handler("skills/list", PaginatedRequestParams, methods.list_skills)
+    server.add_request_handler("skills/get", GetSkillParams, methods.get_skill)
+    server.add_request_handler("resources/directory/read", ReadDirectoryParams, methods.read_directory)
+    server.extensions[EXTENSION] = SETTINGS
     return server
 
 

@@ -138,26 +138,6 @@ def run_result(run: RunResult | Running) -> CallToolResult:
     return answer
 
 
-def file_result(skill: Skill, path: str, content: bytes, offset: int) -> CallToolResult:
-    """Return a file: a text from character ``offset`` on, an image, or a base64 resource.
-
-    Raises ValidationError (``VALIDATION_ERROR``) for an offset beyond the end.
-    """
-    contents = contents_of(uri_of(skill, path), mime_type(path), content)
-    text = getattr(contents, "text", None)
-    if text is not None:
-        if offset >= len(text) > 0 or offset > len(text):
-            message = f"{path} has {len(text):,} characters, and offset {offset:,} is past its end"
-            raise ValidationError("VALIDATION_ERROR", message, fix="Begin at offset 0.")
-        return CallToolResult(content=_part(text, offset))
-    kind = mime_type(path)
-    if kind in _IMAGES:
-        return CallToolResult(
-            content=[ImageContent(type="image", data=b64encode(content).decode("ascii"), mime_type=kind)]
-        )
-    return CallToolResult(content=[EmbeddedResource(type="resource", resource=contents)])
-
-
 def _part(text: str, offset: int) -> list[Any]:
     end = offset + limits.MCP_TEXT_LENGTH
     content = [TextContent(type="text", text=text[offset:end])]
@@ -255,7 +235,20 @@ async def read_skill_file(caller: McpSkills, wanted: ReadSkillFile) -> CallToolR
         fix = f"Read the resource {uri_of(skill, file.path)} instead."
         message = f"{file.path} has {file.size:,} bytes; a tool gives at most {limits.MCP_FILE_BYTES:,}"
         raise ValidationError("LIMIT_SIZE", message, fix=fix)
-    return file_result(skill, file.path, await caller.read(file.digest), wanted.offset)
+    content = await caller.read(file.digest)
+    contents = contents_of(uri_of(skill, file.path), mime_type(file.path), content)
+    text = getattr(contents, "text", None)
+    if text is not None:
+        if wanted.offset >= len(text) > 0 or wanted.offset > len(text):
+            message = f"{file.path} has {len(text):,} characters, and offset {wanted.offset:,} is past its end"
+            raise ValidationError("VALIDATION_ERROR", message, fix="Begin at offset 0.")
+        return CallToolResult(content=_part(text, wanted.offset))
+    kind = mime_type(file.path)
+    if kind in _IMAGES:
+        return CallToolResult(
+            content=[ImageContent(type="image", data=b64encode(content).decode("ascii"), mime_type=kind)]
+        )
+    return CallToolResult(content=[EmbeddedResource(type="resource", resource=contents)])
 
 
 async def call_skill(caller: McpSkills, wanted: CallSkill) -> CallToolResult:

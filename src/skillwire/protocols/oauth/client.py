@@ -234,7 +234,13 @@ def read_answer(target: str, question: AuthorizationRequest) -> str:
 
     Raises TrustError (``LOGIN_STATE``), FetchError (``LOGIN_DENIED``, ``LOGIN_REFUSED``), DecodeError.
     """
-    fields = _fields(target)
+    try:
+        pairs = parse_qsl(urlsplit(target).query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:  # its words may repeat what was sent
+        raise DecodeError("LOGIN_ANSWER", "the browser's answer cannot be read", place=_PLACE) from None
+    if len(dict(pairs)) != len(pairs):  # RFC 6749 §3.1: a parameter occurs once
+        raise DecodeError("LOGIN_ANSWER", "the browser's answer has a parameter twice", place=_PLACE)
+    fields = dict(pairs)
     if not hmac.compare_digest(fields.get("state", "").encode(), question.state.encode()):
         raise TrustError("LOGIN_STATE", "the state is not the one of this login", place=_PLACE)
     _check_issuer(fields.get("iss"), question.server)
@@ -243,16 +249,6 @@ def read_answer(target: str, question: AuthorizationRequest) -> str:
     if not fields.get("code"):
         raise DecodeError("LOGIN_ANSWER", "the browser brought no code", place=_PLACE)
     return fields["code"]
-
-
-def _fields(target: str) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(urlsplit(target).query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:  # its words may repeat what was sent
-        raise DecodeError("LOGIN_ANSWER", "the browser's answer cannot be read", place=_PLACE) from None
-    if len(dict(pairs)) != len(pairs):  # RFC 6749 §3.1: a parameter occurs once
-        raise DecodeError("LOGIN_ANSWER", "the browser's answer has a parameter twice", place=_PLACE)
-    return dict(pairs)
 
 
 def _check_issuer(named: str | None, server: ServerMetadata) -> None:

@@ -131,7 +131,12 @@ def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_
     if answer.status == _NOT_MODIFIED:
         return read
     if answer.status not in _SUCCESS:
-        return _read_error(answer, read)
+        error = decode_error(answer.body, status=answer.status, source=answer.url)
+        advice = error.details.get("retry")
+        if not isinstance(advice, dict):
+            return read._replace(error=error)
+        hint = read.retry_after if read.retry_after is not None else advice["suggested_delay_ms"] / 1000
+        return read._replace(error=error, retry_after=hint, most_retries=advice["max_attempts"])
     found = content_type(answer)
     value: Any = UNSET
     if answer.body and (found == "application/json" or found.endswith("+json")):
@@ -144,15 +149,6 @@ def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_
     if value is UNSET:
         value = _read_output(answer, found)
     return read._replace(output=Output(value, found))
-
-
-def _read_error(answer: HttpResponse, read: Answer) -> Answer:
-    error = decode_error(answer.body, status=answer.status, source=answer.url)
-    advice = error.details.get("retry")
-    if not isinstance(advice, dict):
-        return read._replace(error=error)
-    hint = read.retry_after if read.retry_after is not None else advice["suggested_delay_ms"] / 1000
-    return read._replace(error=error, retry_after=hint, most_retries=advice["max_attempts"])
 
 
 def _read_output(answer: HttpResponse, media_type: str) -> str | bytes | None:
@@ -246,10 +242,15 @@ def invocation(
     headers = {**credential, "Accept": _ACCEPT, "Idempotency-Key": key, **_preferring(wait)}
     url, body = endpoint.url, None
     if endpoint.method in _IN_BODY:
-        headers["Content-Type"] = _content_type(endpoint)
+        wanted = (endpoint.content_type or "application/json").strip()
+        if not is_json(wanted) or not wanted.isascii():
+            message = f"the endpoint takes {ascii(wanted)[1:-1][:80]}, and invocations are JSON"
+            raise ValidationError("DESCRIPTOR", message, place=SourceLocation(f"{endpoint.url}#/endpoint/content_type"))
+        headers["Content-Type"] = wanted
         body = encode_invocation(descriptor.id, inputs, about)
     else:
-        url = _with_query(url, inputs)
+        pairs = "&".join(f"{quote(name, safe='')}={quote(_encode(value), safe='')}" for name, value in inputs.items())
+        url = str(parse_url(f"{url}{'&' if '?' in url else '?'}{pairs}")) if pairs else url
     # A provider may execute the skill before it answers.
     seconds = max((endpoint.timeout_ms or 0) / 1000 + _MARGIN, float(limits.HTTP_REQUEST_SECONDS))
     timeout = min(seconds, float(limits.CALL_ANSWER_SECONDS)) + (wait or 0.0)
@@ -331,19 +332,6 @@ def result_url(endpoint: InvocationEndpoint, execution_id: str) -> str | None:
 
 def _preferring(wait: float | None) -> dict[str, str]:
     return {"Prefer": f"wait={int(wait)}"} if wait is not None and wait >= 1 else {}
-
-
-def _content_type(endpoint: InvocationEndpoint) -> str:
-    wanted = (endpoint.content_type or "application/json").strip()
-    if not is_json(wanted) or not wanted.isascii():
-        message = f"the endpoint takes {ascii(wanted)[1:-1][:80]}, and invocations are JSON"
-        raise ValidationError("DESCRIPTOR", message, place=SourceLocation(f"{endpoint.url}#/endpoint/content_type"))
-    return wanted
-
-
-def _with_query(url: str, inputs: Mapping[str, Any]) -> str:
-    pairs = "&".join(f"{quote(name, safe='')}={quote(_encode(value), safe='')}" for name, value in inputs.items())
-    return str(parse_url(f"{url}{'&' if '?' in url else '?'}{pairs}")) if pairs else url
 
 
 def _encode(value: Any) -> bytes:

@@ -82,26 +82,9 @@ class Sharing:
         skill = self._skills.get(name)
         if skill is None or skill.sharing is None:
             raise not_found(name)
-        if skill.sharing.descriptor is not None:
-            return skill.sharing.descriptor
-        return self._describe(skill, skill.sharing)
-
-    def _entries(self, capability_type: str | None) -> Iterable[SkillIndexEntry]:
-        for skill in self._skills.values():
-            facts = skill.sharing
-            if facts is None or (capability_type is not None and facts.capability_type != capability_type):
-                continue
-            yield SkillIndexEntry(
-                id=sharing_id(skill),
-                name=facts.name,
-                capability_type=CapabilityType(facts.capability_type),
-                description=facts.description,
-                descriptor_url=f"{self.base_url}{descriptor_path(skill.name)}",
-                access=skill.access,
-                version=facts.version,
-            )
-
-    def _describe(self, skill: Skill, facts: SharingFacts) -> SkillDescriptor:
+        facts = skill.sharing
+        if facts.descriptor is not None:
+            return facts.descriptor
         auth = _NO_AUTH if skill.access is Access.PUBLIC else self._auth
         if facts.auth is not None:
             auth = msgspec.convert(dict(facts.auth), AuthConfig)
@@ -123,6 +106,21 @@ class Sharing:
             access=skill.access,
             tags=list(facts.tags) or UNSET,
         )
+
+    def _entries(self, capability_type: str | None) -> Iterable[SkillIndexEntry]:
+        for skill in self._skills.values():
+            facts = skill.sharing
+            if facts is None or (capability_type is not None and facts.capability_type != capability_type):
+                continue
+            yield SkillIndexEntry(
+                id=sharing_id(skill),
+                name=facts.name,
+                capability_type=CapabilityType(facts.capability_type),
+                description=facts.description,
+                descriptor_url=f"{self.base_url}{descriptor_path(skill.name)}",
+                access=skill.access,
+                version=facts.version,
+            )
 
     def _endpoint(self, skill: Skill) -> dict[str, Any]:
         if skill.kind != "action":

@@ -208,12 +208,6 @@ def _fragments(skill: Skill) -> tuple[bytes, bytes]:
     return msgspec.json.encode(ListedSkill(entry.name, entry.version)), msgspec.json.encode(entry)
 
 
-def full_manifest(skill: Skill, skill_toml: bytes | None) -> dict[str, Any]:
-    """Return the manifest of a skill. Raises DecodeError for an unreadable ``skill.toml``, which is never published."""
-    document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
-    return {**_head(skill), **document}
-
-
 def known_manifest(skill: Skill) -> dict[str, Any]:
     """Return the manifest that the catalog alone provides."""
     facts = skill.sharing
@@ -224,11 +218,6 @@ def known_manifest(skill: Skill) -> dict[str, Any]:
             for one in facts.inputs
         }
     return manifest
-
-
-def known_frontmatter(skill: Skill) -> dict[str, Any]:
-    """Return the part of the frontmatter that lists contain."""
-    return {"name": skill.name, "description": skill.description}
 
 
 def _head(skill: Skill) -> dict[str, Any]:
@@ -275,9 +264,15 @@ class SkillsRpc:
         if not found.is_usable:
             if params.detail == "full":
                 raise _not_opened(params.name)
-            frontmatter = known_frontmatter(found.skill) if params.detail == "summary" else None
+            frontmatter = (
+                {"name": found.skill.name, "description": found.skill.description}
+                if params.detail == "summary"
+                else None
+            )
             return encode_described(DescribedSkill(known_manifest(found.skill), frontmatter))
-        manifest = full_manifest(found.skill, _content_of(found, "skill.toml"))
+        skill_toml = _content_of(found, "skill.toml")
+        document = load_toml(skill_toml, source="skill.toml") if skill_toml is not None else {}
+        manifest = {**_head(found.skill), **document}
         if params.detail == "manifest":
             return encode_described(DescribedSkill(manifest))
         skill_md = _content_of(found, _SKILL_MD) or b""

@@ -20,7 +20,7 @@ from skillwire.resolver.lockfile import did_you_mean
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from skillwire.protocols.agent_skills.messages import Index, IndexEntry
+    from skillwire.protocols.agent_skills.messages import Index
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
@@ -74,29 +74,26 @@ class AgentSkills:
             for finding in index.findings:
                 context.report(finding)
             return {
-                entry.name: _skill(entry, index, lookup, url, document.fetched_at) for entry in index.entries.values()
+                entry.name: SkillRef(
+                    name=entry.name,
+                    origin=lookup.base,
+                    description=entry.description,
+                    version=entry.version,
+                    digest=entry.digest,
+                    found_via=f"agent-skills {index.generation}",
+                    fetched_at=document.fetched_at,
+                    capabilities=entry.capabilities,
+                    scenes=entry.scenes,
+                    artifact_type=entry.artifact_type,
+                    url=entry.url,
+                    index_url=url,
+                    indexed_files=entry.files,
+                )
+                for entry in index.entries.values()
             }
         if context.offline:
             raise not_in_cache(lookup.url)
         raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(lookup.url))
-
-
-def _skill(entry: IndexEntry, index: Index, lookup: Lookup, url: str, fetched_at: float) -> SkillRef:
-    return SkillRef(
-        name=entry.name,
-        origin=lookup.base,
-        description=entry.description,
-        version=entry.version,
-        digest=entry.digest,
-        found_via=f"agent-skills {index.generation}",
-        fetched_at=fetched_at,
-        capabilities=entry.capabilities,
-        scenes=entry.scenes,
-        artifact_type=entry.artifact_type,
-        url=entry.url,
-        index_url=url,
-        indexed_files=entry.files,
-    )
 
 
 def _check_generation(base: str, index: Index, url: str, context: ResolveContext) -> None:

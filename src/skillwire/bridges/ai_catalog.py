@@ -99,7 +99,17 @@ def read_search(data: bytes) -> CatalogSearch:
     if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= limits.SEARCH_HITS:
         raise UsageError("QUERY", f"pageSize has to be a whole number from 1 to {limits.SEARCH_HITS}")
     before, after = _read_token(document.get("pageToken"))
-    filters = _read_filter(query.get("filter", {}))
+    wanted = query.get("filter", {})
+    if not isinstance(wanted, dict):
+        raise UsageError("QUERY", "filter has to be an object")
+    filters = {}
+    for name, value in wanted.items():
+        values = value if isinstance(value, list) else [value]
+        if name != "type" and name not in _FILTERS:
+            raise UsageError("QUERY", f"there is no filter {name[:40]!a}; there are type and tags")
+        if not all(isinstance(one, str) for one in values):
+            raise UsageError("QUERY", f"the values of the filter {name} have to be texts")
+        filters[name] = frozenset(values)
     types = filters.pop("type", frozenset())
     facets = {_FILTERS[name]: values for name, values in filters.items()}
     return CatalogSearch(SearchQuery(query["text"], facets, size, after, counted=False), types, before)
@@ -128,20 +138,6 @@ def _read_token(token: object) -> tuple[int, str | None]:
     if not (before.isascii() and before.isdecimal() and len(before) < 7 and after):  # noqa: PLR2004  # digits
         raise UsageError("CURSOR", "pageToken is none that was given here")
     return int(before), after
-
-
-def _read_filter(filters: object) -> dict[str, frozenset[str]]:
-    if not isinstance(filters, dict):
-        raise UsageError("QUERY", "filter has to be an object")
-    read = {}
-    for name, value in filters.items():
-        values = value if isinstance(value, list) else [value]
-        if name != "type" and name not in _FILTERS:
-            raise UsageError("QUERY", f"there is no filter {name[:40]!a}; there are type and tags")
-        if not all(isinstance(one, str) for one in values):
-            raise UsageError("QUERY", f"the values of the filter {name} have to be texts")
-        read[name] = frozenset(values)
-    return read
 
 
 def _host(site: str) -> str:

@@ -249,7 +249,15 @@ class FolderChange:
         with storage_errors(path):
             before = path.read_bytes() if path.exists() else None
         try:
-            rows = self._planned()
+            replacements: dict[Path, Replacement] = {}
+            for number, (place, staged) in enumerate(self._steps, 1):
+                if place in replacements or (staged is None and place in self._placed):
+                    continue  # a skill that this change placed is not removed
+                with storage_errors(place):
+                    exists = os.path.lexists(place)
+                aside = self._staging(place.parent) / f"{place.name}.{number}" if exists else None
+                replacements[place] = Replacement(place, aside, staged)
+            rows = list(replacements.values())
             if rows:
                 journal = journal_path(self._root)
                 self._is_journaled = True
@@ -294,18 +302,6 @@ class FolderChange:
         self._stagings.clear()
         if self._is_journaled:
             journal_path(self._root).unlink(missing_ok=True)
-
-    def _planned(self) -> list[Replacement]:
-        """Return the replacements, each place once; a skill placed by this change is not removed."""
-        rows: dict[Path, Replacement] = {}
-        for number, (place, staged) in enumerate(self._steps, 1):
-            if place in rows or (staged is None and place in self._placed):
-                continue
-            with storage_errors(place):
-                exists = os.path.lexists(place)
-            aside = self._staging(place.parent) / f"{place.name}.{number}" if exists else None
-            rows[place] = Replacement(place, aside, staged)
-        return list(rows.values())
 
     def _move(self, source: Path, destination: Path) -> None:
         self._moves.append(_Move(source, destination))

@@ -99,22 +99,19 @@ def gather(root: Path) -> GatheredSkills:
     Raises as :func:`~skillwire.bridges.marketplace.documents.read_marketplace`; ``MARKETPLACE_FORM`` when it is
     neither, StorageError (``STORAGE``).
     """
-    marketplace = _marketplace_at(root)
-    source = str(root / MARKETPLACE_PATH)
+    document = root / MARKETPLACE_PATH
+    if document.is_file():
+        marketplace = read_marketplace(_read(document), str(document))
+    elif any((root / path).exists() for path in (PLUGIN_PATH, SKILLS_FOLDER, SKILL_MD)):
+        marketplace = Marketplace(root.name, (Plugin(root.name, ""),), ())
+    else:
+        raise ValidationError("MARKETPLACE_FORM", f"there is no {MARKETPLACE_PATH}", place=SourceLocation(str(root)))
+    source = str(document)
     gathered = GatheredSkills(marketplace.name, len(marketplace.plugins), findings=list(marketplace.findings))
     for plugin in marketplace.plugins:
         if not gathered.pass_over(plugin, source):
             _gather_plugin(root, plugin, gathered)
     return gathered
-
-
-def _marketplace_at(root: Path) -> Marketplace:
-    document = root / MARKETPLACE_PATH
-    if document.is_file():
-        return read_marketplace(_read(document), str(document))
-    if any((root / path).exists() for path in (PLUGIN_PATH, SKILLS_FOLDER, SKILL_MD)):
-        return Marketplace(root.name, (Plugin(root.name, ""),), ())
-    raise ValidationError("MARKETPLACE_FORM", f"there is no {MARKETPLACE_PATH}", place=SourceLocation(str(root)))
 
 
 def _gather_plugin(root: Path, plugin: Plugin, gathered: GatheredSkills) -> None:

@@ -79,7 +79,16 @@ class Relay:
         """
         told = list(_messages(response)) if response.body else []
         if not told and "id" in message:
-            raise _refusal(response)
+            place, origin = SourceLocation(response.url), parse_url(response.url).origin
+            if response.status == _UNAUTHORIZED:
+                fix = f"Run skillwire auth login {origin}, or give --token."
+                reason = server_message(response.body) or "the endpoint wants to know who asks"
+                raise FetchError("AUTH_REQUIRED", reason, place=place, fix=fix)
+            if response.status == _FORBIDDEN:
+                reason = server_message(response.body) or "the endpoint refuses this credential"
+                raise FetchError("PERMISSION_DENIED", reason, place=place)
+            fix = "Check the address; the endpoint of a server is usually /mcp."
+            raise FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)
         if message.get("method") == "initialize":
             self._session = response.headers.get(_SESSION, "")
             for one in told:
@@ -152,19 +161,6 @@ def _data(event: bytes) -> bytes:
     """Return the data of an event, of one or several lines. Spec: HTML "Server-sent events"."""
     lines = (line.rstrip(b"\r") for line in event.split(b"\n"))
     return b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-
-
-def _refusal(response: HttpResponse) -> FetchError:
-    place, origin = SourceLocation(response.url), parse_url(response.url).origin
-    if response.status == _UNAUTHORIZED:
-        fix = f"Run skillwire auth login {origin}, or give --token."
-        reason = server_message(response.body) or "the endpoint wants to know who asks"
-        return FetchError("AUTH_REQUIRED", reason, place=place, fix=fix)
-    if response.status == _FORBIDDEN:
-        reason = server_message(response.body) or "the endpoint refuses this credential"
-        return FetchError("PERMISSION_DENIED", reason, place=place)
-    fix = "Check the address; the endpoint of a server is usually /mcp."
-    return FetchError("HTTP_STATUS", f"the endpoint answered {response.status}", place=place, fix=fix)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -162,7 +162,12 @@ class Site:
                 return IndexResponse(self._skills, names, self._artifacts_url(path), old=generation == "skills")
             return self._archive(name)
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
-            return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
+            digest, extension = Digest(f"sha256:{by_digest[1]}"), by_digest[2]
+            file_name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
+            artifact = self._skills[file_name].artifact if file_name is not None else self.tables.superseded.get(digest)
+            if artifact is None or artifact.extension != extension:
+                return None
+            return BlobResponse(MEDIA_TYPES[extension], CachePolicy.FOREVER, digest, artifact.size)
         return self._file(name, file) if len(names) == len(self.names) or name in names else None
 
     def skill_at(self, path: str) -> str | None:
@@ -198,13 +203,6 @@ class Site:
         if path == INDEX_PATH:
             return ""
         return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
-
-    def _artifact(self, digest: Digest, extension: str) -> BlobResponse | None:
-        name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
-        artifact = self._skills[name].artifact if name is not None else self.tables.superseded.get(digest)
-        if artifact is None or artifact.extension != extension:
-            return None
-        return BlobResponse(MEDIA_TYPES[extension], CachePolicy.FOREVER, digest, artifact.size)
 
     def _archive(self, file: str) -> BlobResponse | None:
         name, dot, extension = file.partition(".")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from skillwire.model.url import Url
-    from skillwire.protocols.skill_sharing.messages import AuthConfig, InvocationEndpoint, SkillDescriptor
+    from skillwire.protocols.skill_sharing.messages import InvocationEndpoint, SkillDescriptor
 
 
 class Rule(NamedTuple):
@@ -106,7 +106,16 @@ def find_violations(descriptor: SkillDescriptor, check_url: Callable[[Url], None
     if not is_sharing_id(descriptor.id.lower()):
         yield Violation("/id", "must be provider/skill or com.example.skill-v1", "an id", shown(descriptor.id))
     yield from _check_endpoint(descriptor.endpoint, check_url)
-    yield from _check_auth(descriptor.auth, check_url)
+    auth = descriptor.auth
+    if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
+        message = "must name a header field that is free"
+        yield Violation("/auth/header", message, "such as X-API-Key", shown(auth.header))
+    for field in ("authorization_url", "token_url") if auth.oauth2 else ():
+        url = _read(text := getattr(auth.oauth2, field), check_url)
+        if isinstance(url, str):
+            yield Violation(f"/auth/oauth2/{field}", url, "a URL that may be called", shown(text))
+    for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
+        yield from find_unsafe_keywords(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
     names: set[str] = set()
     for position, parameter in enumerate(descriptor.inputs):
         path = f"/inputs/{position}"
@@ -145,18 +154,6 @@ def _check_endpoint(endpoint: InvocationEndpoint, check_url: Callable[[Url], Non
         is_fraction = path == "retry/max_attempts" and math.isfinite(number) and number != int(number)
         if is_fraction or not (math.isfinite(number) and least <= number <= most):
             yield Violation(f"/endpoint/{path}", message, f"{least} to {most}", number)
-
-
-def _check_auth(auth: AuthConfig, check_url: Callable[[Url], None]) -> Iterator[Violation]:
-    if auth.header is not UNSET and (not _TOKEN.fullmatch(auth.header) or auth.header.lower() in _TAKEN_FIELDS):
-        message = "must name a header field that is free"
-        yield Violation("/auth/header", message, "such as X-API-Key", shown(auth.header))
-    for field in ("authorization_url", "token_url") if auth.oauth2 else ():
-        url = _read(text := getattr(auth.oauth2, field), check_url)
-        if isinstance(url, str):
-            yield Violation(f"/auth/oauth2/{field}", url, "a URL that may be called", shown(text))
-    for position, parameter in enumerate(auth.custom.parameters if auth.custom else ()):
-        yield from find_unsafe_keywords(parameter.schema or {}, f"/auth/custom/parameters/{position}/schema")
 
 
 def _read(text: str, check_url: Callable[[Url], None]) -> Url | str:

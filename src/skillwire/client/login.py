@@ -38,7 +38,6 @@ from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
     from skillwire.protocols.oauth.messages import Tokens
-    from skillwire.protocols.skill_sharing.messages import SkillIndexEntry
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse
 
@@ -122,26 +121,25 @@ def _read_index(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequire
     entries = sorted(index.entries.values(), key=lambda entry: entry.access is Access.PUBLIC)
     open_one: AuthRequirements | None = None
     for entry in entries[: limits.LOGIN_DESCRIPTORS]:
-        wanted = yield from _read_entry(entry, search)
+        try:
+            request = HttpRequest(entry.descriptor_url, headers=_JSON, max_bytes=limits.DESCRIPTOR_BYTES)
+            response = yield from fetch(request)
+            if response.status in _REFUSED:
+                wanted = yield from _read_refusal(response, search)
+            elif response.status == _OK:
+                descriptor = decode_descriptor(
+                    response.body, response.url, addresses=search.addresses, expected_id=entry.id
+                )
+                wanted = _from_auth(descriptor.auth, response.url, search)
+            else:
+                continue
+        except SkillwireError as error:
+            search.doubts.append(error)
+            continue
         if wanted is not None and wanted.kind != "none":
             return wanted
         open_one = open_one or wanted
     return open_one
-
-
-def _read_entry(entry: SkillIndexEntry, search: _AuthSearch) -> Flow[AuthRequirements | None]:
-    try:
-        request = HttpRequest(entry.descriptor_url, headers=_JSON, max_bytes=limits.DESCRIPTOR_BYTES)
-        response = yield from fetch(request)
-        if response.status in _REFUSED:
-            return (yield from _read_refusal(response, search))
-        if response.status != _OK:
-            return None
-        descriptor = decode_descriptor(response.body, response.url, addresses=search.addresses, expected_id=entry.id)
-    except SkillwireError as error:
-        search.doubts.append(error)
-        return None
-    return _from_auth(descriptor.auth, response.url, search)
 
 
 def _read_refusal(response: HttpResponse, search: _AuthSearch) -> Flow[AuthRequirements | None]:

@@ -63,8 +63,7 @@ def choose_agents(wanted: Sequence[str], in_use: Sequence[str], *, for_user: boo
 
     ``*`` means all but unused agents with a visible folder: a plain ``skills`` folder may belong to the project.
 
-    Raises:
-        UsageError: ``USAGE`` for an unknown agent, with similar names.
+    Raises UsageError (``USAGE``) for an unknown agent, with similar names.
     """
     for name in wanted:
         if name not in AGENTS and name != "*":

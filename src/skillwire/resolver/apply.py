@@ -167,8 +167,7 @@ def apply_install(
     A few skills at a time are fetched and staged, which bounds memory; then all are put in place together. If a skill
     requested by name fails, nothing is changed; one that came with its whole index is left out and reported.
 
-    Raises:
-        ConflictError: ``SKILL_CONFLICT`` unless ``overwrite``.
+    Raises ConflictError (``SKILL_CONFLICT``) unless ``overwrite``.
     """
     if plan.conflicts and not overwrite:
         raise _conflict(plan.conflicts[0])

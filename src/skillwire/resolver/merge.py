@@ -67,8 +67,7 @@ def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | 
     origin has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are
     reported, not raised.
 
-    Raises:
-        NotFoundError: ``INDEX_NOT_FOUND`` when there is neither index.
+    Raises NotFoundError (``INDEX_NOT_FOUND``) when there is neither index.
     """
     origin = parse_url(lookup.url).origin
     if lookup.source == SKILL_SHARING:

@@ -149,8 +149,7 @@ class InstallPolicy(_TrustedOrigins):
         trusted_origins: origins (``https://example.com``) or hosts (``example.com``) that need no question.
         only_trusted: refuse every other origin instead of asking.
 
-    Raises:
-        UsageError: ``SETTING_FORM`` for a malformed trusted origin, which would silently trust no origin.
+    Raises UsageError (``SETTING_FORM``) for a malformed trusted origin, which would silently trust no origin.
     """
 
     __slots__ = ()

@@ -74,11 +74,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Read the text that a user typed.
-
-    Raises:
-        UsageError: ``REFERENCE``, with the form to write instead.
-    """
+    """Read the text that a user typed. Raises UsageError (``REFERENCE``), with the form to write instead."""
     if text.startswith((".", "/", "~")):
         return Reference(text, (Lookup(text, source=FOLDER),))
     if text == _LAN:
@@ -105,8 +101,7 @@ def parse_reference(text: str) -> Reference:
 def lan_capability(text: str) -> str | None:
     """Return the capability of a reference ``lan:CAPABILITY``; None for any other reference.
 
-    Raises:
-        UsageError: ``REFERENCE`` for a malformed capability.
+    Raises UsageError (``REFERENCE``) for a malformed capability.
     """
     name = text.removeprefix(_LAN)
     if name == text or name.isdigit() or "/" in name:  # a port, and a path: this is a host named lan
@@ -230,24 +225,18 @@ def _lookups(url: Url) -> tuple[Lookup, ...]:
         before, found, after = path.partition(well_known)
         if found and (not after or after.startswith("/")):
             # Whichever generation was pasted: an origin that gives digests is asked for them first.
-            return (_index_of(url, before, _pasted_name(after.strip("/"))),)
+            # The rest may be ``name``, ``name/SKILL.md`` or ``name.tar.gz``.
+            name = after.strip("/").partition("/")[0]
+            for extension in _ARCHIVE_EXTENSIONS:
+                name = name.removesuffix(extension)
+            return (_index_of(url, before, name if is_skill_name(name) else None),)
     if path.endswith("/index.json"):
         return (Lookup(url.origin + path),)
     scope, _, last = path.rpartition("/")
     whole = _index_of(url, path)
-    if is_skill_name(last):
-        return (_index_of(url, scope, last), whole)
-    return (whole,)
+    return (_index_of(url, scope, last), whole) if is_skill_name(last) else (whole,)
 
 
 def _index_of(url: Url, scope: str, name: str | None = None) -> Lookup:
     base = url.origin + scope
     return Lookup(f"{base}{WELL_KNOWN}/index.json", name, f"{base}{WELL_KNOWN_OLD}/index.json")
-
-
-def _pasted_name(after: str) -> str | None:
-    """Return the skill of the rest of a pasted URL: ``name``, ``name/SKILL.md``, ``name.tar.gz``."""
-    first = after.partition("/")[0]
-    for extension in _ARCHIVE_EXTENSIONS:
-        first = first.removesuffix(extension)
-    return first if is_skill_name(first) else None

@@ -30,9 +30,8 @@ _NO_ENDPOINT: Final = frozenset({"HTTP_STATUS", "CONTENT_TYPE", "RPC_ANSWER", "R
 def resolve(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
     """Return the skills that ``reference`` names: one, or all of an index or folder.
 
-    Raises:
-        NotFoundError: ``SKILL_NOT_FOUND``, with similar names; ``INDEX_NOT_FOUND``.
-        UsageError: ``NO_SOURCES`` for a bare name without sources.
+    Raises NotFoundError (``SKILL_NOT_FOUND``), with similar names; ``INDEX_NOT_FOUND``; UsageError (``NO_SOURCES``) for
+    a bare name without sources.
     """
     lookups, fallbacks = reference.lookups, reference.fallback
     if reference.name is not None:

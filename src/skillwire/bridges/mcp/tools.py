@@ -138,15 +138,6 @@ def run_result(run: RunResult | Running) -> CallToolResult:
     return answer
 
 
-def _part(text: str, offset: int) -> list[Any]:
-    end = offset + limits.MCP_TEXT_LENGTH
-    content = [TextContent(type="text", text=text[offset:end])]
-    if end < len(text):
-        more = f"[{len(text) - end:,} characters follow: read on with offset {end}]"
-        content.append(TextContent(type="text", text=more))
-    return content
-
-
 _NOTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -169,10 +160,13 @@ class Pinned:
     async def _tool(self, skill: Skill, caller: McpSkills) -> Tool:
         digest, tool = self._kept.get(skill.name, (None, None))
         if tool is None or digest != skill.artifact.digest:
-            schema = _NOTHING if skill.action is None else await input_schema_of(skill, caller)
             reads = skill.action is None
+            schema = _NOTHING if reads else await input_schema_of(skill, caller)
+            text = (
+                f"Read the instructions of the skill {skill.name}: {skill.description}" if reads else skill.description
+            )
             hints = ToolAnnotations(read_only_hint=reads, open_world_hint=not reads)
-            tool = Tool(name=skill.name, description=_description(skill), input_schema=schema, annotations=hints)
+            tool = Tool(name=skill.name, description=text, input_schema=schema, annotations=hints)
             self._kept[skill.name] = skill.artifact.digest, tool
         return tool
 
@@ -192,12 +186,6 @@ async def input_schema_of(skill: Skill, caller: McpSkills) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     required = [one.name for one in inputs if one.required and one.default is UNSET]
     return {**schema, "required": required} if required else schema
-
-
-def _description(skill: Skill) -> str:
-    if skill.action is not None:
-        return skill.description
-    return f"Read the instructions of the skill {skill.name}: {skill.description}"
 
 
 _FILES_LISTED: Final = 200
@@ -242,7 +230,12 @@ async def read_skill_file(caller: McpSkills, wanted: ReadSkillFile) -> CallToolR
         if wanted.offset >= len(text) > 0 or wanted.offset > len(text):
             message = f"{file.path} has {len(text):,} characters, and offset {wanted.offset:,} is past its end"
             raise ValidationError("VALIDATION_ERROR", message, fix="Begin at offset 0.")
-        return CallToolResult(content=_part(text, wanted.offset))
+        end = wanted.offset + limits.MCP_TEXT_LENGTH
+        parts: list[Any] = [TextContent(type="text", text=text[wanted.offset : end])]
+        if end < len(text):
+            more = f"[{len(text) - end:,} characters follow: read on with offset {end}]"
+            parts.append(TextContent(type="text", text=more))
+        return CallToolResult(content=parts)
     kind = mime_type(file.path)
     if kind in _IMAGES:
         return CallToolResult(

@@ -153,30 +153,24 @@ class SkillIndex:
 
     def page(self, asked: ListSkills) -> bytes:
         """Return the requested page as JSON. Raises UsageError (``CURSOR``)."""
-        start, stop = self._range(asked.namespace)
+        key = self.written.dotted.__getitem__
+        start, stop = 0, len(self.numbers)
+        if asked.namespace:
+            start = bisect_left(self.numbers, asked.namespace + _DOT, key=key)
+            stop = bisect_left(self.numbers, asked.namespace + _AFTER_DOT, lo=start, key=key)
         if asked.cursor is not None:
-            last = decode_cursor(asked.cursor, asked.namespace)
-            start = max(start, bisect_right(self.numbers, last, key=self.written.dotted.__getitem__))
+            last_name = decode_cursor(asked.cursor, asked.namespace)
+            start = max(start, bisect_right(self.numbers, last_name, key=key))
         end = min(start + asked.limit, stop)
         text = self.written.summaries if asked.detail == "summary" else self.written.names
         is_last = end >= stop
         cursor = None if is_last else encode_cursor(asked.namespace, self.written.dotted[self.numbers[end - 1]])
-        return encode_page(self._join(text, start, end), cursor)
-
-    def _range(self, namespace: str | None) -> tuple[int, int]:
-        if not namespace:
-            return 0, len(self.numbers)
-        key = self.written.dotted.__getitem__
-        start = bisect_left(self.numbers, namespace + _DOT, key=key)
-        return start, bisect_left(self.numbers, namespace + _AFTER_DOT, lo=start, key=key)
-
-    def _join(self, text: _Text, start: int, end: int) -> bytes:
         if start >= end:
-            return b""
+            return encode_page(b"", cursor)
         first, last = self.numbers[start], self.numbers[end - 1]
         if last - first == end - 1 - start:  # neighbours in the text, too
-            return text.part(first, last + 1)
-        return b",".join([text.part(number, number + 1) for number in self.numbers[start:end]])
+            return encode_page(text.part(first, last + 1), cursor)
+        return encode_page(b",".join([text.part(one, one + 1) for one in self.numbers[start:end]]), cursor)
 
 
 def list_entry(skill: Skill) -> ListedSkill:

@@ -35,8 +35,7 @@ class AgentSkills:
     def find(self, lookup: Lookup, capability_type: str | None = None) -> Flow[list[SkillRef]]:
         """Return all skills of an index, which knows no capability types.
 
-        Raises:
-            NotFoundError: ``INDEX_NOT_FOUND``. TrustError: ``DOWNGRADE``.
+        Raises NotFoundError (``INDEX_NOT_FOUND``), TrustError (``DOWNGRADE``).
         """
         skills = yield from self._read(lookup)
         return [] if capability_type is not None else list(skills.values())

@@ -73,8 +73,7 @@ class SkillSharing:
 def select_by_name(name: str, skills: Iterable[SkillRef]) -> list[SkillRef]:
     """Return the one skill whose id is ``name``, or whose id ends with it behind a slash; else an empty list.
 
-    Raises:
-        UsageError: ``REFERENCE`` when several ids end with it.
+    Raises UsageError (``REFERENCE``) when several ids end with it.
     """
     by_id = {skill.shared.id if skill.shared is not None else skill.name: skill for skill in skills}
     ids = [name] if name in by_id else [one for one in by_id if by_id[one].name.rpartition("/")[2] == name]

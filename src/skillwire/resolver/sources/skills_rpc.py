@@ -77,8 +77,7 @@ class Pages:
     def after(self, page: SkillPage) -> str | None:
         """Return the cursor of the page that follows ``page``; None after the last.
 
-        Raises:
-            ValidationError: ``RPC_ANSWER`` for a cursor that repeats or is too long; ``LIMIT_ENTRIES``.
+        Raises ValidationError (``RPC_ANSWER``) for a cursor that repeats or is too long; ``LIMIT_ENTRIES``.
         """
         cursor = page.next_cursor
         self._skills += len(page.skills)

@@ -289,7 +289,7 @@ class CatalogService:
     def _publish(self) -> None:
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
         changes = skills.changes_since(self._skills)
-        # Artifacts that newer ones replace are kept; not those of skills that are gone, and not the oldest.
+        # Replaced artifacts are kept for a while, unless their skill is gone.
         now = time.monotonic()
         for name in changes.changed:
             self._superseded[self._skills[name].artifact] = (name, now)
@@ -301,15 +301,15 @@ class CatalogService:
         self._number += 1
         broken = tuple(self.folders.broken())
         known = self.folders.known_skills()
+        # The number for anonymous clients rises with what they may see, and with nothing else.
         reported = [one for one in broken if one.access is Access.PUBLIC]
         if self._public_number == 0 or any(known.changes_since(self._known)) or reported != self._reported:
             self._public_number += 1
         self._known, self._reported = known, reported
-        public_number = self._public_number
         revision = make_revision(
             Catalog(self._number, everything),
-            Catalog(public_number, known),
-            Catalog(public_number, skills),
+            Catalog(self._public_number, known),
+            Catalog(self._public_number, skills),
             SearchAnswers(self._indexed(skills, changes), skills, self._base_url),
             base_url=self._base_url,
             superseded=self._superseded.keys(),

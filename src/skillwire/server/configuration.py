@@ -106,10 +106,6 @@ def _count_from_none(value: object) -> int:
     return 0 if value == 0 and not isinstance(value, bool) else _count(value)
 
 
-def _hours(value: object) -> float:
-    return float(_count(value) * _HOUR)
-
-
 def _days(value: object) -> float:
     return float(_count(value) * _DAY)
 
@@ -258,7 +254,11 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "blobs_per_owner": Key(
             _size, "how many bytes all blobs of one caller may have; 268435456, 256 MiB, by default"
         ),
-        "blob_hours": Key(_hours, "how long a blob is kept after its last use; 24 by default", "blob_seconds"),
+        "blob_hours": Key(
+            lambda value: _count(value) * _HOUR,
+            "how long a blob is kept after its last use; 24 by default",
+            "blob_seconds",
+        ),
         "origins": Key(
             _origins,
             "list of origins whose pages may call skills, by Skill Sharing too, hand in and fetch blobs, and "

@@ -75,14 +75,9 @@ class FastPath:
     def respond(
         self, url: bytes, method: bytes, fields: Fields, client: Client, head: bytes | None = None
     ) -> WireResponse | None:
-        """Return the response to a request, if it is prepared or quickly found.
+        """Return the response to a request, if it is prepared or quickly found; it is kept for ``head``.
 
-        Args:
-            url: as the request line has it, like ``method``.
-            method: of HTTP.
-            fields: the header fields; their names in lower case.
-            client: address and port.
-            head: the request's bytes, if nothing else came with them; the response is kept for them.
+        ``url`` and ``method`` are as the request line has them; ``head`` is the request, if nothing else came with it.
         """
         revision = self._catalog.current
         if revision is None or self._authentication.limits_anonymous:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
@@ -182,11 +181,12 @@ class McpCaller:
             if blob.size > limits.MCP_BLOB_BYTES:
                 message = f"this blob has {blob.size:,} bytes, and MCP gives at most {limits.MCP_BLOB_BYTES:,}"
                 raise DecodeError("LIMIT_SIZE", f"{message}; GET /blobs/{blob_id} of the same server gives it whole")
-            return Blob(blob.kind, blob.size, partial(self._read_blob, blob_id))
 
-    async def _read_blob(self, blob_id: str) -> bytes:
-        with await self._backend.runs.blobs.open(self._owner, blob_id) as blob:
-            return await blob.read(0, blob.size)
+        async def read() -> bytes:
+            with await self._backend.runs.blobs.open(self._owner, blob_id) as blob:
+                return await blob.read(0, blob.size)
+
+        return Blob(blob.kind, blob.size, read)
 
     async def create_blob(self, wanted: CreateBlob) -> CreatedBlob:
         """Store a blob of this caller; errors as of :meth:`skillwire.server.runs.BlobUploads.create`."""

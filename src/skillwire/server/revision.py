@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from skillwire import limits
@@ -193,14 +192,14 @@ class AccessViews:
             task = self._kept[principal.grants] = asyncio.create_task(making)
             if len(self._kept) > _KEPT_VIEWS:
                 self._kept.popitem(last=False)
-            task.add_done_callback(partial(self._drop_failed, principal.grants))
+
+            def drop_failed(done: asyncio.Task[AccessView], grants: frozenset[str] = principal.grants) -> None:
+                if has_failed(done) and self._kept.get(grants) is done:  # the next request tries again
+                    del self._kept[grants]
+
+            task.add_done_callback(drop_failed)
         self._kept.move_to_end(principal.grants)
         return await asyncio.shield(task)  # the task outlives a request that is cancelled
-
-    def _drop_failed(self, grants: frozenset[str], task: asyncio.Task[AccessView]) -> None:
-        """Forget a view that could not be made: the next request tries again."""
-        if has_failed(task) and self._kept.get(grants) is task:
-            del self._kept[grants]
 
 
 def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:

@@ -66,6 +66,9 @@ def shorten(text: str, most: int) -> str:
 
 @cache
 def _environment() -> Environment:
+    def show_hidden(value: Any) -> Any:
+        return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -73,16 +76,12 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_show_hidden,
+        finalize=show_hidden,
     )
     environment.filters["size"] = size_text
     environment.globals["asset"] = asset_urls()
     environment.globals["version"] = VERSION
     return environment
-
-
-def _show_hidden(value: Any) -> Any:
-    return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 #: The first three are the public, the others of the console: ``gone`` (no such execution), ``denied`` (no right to the

@@ -269,11 +269,8 @@ class _Form:
     def drawing(self, form: str, size: tuple[float, float], x: float, letters: tuple[int, int]) -> Drawing:
         """Return the drawing, once its agents are placed: scenes at ``x``, with links to their skills.
 
-        Args:
-            form: its classes.
-            size: the width of the drawing, and of a scene.
-            x: where scenes begin.
-            letters: room for the name of a scene, and for its provider below it; 0 leaves that out.
+        ``size`` is the width of the drawing, and of a scene; ``letters`` the room for the name of a scene, and for its
+        provider below it, where 0 leaves that out.
         """
         ties = self.ties()
         height = 44 if letters[1] else 28

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from skillwire.cli.options import plural
+from skillwire.cli.options import plural, publisher_option
 from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skillwire.adapters.files.static_site import BuildReport
-    from skillwire.cli.documents_run import BuildChanges
+    from skillwire.cli.documents_run import BuildDocument
     from skillwire.cli.output import Output
     from skillwire.model.catalog import Catalog
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
 
 _EMPTY: Final = "Check the folder, or give --allow-empty to write a site without skills."
-_NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the empty site with --allow-empty.'
+_NONE_PUBLIC: Final = 'Give a skill access = "public" in its skill.toml, or write the empty site with --allow-empty.'
 
 
 @click.command()
@@ -35,9 +35,7 @@ _NOBODY: Final = 'Give a skill access = "public" in its skill.toml, or write the
     "-o", "--output", "site", metavar="SITE", required=True, type=click.Path(), help="Folder to write the site to."
 )
 @click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
-@click.option(
-    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
-)
+@publisher_option
 @click.option(
     "--host-files",
     "hosts",
@@ -97,9 +95,8 @@ def command(
     )
     if not build.folders and not options["allow_empty"]:
         # Most often a mistyped folder, and a site without skills would take the place of a good one.
-        raise NotFoundError(
-            "SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=SourceLocation(folders[0]), fix=_EMPTY
-        )
+        place = SourceLocation(folders[0])
+        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md to publish", place=place, fix=_EMPTY)
     with Progress("building", len(build.folders), shown=not (output.quiet or output.as_json)) as progress:
         report = build.run(progress.advance)
     for finding in sorted(report.findings, key=lambda row: row.level != "error"):
@@ -120,7 +117,7 @@ def _check(report: BuildReport, *, skip_broken: bool, allow_empty: bool) -> None
         message, fix = f"{number}, and no skill is left to publish; nothing was written", "Fix the reported errors."
         raise ValidationError("SKILLS_BROKEN", message, fix=fix, details=details)
     message = "none of the skills is public; nothing was written"
-    raise NotFoundError("SKILL_NOT_FOUND", message, fix=_NOBODY, details=details)
+    raise NotFoundError("SKILL_NOT_FOUND", message, fix=_NONE_PUBLIC, details=details)
 
 
 def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -156,14 +153,6 @@ def _print_result(output: Output, site: str, report: BuildReport) -> None:
         written, removed = report.changes
         files = f"{written} files written, {removed} removed"
         output.line("built ", bold(number), f" into {site} ({read}; {files}){left_out}")
-    output.document(
-        {
-            "schema": "skillwire/build/1",
-            "site": site,
-            "skills": report.public,
-            "not_public": kept_back,
-            "read": report.loaded,
-            "unchanged": report.unchanged,
-            "changes": report.changes and cast("BuildChanges", report.changes._asdict()),
-        }
-    )
+    facts = {"skills": report.public, "not_public": kept_back, "read": report.loaded, "unchanged": report.unchanged}
+    changes = report.changes and report.changes._asdict()
+    output.document(cast("BuildDocument", {"schema": "skillwire/build/1", "site": site, **facts, "changes": changes}))

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skillwire.cli.output import Output
-    from skillwire.folder.report import StyledText
     from skillwire.folder.rules import CheckLevel
     from skillwire.model.skill import Finding
 
@@ -126,9 +125,8 @@ def _targets(path: Path) -> Iterator[Path]:
     elif path.is_file():
         raise UsageError("USAGE", f"{path} is neither a SKILL.md nor an index.json")
     else:
-        raise NotFoundError(
-            "SKILL_NOT_FOUND", "there is no SKILL.md in this folder or below", place=SourceLocation(str(path))
-        )
+        message = "there is no SKILL.md in this folder or below"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(path)))
 
 
 def _report(form: str, findings: Sequence[Finding], checked: Sequence[str]) -> Iterator[str]:
@@ -146,18 +144,15 @@ def _print(findings: Sequence[Finding], output: Output) -> None:
     for finding in [*errors, *advice[:SHOWN]]:
         for line in text_lines(finding, columns):
             is_label = len(line) == _LABELLED and line[0].role == "faint"
-            output.line(*(_styled(part) for part in line), indent=len(line[0].text) if is_label else None)
+            parts = (_STYLES[part.role](part.text) for part in line)
+            output.line(*parts, indent=len(line[0].text) if is_label else None)
     if rest := advice[SHOWN:]:
         output.line(warning(f"and {len(rest):,} more"), f": {counted(rest)}")
-
-
-def _styled(part: StyledText) -> Styled | str:
-    return _STYLES[part.role](part.text)
 
 
 def _count_checked(checked: Sequence[str]) -> str:
     if len(checked) == 1:
         return checked[0]
     indexes = sum(path.endswith(".json") for path in checked)
-    counted = (len(checked) - indexes, "skill", "skills"), (indexes, "index", "indexes")
-    return " and ".join(f"{number} {one if number == 1 else many}" for number, one, many in counted if number)
+    numbers = (len(checked) - indexes, "skill", "skills"), (indexes, "index", "indexes")
+    return " and ".join(f"{number} {one if number == 1 else many}" for number, one, many in numbers if number)

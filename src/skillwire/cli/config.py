@@ -57,9 +57,8 @@ def show(*, output: Output, keys: tuple[str, ...], origin: bool) -> None:
     chosen = _choose(trace_settings(*layers), keys)
     credentials = [] if keys else credential_places(os.environ)
     rows: list[ConfigCredential] = [{"origin": place, "from": source} for place, source in credentials]
-    output.document(
-        {"schema": "skillwire/config-show/1", "settings": [_object(row) for row in chosen], "credentials": rows}
-    )
+    settings = [_object(row) for row in chosen]
+    output.document({"schema": "skillwire/config-show/1", "settings": settings, "credentials": rows})
     output.table(row for setting in chosen for row in _rows(setting, origin=origin))
     if credentials:
         output.line()

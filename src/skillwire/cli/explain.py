@@ -57,12 +57,8 @@ def command(*, output: Output, codes: tuple[str, ...]) -> None:
     """
     known = explanations()
     chosen = [known[_find(code, known)] for code in codes] or list(known.values())
-    output.document(
-        {
-            "schema": "skillwire/explain/1",
-            "codes": [cast("CodeObject", explanation._asdict()) for explanation in chosen],
-        }
-    )
+    rows = [cast("CodeObject", explanation._asdict()) for explanation in chosen]
+    output.document({"schema": "skillwire/explain/1", "codes": rows})
     if not codes:
         _list(output, chosen)
         return
@@ -101,7 +97,6 @@ def _find(text: str, known: Mapping[str, Explanation]) -> str:
     code = text.strip("[]").replace("-", "_").upper()
     if code in known:
         return code
-
     fix = did_you_mean(closest(code, known)) or "skillwire explain lists every code."
     raise UsageError("USAGE", f"there is no code {ascii(text)[:60]}", fix=fix)
 
@@ -114,9 +109,8 @@ def _list(output: Output, chosen: list[Explanation]) -> None:
     for number, ((kind, group), rows) in enumerate(groups.items()):
         if number:
             output.line()
-        output.line(
-            bold(group if group.startswith(("SKILL", "skill")) else group[:1].upper() + group[1:]), dim(f"  {kind}s")
-        )
+        title = group if group.startswith(("SKILL", "skill")) else group[:1].upper() + group[1:]
+        output.line(bold(title), dim(f"  {kind}s"))
         for row in rows:
             output.line(f"  {row.code.ljust(width)}  ", dim(row.summary), indent=width + 4)
     output.note()
@@ -130,9 +124,8 @@ def _print_explanation(output: Output, row: Explanation) -> None:
     rows: list[tuple[str, Part]] = [("cause", row.cause), ("fix", row.fix)]
     if row.kind == "error":
         rows.append(("try again", "may help" if row.retryable else "does not help"))
-        rows.append(
-            ("exit code", "none: it is a finding or a server response" if row.exit_code is None else str(row.exit_code))
-        )
+        no_code = "none: it is a finding or a server response"
+        rows.append(("exit code", no_code if row.exit_code is None else str(row.exit_code)))
     else:
         rows += [("strict", _level(row.strict)), ("lenient", _level(row.lenient))]
         rows.append(("exit code", "1 from check, when it is an error" if row.exit_code else "none: it is advice"))

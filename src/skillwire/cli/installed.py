@@ -20,6 +20,7 @@ from skillwire.errors import ConflictError, TrustError
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
+    from skillwire.model.install import LockedSkill
 
 
 @click.command()
@@ -29,21 +30,10 @@ def list_command(*, output: Output, for_user: bool) -> None:
     """List installed skills."""
     with open_client(output, for_user=for_user) as client:
         installed = client.installed()
-    output.document(
-        {
-            "schema": "skillwire/list/1",
-            "root": str(client.root),
-            "skills": [locked_object(locked) for locked in installed],
-        }
-    )
+    skills = [locked_object(locked) for locked in installed]
+    output.document({"schema": "skillwire/list/1", "root": str(client.root), "skills": skills})
     output.table(
-        [
-            bold(locked.name),
-            locked.version or "-",
-            locked.origin,
-            dim(", ".join([*locked.placement.folders, *locked.placement.links])),
-        ]
-        for locked in installed
+        [bold(locked.name), locked.version or "-", locked.origin, dim(_places(locked))] for locked in installed
     )
     if not installed:
         output.note("no skills are installed")
@@ -64,26 +54,22 @@ def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, d
         skills, deviations = client.verify(*names)
         changed = sorted({row.name for row in deviations if row.problem != "missing"})
         if not dry_run:
-            if changed and not (
-                overwrite or confirm(f"{', '.join(changed)}: its files were changed. Remove it anyway?")
-            ):
-                fix = "Keep a copy, or pass --overwrite."
-                raise ConflictError("SKILL_CONFLICT", f"{', '.join(changed)}: its files were changed", fix=fix)
+            message = f"{', '.join(changed)}: its files were changed"
+            if changed and not (overwrite or confirm(f"{message}. Remove it anyway?")):
+                raise ConflictError("SKILL_CONFLICT", message, fix="Keep a copy, or pass --overwrite.")
             skills = client.remove(*names)
-    output.document(
-        {
-            "schema": "skillwire/remove/1",
-            "dry_run": dry_run,
-            "skills": [locked_object(locked) for locked in skills],
-            "changed": changed,
-        }
-    )
+    removed = [locked_object(locked) for locked in skills]
+    output.document({"schema": "skillwire/remove/1", "dry_run": dry_run, "skills": removed, "changed": changed})
+    verb = success("would remove " if dry_run else "removed ")
     for locked in skills:
-        places = ", ".join([*locked.placement.folders, *locked.placement.links])
         if dry_run and locked.name in changed and not overwrite:
             output.line(warning("would ask about "), bold(locked.name), dim("  its files were changed"))
         else:
-            output.line(success("would remove " if dry_run else "removed "), bold(locked.name), dim(f"  {places}"))
+            output.line(verb, bold(locked.name), dim(f"  {_places(locked)}"))
+
+
+def _places(locked: LockedSkill) -> str:
+    return ", ".join([*locked.placement.folders, *locked.placement.links])
 
 
 @click.command()
@@ -98,24 +84,17 @@ def verify_command(*, output: Output, names: tuple[str, ...], for_user: bool) ->
     with open_client(output, for_user=for_user) as client, open_progress(output).during("verifying"):
         skills, deviations = client.verify(*names)
     if output.as_json and not deviations:
-        output.document(
-            {"schema": "skillwire/verify/1", "skills": [locked.name for locked in skills], "deviations": []}
-        )
+        intact = [locked.name for locked in skills]
+        output.document({"schema": "skillwire/verify/1", "skills": intact, "deviations": []})
     broken = {row.name for row in deviations}
     for locked in skills:
         if locked.name not in broken:
-            output.line(
-                success("ok "),
-                bold(locked.name),
-                dim(f"  {plural(len(locked.files), 'file')}"),
-            )
+            output.line(success("ok "), bold(locked.name), dim(f"  {plural(len(locked.files), 'file')}"))
     for row in deviations:
         output.line(failure(f"{row.problem} "), bold(row.name), f"  {row.path}")
     if deviations:
         details = {"deviations": [row._asdict() for row in deviations]}
-        files = plural(len(deviations), "file")
-        skills_of = plural(len(broken), "skill")
-        message = f"{files} of {skills_of}: they do not match the lock"
+        message = f"{plural(len(deviations), 'file')} of {plural(len(broken), 'skill')}: they do not match the lock"
         raise TrustError("VERIFY_FAILED", message, details=details)
     if not skills:
         output.note("no skills are installed")

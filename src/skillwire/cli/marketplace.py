@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.skill_folders import FolderOutcome
     from skillwire.bridges.marketplace.gather import GatheredSkills
-    from skillwire.cli.documents_run import ImportedSkill
+    from skillwire.cli.documents_run import ImportedSkill, MarketplaceExportDocument, MarketplaceImportDocument
     from skillwire.cli.output import Output
     from skillwire.model.skill import Finding
 
@@ -80,10 +80,8 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
     for finding in gathered.findings:
         output.finding(finding)
     if not gathered.skills:
-        message = "the marketplace has no skill to import"
-        raise NotFoundError(
-            "SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=_without_skills(gathered, source)
-        )
+        message, fix = "the marketplace has no skill to import", _without_skills(gathered, source)
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(source), fix=fix)
     rows: list[ImportedSkill] = []
     failed: dict[str, SkillwireError] = {}
     for skill in sorted(gathered.skills.values()):
@@ -96,7 +94,13 @@ def import_command(*, output: Output, source: str, target: str, overwrite: bool,
         rows.append({"name": skill.name, "state": written, "plugin": skill.plugin, "from": skill.place})
         verb = (_DRY_VERBS if dry_run else _VERBS)[written]
         output.line(success(f"{verb} "), bold(skill.name), dim(f"  {folder}, from {skill.plugin}"))
-    _print_import(output, gathered, rows, failed, dry_run=dry_run)
+    errors = {name: error_object(error.diagnostics()) for name, error in failed.items()}
+    facts = {"marketplace": gathered.name, "plugins": gathered.plugins, "skills": rows, "failed": errors}
+    document = {"schema": "skillwire/marketplace-import/1", "dry_run": dry_run, **facts}
+    output.document(cast("MarketplaceImportDocument", document))
+    last = next(reversed(failed), None)
+    for name, failure in failed.items():
+        output.error(failure.diagnostics(), is_last=name == last)
     if failed:
         raise click.exceptions.Exit(max(error.exit_code for error in failed.values()))
     if not dry_run:
@@ -117,8 +121,10 @@ def _without_skills(gathered: GatheredSkills, source: str) -> str:
 
 def _gather(source: str) -> GatheredSkills:
     if source.startswith(("https://", "http://")):
-        return _fetch(source)
-
+        document = marketplace_url(source)
+        addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow).naming(parse_url(document))
+        with SyncDriver(addresses) as driver:
+            return driver.run(fetch_skills(document))
     path = Path(os.path.abspath(source))  # noqa: PTH100  # without its dots, and links kept
     if path.is_file():
         if not path.match(MARKETPLACE_PATH):
@@ -128,37 +134,6 @@ def _gather(source: str) -> GatheredSkills:
     if not path.is_dir():
         raise UsageError("FOLDER_MISSING", "the folder does not exist", place=SourceLocation(str(path)))
     return gather(path)
-
-
-def _fetch(url: str) -> GatheredSkills:
-    document = marketplace_url(url)
-    addresses = AddressPolicy(allow=load_settings(Path.cwd(), os.environ).allow).naming(parse_url(document))
-    with SyncDriver(addresses) as driver:
-        return driver.run(fetch_skills(document))
-
-
-def _print_import(
-    output: Output,
-    gathered: GatheredSkills,
-    rows: list[ImportedSkill],
-    failed: dict[str, SkillwireError],
-    *,
-    dry_run: bool,
-) -> None:
-    errors = {name: error_object(error.diagnostics()) for name, error in failed.items()}
-    output.document(
-        {
-            "schema": "skillwire/marketplace-import/1",
-            "marketplace": gathered.name,
-            "plugins": gathered.plugins,
-            "dry_run": dry_run,
-            "skills": rows,
-            "failed": errors,
-        }
-    )
-    last = next(reversed(failed), None)
-    for name, error in failed.items():
-        output.error(error.diagnostics(), is_last=name == last)
 
 
 @command.command("export")
@@ -212,16 +187,8 @@ def export_command(
     elif not dry_run:
         _write(path, document, force=force)
     names = sorted(row.skill.name for row in listed)
-    output.document(
-        {
-            "schema": "skillwire/marketplace-export/1",
-            "marketplace": called,
-            "path": str(path),
-            "skills": names,
-            "not_public": left_out,
-            "dry_run": dry_run,
-        }
-    )
+    facts = {"marketplace": called, "path": str(path), "skills": names, "not_public": left_out, "dry_run": dry_run}
+    output.document(cast("MarketplaceExportDocument", {"schema": "skillwire/marketplace-export/1", **facts}))
     number = plural(len(names), "skill")
     kept = f"; {left_out} not listed: not public" if left_out else ""
     if not dry_run:
@@ -246,7 +213,12 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
             continue
         skill = unpack_skill(loaded.packed)
         if skill.access is Access.PUBLIC:
-            listed.append(ListedSkill(skill, _below(root, loaded.folder)))
+            path = Path(loaded.folder)
+            if not path.is_relative_to(root):
+                fix = "With --output, name a folder that contains all of them."
+                raise UsageError("USAGE", f"{path} does not lie in {root}", fix=fix)
+            below = path.relative_to(root).as_posix()
+            listed.append(ListedSkill(skill, "" if below == "." else below))
         else:
             others += 1
     errors = [finding for finding in findings if finding.level == "error"]
@@ -258,15 +230,6 @@ def _listed(output: Output, folders: Sequence[str], root: Path, *, skip_broken: 
     if len({row.skill.name for row in listed}) < len(listed):
         raise ValidationError("SKILLS_BROKEN", "two skills have the same name; skillwire check lists them")
     return listed, others
-
-
-def _below(root: Path, folder: str) -> str:
-    path = Path(folder)
-    if not path.is_relative_to(root):
-        fix = "With --output, name a folder that contains all of them."
-        raise UsageError("USAGE", f"{folder} does not lie in {root}", fix=fix)
-    below = path.relative_to(root).as_posix()
-    return "" if below == "." else below
 
 
 def _write(path: Path, document: bytes, *, force: bool) -> None:

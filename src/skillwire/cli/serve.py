@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skillwire.cli.lan_options import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
-from skillwire.cli.options import plural
+from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 
 if TYPE_CHECKING:
@@ -50,14 +50,12 @@ class EventStream:
 
     def hear(self, logged: Mapping[str, Any]) -> None:
         """Print an event of the server's log if it has a line in the stream."""
-        event = _event(logged) if self._shown else None
-        if event is None:
-            return
-        with self._lock:
-            if self._held is None:
-                self._print(event)
-            else:
-                self._held.append(event)
+        if self._shown and (event := _event(logged)) is not None:
+            with self._lock:
+                if self._held is None:
+                    self._print(event)
+                else:
+                    self._held.append(event)
 
     def _print(self, event: dict[str, Any]) -> None:
         if not self._shown:
@@ -103,10 +101,8 @@ def _count(told: int | str) -> int:
     help="Port to listen on; 0 picks a free one.",
 )
 @click.option("--base-url", metavar="URL", help="Prefix for the URLs in indexes; without it they are relative.")
-@click.option(
-    "--publisher", default="local", show_default=True, metavar="NAME", help="Publisher name used in skill IDs."
-)
-@click.option("--config", metavar="FILE", type=click.Path(), help="Server configuration: a TOML file.")
+@publisher_option
+@server_config_option
 @click.option("--grant-all", is_flag=True, help="Run every published skill without a grant; see skillwire grant.")
 @click.option(
     "--workers", type=click.IntRange(0, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
@@ -115,9 +111,7 @@ def _count(told: int | str) -> int:
     "--poll", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check the folders for changes at this interval."
 )
 @click.option("--access-log/--no-access-log", default=True, help="Log each request to standard error.")
-@click.option(
-    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
-)
+@log_format_option
 @lan_options
 @output_options
 def command(
@@ -173,16 +167,8 @@ def command(
         address = address_of(listeners[0])
         is_open = network is not None and host is None
         announced = announced_at(network, listeners)
-        announce = partial(
-            _announce,
-            output,
-            events,
-            address,
-            base_url,
-            announced=announced,
-            no_workers=workers == 0,
-            is_open=is_open,
-        )
+        announce = partial(_announce, output, events, address, base_url)
+        announce = partial(announce, announced=announced, no_workers=workers == 0, is_open=is_open)
         run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
@@ -218,16 +204,8 @@ def _announce(
         output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):
         output.note(warning("no workers: "), "accepted calls wait for ", nowrap("skillwire worker"))
-    events.begin(
-        {
-            "address": address,
-            "announced": [*announced],
-            "base_url": where,
-            "skills": every,
-            "open": revision.skills,
-            "add": hint,
-        }
-    )
+    facts = {"address": address, "announced": [*announced], "base_url": where}
+    events.begin({**facts, "skills": every, "open": revision.skills, "add": hint})
 
 
 @click.command()
@@ -238,9 +216,7 @@ def _announce(
     "--workers", type=click.IntRange(1, 1000), metavar="NUMBER", help="Maximum number of concurrent executions."
 )
 @click.option("--grant-all", is_flag=True, help="Run every skill without a grant; see skillwire grant.")
-@click.option(
-    "--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True, help="Format of the log."
-)
+@log_format_option
 @output_options
 def worker_command(
     *, output: Output, config: str | None, workers: int | None, grant_all: bool, log_format: str
@@ -271,11 +247,7 @@ def worker_command(
 
 
 def read_server_configuration(path: str | None, *, grant_all: bool, workers: int | None) -> ServerConfiguration:
-    """Return the configuration file at ``path``, if any, with the options of the command line applied.
-
-    Raises:
-        StorageError, DecodeError, UsageError: as :func:`skillwire.server.configuration.load_configuration`.
-    """
+    """Return the configuration file at ``path``, if any, with the options of the command line applied."""
     from skillwire.server.configuration import ServerConfiguration, load_configuration  # noqa: PLC0415  # heavy
 
     configuration = ServerConfiguration() if path is None else load_configuration(Path(path))

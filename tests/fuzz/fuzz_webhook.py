@@ -45,7 +45,7 @@ def seeds() -> dict[str, bytes]:
     for number, (body, moment) in enumerate(
         [(BODY, NOW), (b"null", NOW), (b"{", NOW), (b"", NOW), (BODY, NOW - 299), (BODY, NOW + 301)]
     ):
-        fields = sign(SECRET, f"msg_{number}", body, moment).headers
+        fields = sign(SECRET, f"msg_{number}", body, moment)
         several = f"v1a,AAAA {fields[SIGNATURE]} v1,"
         for signature in (fields[SIGNATURE], several):
             head = f"{fields[ID]}\n{fields[TIMESTAMP]}\n{signature}\n".encode()

@@ -17,7 +17,7 @@ import msgspec
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority, Webhook
+from skillwire.model.execution import Attachments, Event, Execution, ExecutionSettings, Priority
 from skillwire.protocols.skill_sharing.messages import InvocationContext, InvocationRequest
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Invocation(NamedTuple):
     request: InvocationRequest
     caller: str
     accepted: float
-    webhook: Webhook | None = None
+    webhook: str | None = None
     attachments: Attachments | None = None
 
 

@@ -16,12 +16,12 @@ import hmac
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
 from skillwire.executions.view import format_timestamp
-from skillwire.model.execution import Execution, ExecutionStatus, Webhook
+from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.model.url import parse_url
 
 if TYPE_CHECKING:
@@ -53,20 +53,13 @@ TYPES: Final = {
 }
 
 
-class Delivery(NamedTuple):
-    """One request to a receiver: header fields and body."""
-
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def read_callback_url(text: str) -> Webhook:
+def read_callback_url(text: str) -> str:
     """Return the webhook of a ``Callback-Url``. Raises ValidationError. The address policy is checked elsewhere."""
     try:
         url = parse_url(text)
     except ValidationError as error:
         raise ValidationError("VALIDATION_ERROR", f"Callback-Url: {error.message}") from error
-    return Webhook(str(url))
+    return str(url)
 
 
 def webhook_owner(execution: Execution) -> str:
@@ -90,16 +83,15 @@ def payload(execution: Execution, response: bytes) -> bytes:
     )
 
 
-def sign(secret: str, message_id: str, body: bytes, now: float) -> Delivery:
-    """Return a request with its signature; ``now`` is in seconds since the epoch."""
+def sign(secret: str, message_id: str, body: bytes, now: float) -> dict[str, str]:
+    """Return the header fields of a request, with its signature; ``now`` is in seconds since the epoch."""
     timestamp = str(int(now))
-    headers = {
+    return {
         ID: message_id,
         TIMESTAMP: timestamp,
         SIGNATURE: _signature(_key(secret), message_id, timestamp, body),
         "content-type": "application/json",
     }
-    return Delivery(headers, body)
 
 
 def message_id(execution: Execution) -> str:

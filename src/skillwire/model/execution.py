@@ -113,12 +113,6 @@ class Event(NamedTuple):
     note: str = ""
 
 
-class Webhook(NamedTuple):
-    """Where the caller wants to be notified of the end."""
-
-    url: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """One row of the ledger; instants in seconds since the epoch, durations in seconds.
@@ -131,7 +125,7 @@ class Execution:
         turn: position in the queue; the lowest is next.
         is_repeatable: may be started again when its worker is lost.
         output: JSON as bytes; ``output_blob`` is the digest of an output too large for the row.
-        callbacks: number of notifications of the end that were tried.
+        webhook: URL to notify of the end; ``callbacks`` is how many notifications were tried.
         queue: whose workers run it; see :class:`ExecutionSettings`.
         task: a JSON object with ``title``, ``description`` and ``output``, the result's schema.
     """
@@ -165,7 +159,7 @@ class Execution:
     output_blob: str | None = None
     output_forgotten: bool = False
     failure: Failure | None = None
-    webhook: Webhook | None = None
+    webhook: str | None = None
     callbacks: int = 0
     queue: str = ""
     task: bytes | None = None

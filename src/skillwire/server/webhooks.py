@@ -107,7 +107,7 @@ class WebhookSender:
 
     async def _begin(self, execution: Execution) -> None:
         """Begin to deliver, unless as many deliveries go to the same host already: then it comes back soon."""
-        host = parse_url(execution.webhook.url).host if execution.webhook else ""
+        host = parse_url(execution.webhook).host if execution.webhook else ""
         if list(self._under_way.values()).count(host) >= limits.WEBHOOK_HOST_CONCURRENCY:
             until = self._service.clock().wall + _TURN
             await self._service.ledger.put_off_callback(execution.execution_id, until, was_tried=False)
@@ -137,12 +137,12 @@ class WebhookSender:
         output = await self._service.ledger.output(execution)
         is_large = output is not None and len(output) > limits.WEBHOOK_BYTES
         body = payload(execution, encode_execution(execution, None if is_large else output))
-        delivery = sign(self.secret_of(execution), message_id(execution), body, self._service.clock().wall)
+        headers = sign(self.secret_of(execution), message_id(execution), body, self._service.clock().wall)
         request = HttpRequest(
-            execution.webhook.url,
+            execution.webhook,
             "POST",
-            delivery.headers,
-            delivery.body,
+            headers,
+            body,
             max_bytes=limits.WEBHOOK_ANSWER_BYTES,
             timeout=limits.WEBHOOK_SECONDS,
         )

@@ -11,7 +11,6 @@ from tests.support.receiver import Receiver
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.executions.webhooks import verify_webhook
-from skillwire.model.execution import Webhook
 from skillwire.model.url import parse_url
 from skillwire.server.webhooks import WebhookSender
 from skillwire.trust.address import AddressPolicy
@@ -67,7 +66,7 @@ async def telling(hall, *urls, policy=None):
 async def test_a_caller_is_told_once_with_a_signature(hall):
     with Receiver() as receiver:
         url = receiver.url("/hook?for=anna")
-        execution = hall.office.run(b'{"table":7}', webhook=Webhook(url))
+        execution = hall.office.run(b'{"table":7}', webhook=url)
         async with telling(hall, url) as webhooks:
             await eventually_async(lambda: hall.due_at(execution) is None)
             secret = webhooks.secret_of(execution)
@@ -92,7 +91,7 @@ async def test_a_caller_is_told_once_with_a_signature(hall):
 )
 async def test_where_the_policy_leads_nobody_is_told(hall, url):
     with Receiver() as receiver:
-        execution = hall.office.run(webhook=Webhook(url.format(port=receiver.port)))
+        execution = hall.office.run(webhook=url.format(port=receiver.port))
         async with telling(hall):
             await eventually_async(lambda: hall.due_at(execution) is None)
         assert receiver.connections == 0
@@ -108,6 +107,6 @@ def _endless(peer):
 async def test_an_endless_answer_ends(hall):
     with Receiver(_endless) as receiver:
         url = receiver.url()
-        execution = hall.office.run(webhook=Webhook(url))
+        execution = hall.office.run(webhook=url)
         async with telling(hall, url):
             await eventually_async(lambda: 4 < (hall.due_at(execution) or 0) < 7)

@@ -18,7 +18,6 @@ from skillwire.model.execution import (
     NewExecution,
     Priority,
     StatisticsCursor,
-    Webhook,
 )
 
 LEASE = NO_QUOTA.lease
@@ -35,7 +34,7 @@ class TestAccepting:
             max_attempts=3,
             backoff=0.5,
             is_repeatable=True,
-            webhook=Webhook("https://example.org/hook"),
+            webhook="https://example.org/hook",
             task=b'{"title":"Book"}',
             executor="human",
             priority=Priority.HIGH,
@@ -404,7 +403,7 @@ class TestTasks:
 
 class TestCallbacks:
     def end(self, office, **fields):
-        accepted = office.accept(webhook=Webhook("https://example.org/hook"), **fields)
+        accepted = office.accept(webhook="https://example.org/hook", **fields)
         office.ledger.cancel(accepted.execution_id, "anna", office.clock.now)
         return accepted
 
@@ -419,7 +418,7 @@ class TestCallbacks:
 
     @pytest.mark.parametrize("end", ["complete", "fail", "cancel", "expire", "abandon"])
     def test_every_end_is_told_once_and_nobody_else_is_handed_it_meanwhile(self, office, end):
-        accepted = office.accept(webhook=Webhook("https://example.org/hook"))
+        accepted = office.accept(webhook="https://example.org/hook")
         claim = claim_of(office.claim_one())
         assert self.due(office) == []
         if end == "complete":
@@ -467,7 +466,7 @@ class TestCallbacks:
         assert [one.execution_id for one in self.due(office, limit=2)] == ended[2:]
 
     def test_retry_and_release_are_nobodys_end(self, office):
-        office.accept(webhook=Webhook("https://example.org/hook"), max_attempts=2)
+        office.accept(webhook="https://example.org/hook", max_attempts=2)
         office.ledger.release(claim_of(office.claim_one()), office.clock.now)
         office.ledger.fail(claim_of(office.claim_one()), PASSING, office.clock.now)
         office.clock.pass_(1)

@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, TrustError
 from skillwire.executions import webhooks
 from skillwire.executions.webhooks import verify_webhook
-from skillwire.model.execution import ExecutionSettings, Failure, NewExecution, Webhook
+from skillwire.model.execution import ExecutionSettings, Failure, NewExecution
 from skillwire.server.execution_service import ExecutionService
 from skillwire.server.webhooks import WebhookSender
 from skillwire.wire.exchange import HttpResponse
@@ -59,7 +59,7 @@ class World:
         self.sender = WebhookSender(self.service, self.receivers, lambda: b"k" * 32)  # type: ignore[arg-type]  # it sends
 
     async def accept(self, url):
-        new = make_execution(virtual_loop().moment().wall, webhook=Webhook(url))
+        new = make_execution(virtual_loop().moment().wall, webhook=url)
         await self.ledger.accept_all([NewExecution(new)])
         return new
 

@@ -18,7 +18,6 @@ from skillwire.model.execution import (
     Moment,
     OutputBlob,
     Priority,
-    Webhook,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ def execution_row(execution: Execution) -> tuple[Any, ...]:
     """Return the values of :data:`COLUMNS`, as plain as they are kept: SQLite asks an enum ten times what it is."""
     one, is_repeatable, is_forgotten = execution, int(execution.is_repeatable), int(execution.output_forgotten)
     failure = one.failure and encode_json(one.failure)
-    webhook = one.webhook and one.webhook.url
     attachments = one.attachments and encode_json(one.attachments)
     timeline = "".join([f"{encode_json(event)}\n" for event in one.timeline])
     return (
@@ -59,7 +57,7 @@ def execution_row(execution: Execution) -> tuple[Any, ...]:
         *(one.caller, one.caller_id, one.caller_type, one.created, one.updated, one.deadline, one.timeout, one.turn),
         *(one.priority.value, one.status.value, one.trace_id, one.attempt, one.worker, one.not_before),
         *(one.max_attempts, one.backoff, is_repeatable, one.completed, one.output_blob, is_forgotten),
-        *(failure, webhook, one.callbacks, one.queue, timeline, one.task, one.inputs, one.output),
+        *(failure, one.webhook, one.callbacks, one.queue, timeline, one.task, one.inputs, one.output),
         attachments,
     )
 
@@ -90,7 +88,6 @@ def read_execution(row: Sequence[Any]) -> Execution:
     fields["is_repeatable"] = bool(fields["is_repeatable"])
     fields["output_forgotten"] = bool(fields["output_forgotten"])
     fields["failure"] = fields["failure"] and Failure(*json.loads(fields["failure"]))
-    fields["webhook"] = fields["webhook"] and Webhook(fields["webhook"])
     fields["timeline"] = tuple(Event(*json.loads(line)) for line in fields["timeline"].splitlines())
     if fields["attachments"]:
         blobs, mounts, code = json.loads(fields["attachments"])

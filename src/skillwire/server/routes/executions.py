@@ -36,7 +36,7 @@ from skillwire.executions.accept import Invocation, check_key, invalid_request
 from skillwire.executions.view import encode_execution, tag_of
 from skillwire.executions.webhooks import read_callback_url
 from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
-from skillwire.model.execution import Execution, IdempotencyKey, Webhook
+from skillwire.model.execution import Execution, IdempotencyKey
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
@@ -139,7 +139,7 @@ class RequestOptions(NamedTuple):
     content_type: str
     wait: int
     key: str | None
-    webhook: Webhook | None
+    webhook: str | None
     tags: str
     accept: str
 
@@ -325,7 +325,7 @@ class InvocationRoute:
             raise invalid_request("", "is empty", "an InvocationRequest", None)
         if webhook is not None:
             try:
-                self._callbacks.check_url(parse_url(webhook.url))
+                self._callbacks.check_url(parse_url(webhook))
             except TrustError as error:  # how the operator could allow it is not for callers
                 raise ValidationError("VALIDATION_ERROR", "Callback-Url: callbacks may not lead there") from error
         key = None

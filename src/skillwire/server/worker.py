@@ -40,7 +40,7 @@ from skillwire.model.execution import (
 from skillwire.server.execution_service import ExecutionService, log_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
     from skillwire.executions.callable_skill import CallableSkill
     from skillwire.model.skill import ExecutorKind, Skill
@@ -347,10 +347,7 @@ class Worker:
 
     async def _attempt(self, execution: Execution) -> tuple[Outcome, CallableSkill | None]:
         try:
-            skill, callable_skill = self._ready(execution) or await self._prepare(execution)
-            mounts = {}
-            if execution.attachments is not None and execution.attachments.mounts:
-                mounts = await self._mounts(execution.attachments.mounts)
+            skill, callable_skill, mounts = await self._prepare(execution)
         except _UnavailableError as error:
             return Outcome(failure=error.failure), None
         seconds = execution.deadline - self._service.clock().wall
@@ -361,32 +358,27 @@ class Worker:
         except TimeoutError:
             return Outcome(failure=timed_out(execution.execution_id, execution.timeout)), callable_skill
 
-    def _ready(self, execution: Execution) -> tuple[Skill, CallableSkill] | None:
-        """Return the skill to run, if nothing has to be looked up first."""
-        skill = self._versions.get(execution.digest)
+    async def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill, dict[str, Skill]]:
+        """Return the skill to run and those that it mounts. Raises _UnavailableError."""
+        find = self._service.ledger.find_skill
+        mounts: dict[str, Skill] = {}
+        skill = self._versions.get(execution.digest) or await find(execution.digest)
         callable_skill = self._callables.known(skill) if skill else None
-        return (skill, callable_skill) if skill and callable_skill and not needs_grant(skill) else None
-
-    async def _prepare(self, execution: Execution) -> tuple[Skill, CallableSkill]:
-        skill = self._versions.get(execution.digest) or await self._service.ledger.find_skill(execution.digest)
-        callable_skill = await asyncio.to_thread(self._callables.of, skill) if skill else None
+        if skill is not None and callable_skill is None:
+            callable_skill = await asyncio.to_thread(self._callables.of, skill)
         if skill is None or callable_skill is None:
             raise _UnavailableError("The skill is not here any more")
-        if len(self._versions) >= _VERSIONS:
+        if execution.digest not in self._versions and len(self._versions) >= _VERSIONS:
             self._versions.clear()
         self._versions[execution.digest] = skill
-        if not await self._may_run(skill):
+        if needs_grant(skill) and not await self._may_run(skill):
             raise _UnavailableError("The operator has not granted that this skill runs", "not_granted")
-        return skill, callable_skill
-
-    async def _mounts(self, mounts: Iterable[tuple[str, str]]) -> dict[str, Skill]:
-        found: dict[str, Skill] = {}
-        for name, digest in mounts:
-            skill = await self._service.ledger.find_skill(digest)
-            if skill is None:
+        for name, digest in execution.attachments.mounts if execution.attachments else ():
+            mounted = await find(digest)
+            if mounted is None:
                 raise _UnavailableError(f"The skill {name}, which the run mounts, is not here any more")
-            found[name] = skill
-        return found
+            mounts[name] = mounted
+        return skill, callable_skill, mounts
 
     async def _executor(self, kind: ExecutorKind) -> Executor:
         if kind not in self._executors:

@@ -196,22 +196,17 @@ def _loaded(path: Path, content: FolderContent, findings: Findings) -> LoadedFol
         error = ValidationError("NAME_FORM", "neither the folder nor the frontmatter has a name that a skill may have")
         findings.add_error(error, skill_md.place("name"))
         return None
+    version = content.manifest.version or skill_md.metadata.get("version", "")
     return LoadedFolder(
         path=path,
         name=name,
-        version=version_of(skill_md, content.manifest),
+        version=version if is_version(version) else DEFAULT_VERSION,
         skill_md=skill_md,
         manifest=content.manifest,
         descriptor=content.descriptor,
         files=content.files,
         findings=tuple(findings),
     )
-
-
-def version_of(skill_md: SkillMd, manifest: Manifest) -> str:
-    """Return the version that ``skill.toml`` gives, else that of the frontmatter, else 0.1.0. Spec: specs §0."""
-    version = manifest.version or skill_md.metadata.get("version", "")
-    return version if is_version(version) else DEFAULT_VERSION
 
 
 _PROTOCOLS: Final = {

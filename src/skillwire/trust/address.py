@@ -197,10 +197,6 @@ class AllowList(NamedTuple):
         """Whether ``host`` is listed, itself or under a ``*.`` row."""
         return host in self.hosts or host.endswith(self.endings)
 
-    def lists_address(self, address: Address) -> bool:
-        """Whether ``address`` lies in one of the networks."""
-        return any(network.covers(address) for network in self.networks)
-
 
 class _Rules(NamedTuple):
     named: frozenset[Origin]
@@ -275,7 +271,7 @@ class AddressPolicy(_Rules):
             if url.scheme == "http":
                 raise _plain_http(url)
         elif reach is AddressScope.NOWHERE or not (
-            self.allowed.lists_address(number) or reach in self._opened(url, number)
+            any(network.covers(number) for network in self.allowed.networks) or reach in self._opened(url, number)
         ):
             lead = "" if address == url.host else f"{url.host} leads to "
             fix = _FIXES.get(reach)

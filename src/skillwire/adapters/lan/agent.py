@@ -141,12 +141,6 @@ class AgentIdentity(NamedTuple):
     name: AgentNameLock | None = None  # None for an agent that offers nothing, or whose identity was given
 
     @property
-    def is_kept(self) -> bool:
-        """Whether all of it comes from files of ours, which are renewed and refreshed."""
-        trust = self.trust
-        return trust is not None and (self.identity, self.authority) == (trust.identity, trust.authority)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for the user about the name."""
         if self.name is None or not self.name.first:
@@ -352,8 +346,9 @@ class LanAgent:
         self._identity = kept = load_agent_identity(settings, roles, identity, authority)
         self.agent_id, self.trust = kept.agent_id, kept.trust
         self._certificates: CertificateTasks | None = None
-        if kept.trust is not None and kept.is_kept:
-            self._certificates = CertificateTasks(kept.trust, settings, self._review)
+        # What comes from files of ours is renewed and refreshed.
+        if self.trust is not None and (kept.identity, kept.authority) == (self.trust.identity, self.trust.authority):
+            self._certificates = CertificateTasks(self.trust, settings, self._review)
         self._counters: Counter[str] = Counter()
         self._state: StateWriter | None = None
         if keeps_state:

@@ -106,7 +106,10 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
         except SkillwireError as error:
             notes.append(f"the authority has issued us no certificate: {one_line(error)}")
     if certificate is None or is_own(certificate):
-        certificate = _own(keys, key, certificate, agent_id, now)
+        is_ours = certificate is not None and agent_id in agents_of(certificate) and belongs(certificate, key)
+        if certificate is None or not is_ours or is_due(certificate, now):
+            certificate = own_certificate(agent_id, key, now)
+            keys.keep_certificate(certificate)
     else:
         place = SourceLocation(str(keys.certificate_file))
         agent_id, certificate, note = _certified(key, certificate, settings.agent_id, agent_id, now, place=place)
@@ -174,14 +177,6 @@ def _authorities(settings: LanSettings, local: AuthorityFolder | None) -> tuple[
 def _files_of_revocations(settings: LanSettings, local: AuthorityFolder | None) -> list[str]:
     files = [one for one in settings.revocations if "://" not in one]
     return files + ([str(local.revocations_file)] if local and not settings.revocations else [])
-
-
-def _own(keys: LanKeys, key: EllipticCurvePrivateKey, known: bytes | None, agent_id: str, now: float) -> bytes:
-    if known is not None and agent_id in agents_of(known) and belongs(known, key) and not is_due(known, now):
-        return known
-    made = own_certificate(agent_id, key, now)
-    keys.keep_certificate(made)
-    return made
 
 
 def _certified(

@@ -100,7 +100,9 @@ def read_marketplace(data: bytes, source: str) -> Marketplace:
         try:
             plugins.append(_read_plugin(entry, root))
         except SkillwireError as error:
-            findings.append(note("PLUGIN_FORM", f"plugin {_called(entry, number)}: {error.message}", source))
+            name = entry.get("name") if isinstance(entry, dict) else None
+            label = _shown(name) if isinstance(name, str) else f"number {number + 1}"
+            findings.append(note("PLUGIN_FORM", f"plugin {label}: {error.message}", source))
     return Marketplace(_text(document.get("name")), tuple(plugins), tuple(findings))
 
 
@@ -189,11 +191,6 @@ def _elsewhere(source: Mapping[str, Any]) -> ExternalPlugin:
     if kind == "archive" and _ADDRESS.fullmatch(address):
         return ExternalPlugin(kind, f"Download {address}, unpack it and import its folder.")
     return ExternalPlugin(kind or "unknown", CODES["PLUGIN_ELSEWHERE"].fix)
-
-
-def _called(entry: object, number: int) -> str:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    return _shown(name) if isinstance(name, str) else f"number {number + 1}"
 
 
 def _shown(text: str) -> str:

@@ -15,12 +15,9 @@ from skillwire.errors import NotFoundError, SourceLocation, UsageError, Validati
 from skillwire.protocols.agent_skills.server import check_base_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from skillwire.adapters.files.static_site import BuildReport
     from skillwire.cli.documents_run import BuildDocument
     from skillwire.cli.output import Output
-    from skillwire.model.catalog import Catalog
 
 #: The keys of :data:`skillwire.adapters.files.static_site.HOSTS`; listed here so that ``--help`` imports nothing.
 HOSTS: Final = ("azure", "cloudflare", "firebase", "github", "netlify", "nginx", "vercel")
@@ -76,6 +73,7 @@ def command(
     from skillwire.adapters.files.loading import published_roots  # noqa: PLC0415  # takes a while
     from skillwire.adapters.files.static_site import SiteBuild, SiteOptions  # noqa: PLC0415  # same
     from skillwire.folder.publish import check_publisher  # noqa: PLC0415  # same
+    from skillwire.server.app import site_files  # noqa: PLC0415  # same
 
     base_url, publisher = check_base_url(options["base_url"]), check_publisher(options["publisher"])
     build = SiteBuild(
@@ -90,7 +88,7 @@ def command(
             allow_empty=options["allow_empty"],
             use_record=not options["no_cache"],
             dry_run=options["dry_run"],
-            listings=_listings(bridges, publisher, base_url),
+            listings=site_files(bridges, publisher, base_url),
         )
     )
     if not build.folders and not options["allow_empty"]:
@@ -124,22 +122,6 @@ def _chosen(hosts: tuple[str, ...]) -> tuple[str, ...]:
     if "none" in hosts and len(hosts) > 1:
         raise UsageError("USAGE", "--host-files none excludes every other host")
     return HOSTS if "all" in hosts else tuple(host for host in HOSTS if host in hosts)
-
-
-def _listings(bridges: tuple[str, ...], publisher: str, base_url: str) -> Callable[[Catalog], Mapping[str, bytes]]:
-    """Return the function that writes the files of every protocol, and of these formats."""
-    from skillwire.bridges.static_files import check_bridges, static_files  # noqa: PLC0415  # takes a while
-    from skillwire.server.app import PROTOCOLS  # noqa: PLC0415  # same
-    from skillwire.server.components import StaticView  # noqa: PLC0415  # same
-
-    check_bridges(bridges, publisher, base_url)
-
-    def listings(catalog: Catalog) -> Mapping[str, bytes]:
-        view = StaticView(catalog, publisher, base_url)
-        files = {path: content for one in PROTOCOLS for path, content in one.static_files(view).items()}
-        return {**files, **static_files(bridges, catalog.skills.values(), publisher, base_url)}
-
-    return listings
 
 
 def _print_result(output: Output, site: str, report: BuildReport) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -119,28 +120,28 @@ def _settings(_: click.Context, __: str) -> Iterator[Word]:
         yield Word(key, row.meaning)
 
 
-def _tokens(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.adapters.sqlite.open import has_database, open_tokens  # noqa: PLC0415  # only where it is asked for
+def _stored(kind: str, _: click.Context, __: str) -> Iterator[Word]:
+    """Yield the tokens, grants or tasks in the database, which is not created."""
+    from skillwire.adapters.sqlite.open import (  # noqa: PLC0415  # loads msgspec
+        has_database,
+        open_grants,
+        open_ledger,
+        open_tokens,
+    )
 
-    for token in run_async(open_tokens().all()) if has_database() else ():
-        if token.revoked is None:
-            yield Word(token.token_id, token.name)
+    if not has_database():
+        return
+    if kind == "tokens":
+        tokens = run_async(open_tokens().all())
+        yield from (Word(token.token_id, token.name) for token in tokens if token.revoked is None)
+    elif kind == "grants":
+        grants = run_async(open_grants().all())
+        yield from (Word(*row) for row in {grant.skill: grant.version for grant in grants}.items())
+    else:
+        from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # loads msgspec
 
-
-def _grants(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.adapters.sqlite.open import has_database, open_grants  # noqa: PLC0415  # only where it is asked for
-
-    grants = run_async(open_grants().all()) if has_database() else ()
-    for name, version in {grant.skill: grant.version for grant in grants}.items():
-        yield Word(name, version)
-
-
-def _tasks(_: click.Context, __: str) -> Iterator[Word]:
-    from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # only where it is asked for
-    from skillwire.executions.tasks import Inbox, read_task  # noqa: PLC0415  # same
-
-    for task in run_async(Inbox(open_ledger(), "completion", moment).tasks()) if has_database() else ():
-        yield Word(task.execution_id, read_task(task).title)
+        tasks = run_async(Inbox(open_ledger(), "completion", moment).tasks())
+        yield from (Word(task.execution_id, read_task(task).title) for task in tasks)
 
 
 def _executions(_: click.Context, __: str) -> Iterator[Word]:
@@ -213,11 +214,14 @@ VALUES: Final[dict[tuple[str, str], Callable[[click.Context, str], Iterator[Word
     ("explain", "codes"): _codes,
     ("show", "keys"): _settings,
     ("revoke", "origins"): _origins,
-    ("revoke", "token_id"): _tokens,
-    ("rotate", "token_id"): _tokens,
+    ("revoke", "token_id"): partial(_stored, "tokens"),
+    ("rotate", "token_id"): partial(_stored, "tokens"),
     **{(command, "names"): _installed for command in ("remove", "update", "outdated", "verify")},
-    ("revoke", "which"): _grants,
-    **{(command, "task_id"): _tasks for command in ("show", "claim", "complete", "reject", "release")},
+    ("revoke", "which"): partial(_stored, "grants"),
+    **{
+        (command, "task_id"): partial(_stored, "tasks")
+        for command in ("show", "claim", "complete", "reject", "release")
+    },
     **{(command, "folders"): _folders for command in ("build", "serve", "add")},
 }
 

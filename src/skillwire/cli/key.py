@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 import click
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from skillwire.adapters.files.keys import LanKeys, read_certificates, read_private_key
+from skillwire.adapters.files.keys import INSTALLED_SECONDS, LanKeys, read_certificates, read_private_key
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.cli.options import CommandGroup, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
@@ -159,9 +159,7 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.revoked is not None:
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
-        from skillwire.adapters.lan.certificates import INSTALLED  # noqa: PLC0415  # loads the LAN agent's parts
-
-        loaded = f"a server with this key, or with a revoked one, loads it within {INSTALLED:.0f} seconds"
+        loaded = f"a server with this key, or with a revoked one, loads it within {INSTALLED_SECONDS:.0f} seconds"
         output.note(f"{loaded}; restart servers with another key")
 
 

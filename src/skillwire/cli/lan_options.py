@@ -81,20 +81,11 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
-def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket]:
-    """Return the sockets of a server: on ``host``, or by default on all addresses with the LAN, else on loopback."""
-    from skillwire.server.run import listen, listen_everywhere  # noqa: PLC0415  # takes a while to import
-
-    if host is None and lan is not None:
-        return listen_everywhere(port)
-    return [listen(host or "127.0.0.1", port)]
-
-
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:
     """Return the URLs announced on the local network, one for each current interface."""
     if lan is None:
         return []
-    from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # same
+    from skillwire.server.lan.service import advertised_address  # noqa: PLC0415  # takes a while to import
 
     endpoint, fitting = advertised_address(lan, [one.getsockname()[:2] for one in listeners])
     try:
@@ -106,7 +97,7 @@ def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[s
 
 
 def _settings(configured: LanSettings | None, discovery: str | None) -> LanSettings:
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
+    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # takes a while to import
 
     if discovery is not None:
         named = DiscoverySource(discovery, SourceLocation(discovery), is_project=False)

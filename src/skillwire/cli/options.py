@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar, c
 import click
 
 from skillwire.cli.output import folded, one_line
-from skillwire.cli.progress import Progress
+from skillwire.cli.progress import Progress, columns
 from skillwire.errors import UsageError
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import parse_reference, reference_to
-from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.hidden_text import display_width, neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -179,8 +179,6 @@ def locked_object(locked: LockedSkill) -> LockedObject:
 
 def shortened(text: str, width: int) -> str:
     """Return ``text`` as one line of at most ``width`` columns, cut between words where possible."""
-    from skillwire.trust.hidden_text import display_width  # noqa: PLC0415  # install does without
-
     line = " ".join(one_line(text).split())
     if display_width(line) <= width:
         return line
@@ -200,9 +198,7 @@ def first_of(names: Sequence[str], most: int) -> str:
 
 def terminal_width() -> int:
     """Return the width for cutting lines; practically unlimited in a pipe."""
-    import shutil  # noqa: PLC0415  # only for lines that are cut
-
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+    return columns(100) if sys.stdout.isatty() else 10_000
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # that of click 8.2 takes none

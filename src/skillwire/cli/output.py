@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, cast
 import click
 
 from skillwire.codes import CODES
-from skillwire.trust.hidden_text import neutralise
+from skillwire.trust.hidden_text import display_width, neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -317,8 +317,6 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _width(text: str | Styled) -> int:
-    from skillwire.trust.hidden_text import display_width  # noqa: PLC0415  # --help does without
-
     return display_width(text if isinstance(text, str) else text.text)
 
 

@@ -107,7 +107,7 @@ class Progress:
         while not ended.wait(wait):
             wait = _INTERVAL
             with self._lock:
-                line = self._line(time.monotonic() - self._started, _columns() - 1)
+                line = self._line(time.monotonic() - self._started, columns() - 1)
                 sys.stderr.write(_CLEAR + line)
                 sys.stderr.flush()
                 self._drawn = True
@@ -142,7 +142,8 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def _columns() -> int:
-    import shutil  # noqa: PLC0415  # only for what takes long
+def columns(default: int = 80) -> int:
+    """Return the width of the terminal."""
+    import shutil  # noqa: PLC0415  # only for what takes long, and for lines that are cut
 
-    return shutil.get_terminal_size((80, 24)).columns
+    return shutil.get_terminal_size((default, 24)).columns

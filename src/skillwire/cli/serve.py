@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.lan_options import announced_at, lan_options, listen_for, read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import announced_at, lan_options, read_goodbye_reason, read_lan
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.cli.output import Output
     from skillwire.server.configuration import ServerConfiguration
@@ -143,12 +143,10 @@ def command(
     of other agents. It then listens on all addresses of this machine, unless --host is given.
     """
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
-    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
-    from skillwire.server.run import address_of, run  # noqa: PLC0415  # same
+    from skillwire.server.run import address_of, listen_for, run  # noqa: PLC0415  # same
 
     events = EventStream(shown=output.as_json)
-    configure_logging(log_format, events.hear)
-    configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
+    configuration = configure_server(config, log_format, events.hear, grant_all=grant_all, workers=workers)
     network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes)
     application = create_app(
         folders,
@@ -228,11 +226,8 @@ def worker_command(
     it down. Skills that are functions of a program run only in that program.
     """
     from skillwire.server.app import make_worker  # noqa: PLC0415  # same
-    from skillwire.server.executions import run_worker  # noqa: PLC0415  # same
-    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
 
-    configure_logging(log_format)
-    configuration = read_server_configuration(config, grant_all=grant_all, workers=workers)
+    configuration = configure_server(config, log_format, grant_all=grant_all, workers=workers)
     number = configuration.executions.concurrency
 
     def ready() -> None:
@@ -241,15 +236,24 @@ def worker_command(
         )
         output.line(f"running, at most {number} executions at once; Ctrl-C stops")
 
-    run_worker(make_worker(configuration), on_ready=ready)
+    make_worker(configuration).run(on_ready=ready)
     if not (output.as_json or output.quiet):
         print_end("stopped")
 
 
-def read_server_configuration(path: str | None, *, grant_all: bool, workers: int | None) -> ServerConfiguration:
-    """Return the configuration file at ``path``, if any, with the options of the command line applied."""
+def configure_server(
+    path: str | None,
+    log_format: str,
+    on_event: Callable[[Mapping[str, Any]], object] = lambda _: None,
+    *,
+    grant_all: bool,
+    workers: int | None,
+) -> ServerConfiguration:
+    """Configure the log, and return the configuration file at ``path``, if any, with the command line's options."""
     from skillwire.server.configuration import ServerConfiguration, load_configuration  # noqa: PLC0415  # heavy
+    from skillwire.server.log import configure_logging  # noqa: PLC0415  # same
 
+    configure_logging(log_format, on_event)
     configuration = ServerConfiguration() if path is None else load_configuration(Path(path))
     executions = configuration.executions
     if grant_all:

@@ -236,16 +236,10 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
-    """Return the required inputs as arguments for ``call``, with quoted names.
+    """Return the required inputs as arguments for ``call``, with quoted names."""
+    from skillwire.client.endpoint_calls import required_parameters  # noqa: PLC0415  # few skills are at an endpoint
 
-    If the manifest does not mark required inputs, all inputs without a default are named.
-    """
-    from msgspec import UNSET  # noqa: PLC0415  # a response was read, so it is loaded
-
-    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
-
-    parameters = parameters_of(manifest, source) or []
-    required = [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
+    required = required_parameters(manifest, source)
     return "".join(
         f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_MAX_ARGUMENTS]
     )

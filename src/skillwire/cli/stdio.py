@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from skillwire import limits
 from skillwire.adapters.lines import LineWriter, lines_of, take_input
 from skillwire.cli.options import token_option
-from skillwire.cli.serve import read_server_configuration
+from skillwire.cli.serve import configure_server
 from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def mcp_command(
     require_sdk()
     from skillwire.server.mcp_stdio import serve_mcp  # noqa: PLC0415  # imports the SDK
 
-    configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
+    configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     if execute:
         configuration = replace(configuration, runs=replace(configuration.runs, execute_skill=True))
-    serve_mcp(folders, configuration, pins, publisher=publisher, log_format=log_format)
+    serve_mcp(folders, configuration, pins, publisher=publisher)
 
 
 def _relay(server: str, token: str | None) -> None:
@@ -127,7 +127,7 @@ def rpc_command(
     Each input line is a JSON-RPC 2.0 request or a batch, and each output line a response; logs go to standard error.
     The command ends with its input. skillwire serve offers the same over HTTP at /rpc.
     """
-    configuration = read_server_configuration(config, grant_all=grant_all, workers=None)
+    configuration = configure_server(config, log_format, grant_all=grant_all, workers=None)
     runs = configuration.runs
     runs = replace(runs, execute_skill=execute or runs.execute_skill, run_code=run_code or runs.run_code)
     configuration = replace(configuration, runs=runs)
@@ -137,4 +137,4 @@ def rpc_command(
         return LineWriter(descriptor).write
 
     lines = lines_of(0, limits.RPC_REQUEST_BYTES)
-    serve_rpc(folders, configuration, lines, write_to, publisher=publisher, log_format=log_format)
+    serve_rpc(folders, configuration, lines, write_to, publisher=publisher)

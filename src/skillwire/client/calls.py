@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
+from skillwire.adapters.files.calls import FileCalls
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -57,8 +58,8 @@ from skillwire.wire.pacing import Circuits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from skillwire.adapters.files.calls import FileCalls
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.ref import SkillRef
     from skillwire.model.url import Url
@@ -438,3 +439,8 @@ def _at_once(plan: _Plan, answer: Answer) -> RemoteExecution:
         output=value,
         content_type=media_type,
     )
+
+
+def open_calls(path: Path, context: ResolveContext, access: OriginAccess, **options: Any) -> Calls:
+    """Return calls that are recorded in the file ``path``; ``options`` are clock and chance."""
+    return Calls(context, access, FileCalls(path, context.clock), **options)

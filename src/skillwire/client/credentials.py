@@ -145,10 +145,8 @@ class StoredCredentials:
             stored = renewed(stored, tokens, self._clock())
             yield from work(partial(self._store.keep, stored))
             self._renewed_at[used.origin] = self._clock()
-        from dataclasses import replace  # noqa: PLC0415  # one run in many renews
-
         # A new login has a new name; the flow knows this one by its old name.
-        self._in_use[used.origin] = replace(stored, login=used.login)
+        self._in_use[used.origin] = stored.changed(login=used.login)
 
     def _lock(self, origin: str) -> Flow[int]:
         """Wait for the lock in short steps: its holder might need the thread that waits."""
@@ -164,14 +162,12 @@ class StoredCredentials:
 
 def renewed(credential: Credential, tokens: Tokens, now: float) -> Credential:
     """Return ``credential`` with new tokens; without a new refresh token the old one stays. Spec: RFC 6749 §6."""
-    from dataclasses import replace  # noqa: PLC0415  # one run in many renews
-
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     grant = credential.grant
     if grant is not None:
         scope = grant.scope if tokens.scope is None else tokens.scope
-        grant = replace(grant, refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
-    return replace(credential, secret=tokens.access_token, expires_at=expires_at, grant=grant)
+        grant = grant.changed(refresh_token=tokens.refresh_token or grant.refresh_token, scope=scope)
+    return credential.changed(secret=tokens.access_token, expires_at=expires_at, grant=grant)
 
 
 def _ended(credential: Credential, why: str) -> FetchError:

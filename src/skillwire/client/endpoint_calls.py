@@ -67,6 +67,12 @@ def parameters_of(manifest: Mapping[str, Any], source: str) -> list[ParameterDef
     return [_parameter(name, one if isinstance(one, dict) else {}) for name, one in table.items()]
 
 
+def required_parameters(manifest: Mapping[str, Any], source: str) -> list[ParameterDefinition]:
+    """Return the required inputs of a manifest; if it marks none, all inputs without a default."""
+    parameters = parameters_of(manifest, source) or []
+    return [one for one in parameters if one.required] or [one for one in parameters if one.default is UNSET]
+
+
 def prepare(
     skill: SkillRef, inputs: Mapping[str, Any], context: ResolveContext, arguments: CallArguments
 ) -> Flow[PreparedCall]:

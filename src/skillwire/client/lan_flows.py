@@ -16,12 +16,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
+from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
+from skillwire.resolver.lan_settings import join_discovery
 from skillwire.resolver.merge import read_origin
 from skillwire.resolver.rank import rank
 from skillwire.resolver.references import parse_source
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
     from concurrent.futures import Future
 
-    from skillwire.adapters.files.lan_cache_file import LanCacheFile
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
     from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.settings import DiscoverySource
     from skillwire.wire.exchange import Flow
 
 T = TypeVar("T")
@@ -443,3 +445,15 @@ def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
         LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
         for name in names
     ]
+
+
+def open_lan(
+    sources: Sequence[DiscoverySource],
+    read: Callable[[str], bytes],
+    context: ResolveContext,
+    access: OriginAccess,
+    make_agent: Callable[[LanSettings, frozenset[Role]], LanAgent],
+) -> LanFlows:
+    """Return the flows by the settings in ``sources``, whose files ``read`` reads, with the cache of this machine."""
+    settings = join_discovery(sources, read)
+    return LanFlows(settings, context, access, LanCacheFile(settings, context.clock), make_agent)

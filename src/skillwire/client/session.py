@@ -145,23 +145,18 @@ class ClientSession:
 
     def make_calls(self, **options: Any) -> Calls:
         """Return new calls; ``options`` are clock and chance."""
-        from skillwire.adapters.files.calls import FileCalls  # noqa: PLC0415  # installing does without
-        from skillwire.client.calls import Calls  # noqa: PLC0415  # same
+        from skillwire.client.calls import open_calls  # noqa: PLC0415  # installing does without
 
-        book = FileCalls(state_directory() / "calls.json", self.context.clock)
-        return Calls(self.context, self.access, book, **options)
+        return open_calls(state_directory() / "calls.json", self.context, self.access, **options)
 
     @property
     def lan(self) -> LanFlows:
         """The local network; raises ``DISCOVERY_CONFIGURATION`` for malformed settings."""
         if self._lan is None:
-            from skillwire.adapters.files.lan_cache_file import LanCacheFile  # noqa: PLC0415  # installing does without
-            from skillwire.client.lan_flows import LanFlows  # noqa: PLC0415  # same
-            from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # same
+            from skillwire.client.lan_flows import open_lan  # noqa: PLC0415  # installing does without
 
-            settings = join_discovery(self.settings.discovery, read_discovery_file)
-            memory = LanCacheFile(settings, self.context.clock)
-            self._lan = LanFlows(settings, self.context, self.access, memory, self.make_lan_agent)
+            sources = self.settings.discovery
+            self._lan = open_lan(sources, read_discovery_file, self.context, self.access, self.make_lan_agent)
         return self._lan
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 CredentialKind = Literal["api_key", "oauth2", "custom"]
 
@@ -22,6 +22,10 @@ class TokenRenewal:
     refresh_token: str | None = field(default=None, repr=False)
     revocation_url: str | None = None
     scope: str = ""
+
+    def changed(self, **changes: Any) -> TokenRenewal:
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,14 @@ class Credential:
     expires_at: float | None = None
     key_id: str | None = None
     grant: TokenRenewal | None = None
+
+    def changed(self, **changes: Any) -> Credential:
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return the fields, with those of ``grant`` in an object of their own."""
+        return asdict(self)
 
     @property
     def field_value(self) -> str:

@@ -44,6 +44,7 @@ from skillwire.adapters.sqlite.open import (
     open_tokens,
 )
 from skillwire.adapters.sqlite.search import SearchIndex
+from skillwire.bridges.static_files import check_bridges, static_files
 from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
@@ -51,7 +52,7 @@ from skillwire.protocols.agent_skills.server import check_base_url
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
-from skillwire.server.components import Components, Services
+from skillwire.server.components import Components, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
 from skillwire.server.execution_stats import ExecutionStats
 from skillwire.server.executions import ExecutionRoutes, make_executions
@@ -73,6 +74,7 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
+    from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
     from skillwire.model.execution import ExecutionSettings
     from skillwire.model.skill import ExecutorKind, Skill
@@ -238,6 +240,18 @@ def create_app(
         functions=functions,
     )
     return Application(make_services(parts, functions, lan), access_log=access_log, protocols=protocols)
+
+
+def site_files(bridges: Sequence[str], publisher: str, base_url: str) -> Callable[[Catalog], Mapping[str, bytes]]:
+    """Return the function that makes the files of a static site: of every protocol, and of the ``bridges``."""
+    check_bridges(bridges, publisher, base_url)
+
+    def files_of(catalog: Catalog) -> Mapping[str, bytes]:
+        view = StaticView(catalog, publisher, base_url)
+        files = {path: content for one in PROTOCOLS for path, content in one.static_files(view).items()}
+        return {**files, **static_files(bridges, catalog.skills.values(), publisher, base_url)}
+
+    return files_of
 
 
 def make_services(

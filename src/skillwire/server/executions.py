@@ -131,6 +131,21 @@ class Executions:
         """Answer every waiting request: the server stops."""
         self.service.changes.close()
 
+    def run(self, *, on_ready: Callable[[], object]) -> None:
+        """Work until SIGINT or SIGTERM; running executions get a while to end."""
+
+        async def work() -> None:
+            stopping = asyncio.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+            self.start()
+            on_ready()
+            await stopping.wait()
+            await self.stop()
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work())
+
     async def stop(self) -> None:
         """End what runs, after a while; return when all of it is on the disk."""
         if self._awaiting is not None:
@@ -361,19 +376,3 @@ def make_executions(
     )
     executions.runs.on_accept = executions.start
     return executions
-
-
-def run_worker(executions: Executions, *, on_ready: Callable[[], object]) -> None:
-    """Work until SIGINT or SIGTERM; running executions get a while to end."""
-
-    async def run() -> None:
-        stopping = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-        executions.start()
-        on_ready()
-        await stopping.wait()
-        await executions.stop()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from skillwire.bridges.mcp.server import make_server, serve_stdio
 from skillwire.server.app import make_components
-from skillwire.server.log import configure_logging
 from skillwire.server.mcp_backend import McpCaller, MissingPins, check_pins, log_left_out, make_mcp_backend
 from skillwire.server.stdio import OWNER, load_local, run_local, started
 
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def serve_mcp(
-    folders: Sequence[str], configuration: ServerConfiguration, pins: Sequence[str], *, publisher: str, log_format: str
+    folders: Sequence[str], configuration: ServerConfiguration, pins: Sequence[str], *, publisher: str
 ) -> None:
     """Serve ``folders`` until the input ends, or until SIGINT or SIGTERM; ``pins`` are tools beside the configured."""
-    configure_logging(log_format)
     named = check_pins([*configuration.mcp.pins, *pins])
     parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
     run_local(_serve(parts, named))

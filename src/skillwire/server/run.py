@@ -19,6 +19,7 @@ from skillwire.server.fastpath import Connection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.app import Application
     from skillwire.server.revision import Revision
 
@@ -45,6 +46,13 @@ def listen_everywhere(port: int) -> list[socket.socket]:
     with suppress(OSError):  # a machine without IPv6, or another program has the port there
         return [first, _listen(socket.AF_INET6, ("::", first.getsockname()[1]), is_only_ipv6=True)]
     return [first]
+
+
+def listen_for(lan: LanSettings | None, host: str | None, port: int) -> list[socket.socket]:
+    """Return the sockets of a server: on ``host``, or by default on all addresses with the LAN, else on loopback."""
+    if host is None and lan is not None:
+        return listen_everywhere(port)
+    return [listen(host or "127.0.0.1", port)]
 
 
 def _listen(family: int, address: Any, *, is_only_ipv6: bool = False) -> socket.socket:

@@ -24,7 +24,6 @@ from skillwire.model.access import EVERY_SKILL, Principal
 from skillwire.protocols.skills_rpc.codec import encode_error
 from skillwire.server.app import make_components
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.log import configure_logging
 from skillwire.server.request_bodies import Bodies, Body
 from skillwire.server.rpc_methods import RPC_BOUNDS, ByteQuota, RpcCaller, RpcDispatcher
 
@@ -59,13 +58,11 @@ def serve_rpc(
     make_writer: Callable[[int], Write],
     *,
     publisher: str,
-    log_format: str,
 ) -> None:
     """Serve the Skills Protocol for ``folders`` until the end of the input, or until SIGINT or SIGTERM.
 
     ``make_writer`` gets the descriptor of the output.
     """
-    configure_logging(log_format)
     parts = make_components(folders, publisher=publisher, access_log=False, configuration=configuration, is_local=True)
     run_local(serve_stdio(parts, lines, make_writer(take_output())))
 

@@ -7,9 +7,10 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, listen_for, read_lan
+from skillwire.cli.lan_options import announced_at, read_lan
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.server.run import listen_for
 
 CONFIGURED = LanSettings(port=5001)
 EVERY = "0.0.0.0"  # noqa: S104  # what is listened at

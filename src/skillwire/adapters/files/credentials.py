@@ -30,6 +30,7 @@ from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
     from skillwire.model.credential import Credential
     from skillwire.model.url import Url
@@ -50,28 +51,26 @@ class KeyringSecrets:
 
     def load(self, origin: str) -> str | None:
         """Return the secrets of ``origin``, as :meth:`keep` stored them."""
-        with _refusals():
+        with _refusals(self._keyring):
             return self._keyring.get_password(_SERVICE, origin)
 
     def keep(self, origin: str, secrets: str) -> None:
         """Store the secrets of ``origin``."""
-        with _refusals():
+        with _refusals(self._keyring):
             self._keyring.set_password(_SERVICE, origin, secrets)
 
     def forget(self, origin: str) -> None:
         """Remove the secrets of ``origin``, if there are any."""
-        with _refusals():
+        with _refusals(self._keyring):
             if self._keyring.get_password(_SERVICE, origin) is not None:
                 self._keyring.delete_password(_SERVICE, origin)
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    from keyring.errors import KeyringError  # noqa: PLC0415  # an extra
-
+def _refusals(keyring: ModuleType) -> Iterator[None]:
     try:
         yield
-    except KeyringError as error:  # its text may be anything; its type is enough
+    except keyring.errors.KeyringError as error:  # its text may be anything; its type is enough
         raise StorageError("KEYRING", f"the system's keyring refused: {type(error).__name__}") from None
 
 
@@ -118,11 +117,11 @@ class CredentialStore:
 
     def keep(self, credential: Credential, *, in_keyring: bool | None = None) -> None:
         """Store ``credential`` as its origin's only one; ``in_keyring`` None keeps secrets where they were."""
-        from dataclasses import asdict  # noqa: PLC0415  # most users store none
-
         with self._changing() as stored:
             was_in_keyring = bool(stored.get(credential.origin, {}).get("in_keyring"))
-            fields = {key: value for key, value in asdict(credential).items() if value is not None and key != "origin"}
+            fields = {
+                key: value for key, value in credential.as_fields().items() if value is not None and key != "origin"
+            }
             secrets: dict[str, str] = {"secret": fields.pop("secret")}
             grant = fields.get("grant") or {}
             secrets |= {key: grant[key] for key in _OF_GRANT if grant.get(key)}

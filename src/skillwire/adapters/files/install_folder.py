@@ -178,9 +178,13 @@ def remove_staging(folder: Path) -> None:
     except FileNotFoundError:
         return
     except OSError:  # it holds something
-        import shutil  # noqa: PLC0415  # an installation starts without it, which saves 3 ms
+        _remove_tree(folder, ignore_errors=True)
 
-        shutil.rmtree(folder, ignore_errors=True)
+
+def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
+    import shutil  # noqa: PLC0415  # an installation starts without it, which saves 3 ms
+
+    shutil.rmtree(folder, ignore_errors=ignore_errors)
 
 
 def _digest(content: bytes | None) -> str | None:
@@ -368,9 +372,7 @@ class FolderChange:
                     elif holds_asides(left):
                         self._report_kept(keep_staging(left))
                     else:
-                        import shutil  # noqa: PLC0415  # only after a crash
-
-                        shutil.rmtree(left)
+                        _remove_tree(left)
                 staging = parent / f"{STAGING}-{os.urandom(6).hex()}"
                 self._stagings[parent] = staging
                 staging.mkdir(mode=0o700)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 
+#: Seconds between two checks of an agent for an installed certificate.
+INSTALLED_SECONDS: Final = 5.0
 _SECRET_BYTES: Final = 16
 _KEY_BYTES: Final = 16 * 1024
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"

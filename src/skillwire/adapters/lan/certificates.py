@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
+from skillwire.adapters.files.keys import INSTALLED_SECONDS
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 3600.0
 _LOOK: Final = 600.0
-#: Seconds between two checks for an installed certificate.
-INSTALLED: Final = 5.0
 _OK: Final = 200
 
 
@@ -70,7 +69,7 @@ class Renewal:
         notify: Callable[[str], object] = lambda _: None,
         first_pause: float = _FIRST_PAUSE,
         look: float = _LOOK,
-        installed: float = INSTALLED,
+        installed: float = INSTALLED_SECONDS,
     ) -> None:
         self._trust = trust
         self._settings = settings

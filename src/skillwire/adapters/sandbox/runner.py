@@ -8,6 +8,7 @@ under the same limits and filter. When the child ends, the runner ends, and the 
 """
 # ruff: noqa: PLC0415  # what a skill does not need is not imported: each start pays for it
 
+import _thread
 import marshal
 import os
 import resource
@@ -208,7 +209,7 @@ def _start_forwarder(proxy: str, channel: int) -> dict[str, str]:
         for descriptor in (1, 2):
             os.dup2(0, descriptor)
         try:
-            _forward(listener, proxy)
+            _forward(listener, lambda: socket.socket(socket.AF_UNIX), proxy)
         finally:
             os._exit(1)
     listener.close()
@@ -216,14 +217,11 @@ def _start_forwarder(proxy: str, channel: int) -> dict[str, str]:
     return {"HTTPS_PROXY": address, "https_proxy": address}
 
 
-def _forward(listener: Any, proxy: str) -> None:
+def _forward(listener: Any, make_socket: Any, proxy: str) -> None:
     """Carry bytes both ways, in two threads for each connection."""
-    import _thread
-    import socket
-
     while True:
         near, _ = listener.accept()
-        far = socket.socket(socket.AF_UNIX)
+        far = make_socket()
         try:
             far.connect(proxy)
             _thread.start_new_thread(_carry, (near, far))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -111,53 +112,32 @@ class SkillPages:
 
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer with the list of skills, or the part of it that a search changes."""
-
-        def make(revision: Revision, frame: Frame) -> Page:
-            from skillwire.web.public_pages import list_page  # noqa: PLC0415  # with the first page, see above
-
-            query = read_query(context.scope["query_string"])
-            skills, search = revision.catalog.skills, revision.search
-            html, is_good = list_page(skills, search, query, frame, part=context.path == "/hits")
-            return Page(HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST, html)
-
-        return await self._page(context, make)
+        query = context.scope["query_string"]
+        return await self._page(context, partial(_list_page, query, part=context.path == "/hits"))
 
     async def _skill(self, context: RequestContext) -> ASGIApp:
         name = context.parameters["skill"]
+        return await self._page(context, partial(self._skill_page, name))
 
-        def make(revision: Revision, frame: Frame) -> Page | None:
-            from skillwire.web.public_pages import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
+    def _skill_page(self, name: str, revision: Revision, frame: Frame) -> Page | None:
+        from skillwire.web.public_pages import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
 
-            skill = revision.catalog.skills.get(name)
-            if skill is None:
-                return None
+        skill = revision.catalog.skills.get(name)
+        if skill is None:
+            return None
+        with self._texts_lock:
+            text = self._texts.get(skill.artifact.digest)
+        if text is None:
+            text = read_text(skill, self._blobs)
             with self._texts_lock:
-                text = self._texts.get(skill.artifact.digest)
-            if text is None:
-                text = read_text(skill, self._blobs)
-                with self._texts_lock:
-                    self._texts.put(skill.artifact.digest, text, text.size)
-            return Page(HTTPStatus.OK, skill_page(skill, text, frame))
-
-        return await self._page(context, make)
+                self._texts.put(skill.artifact.digest, text, text.size)
+        return Page(HTTPStatus.OK, skill_page(skill, text, frame))
 
     async def _file(self, context: RequestContext) -> ASGIApp:
         name, path = context.parameters["skill"], context.parameters["file"]
         if path.endswith("/"):
             return await self._slash(context)
-
-        def make(revision: Revision, frame: Frame) -> Page | None:
-            from skillwire.web.public_pages import file_page  # noqa: PLC0415  # with the first page, see above
-
-            skill = revision.catalog.skills.get(name)
-            file = next((file for file in skill.files if file.path == path), None) if skill else None
-            return (
-                None
-                if skill is None or file is None
-                else Page(HTTPStatus.OK, file_page(skill, file, self._blobs, frame))
-            )
-
-        return await self._page(context, make)
+        return await self._page(context, partial(_file_page, name, path, self._blobs))
 
     async def _root(self, _: RequestContext) -> ASGIApp:
         return Redirect("/", HTTPStatus.PERMANENT_REDIRECT)
@@ -198,13 +178,29 @@ class SkillPages:
         return await self._notice("absent", context) if page is None else page
 
     async def _notice(self, notice: Notice, context: RequestContext) -> Page:
-        def make() -> str:
-            from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see above
-
-            return notice_page(notice, _frame(context))
-
         fields = {"Retry-After": "2"} if notice == "loading" else {}
-        return Page(_STATUSES[notice], await asyncio.to_thread(make), fields)
+        return Page(_STATUSES[notice], await asyncio.to_thread(_notice_page, notice, context), fields)
+
+
+def _list_page(query: bytes, revision: Revision, frame: Frame, *, part: bool) -> Page:
+    from skillwire.web.public_pages import list_page  # noqa: PLC0415  # with the first page, see above
+
+    html, is_good = list_page(revision.catalog.skills, revision.search, read_query(query), frame, part=part)
+    return Page(HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST, html)
+
+
+def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> Page | None:
+    from skillwire.web.public_pages import file_page  # noqa: PLC0415  # with the first page, see above
+
+    skill = revision.catalog.skills.get(name)
+    file = next((file for file in skill.files if file.path == path), None) if skill else None
+    return None if skill is None or file is None else Page(HTTPStatus.OK, file_page(skill, file, blobs, frame))
+
+
+def _notice_page(notice: Notice, context: RequestContext) -> str:
+    from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see above
+
+    return notice_page(notice, _frame(context))
 
 
 def _frame(context: RequestContext) -> Frame:

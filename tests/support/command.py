@@ -106,7 +106,7 @@ def _run(
         stack.enter_context(mock.patch.dict(os.environ, env or {}, clear=is_all))
         stack.enter_context(_folder(cwd))
         stack.enter_context(_signals())
-        stack.enter_context(_logs())
+        stack.enter_context(new_logging())
         if "keyring.core" in sys.modules:  # it keeps the backend of the first command
             stack.enter_context(mock.patch("keyring.core._keyring_backend", None))
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
@@ -206,10 +206,11 @@ def _signals() -> Iterator[None]:
 
 
 @contextmanager
-def _logs() -> Iterator[None]:
-    """Restore the configuration of logging after the command, and let no logger keep a stream that is closed then.
+def new_logging() -> Iterator[None]:
+    """Let the command find logging as a new process has it, and restore the configuration after it.
 
     Until the command configures logging, threads of this process log to the stream of the test, not to the command's.
+    No logger keeps a stream that is closed after the command.
     """
     configure, before, was_configured = structlog.configure, structlog.get_config(), structlog.is_configured()
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "skillwire.lan")]
@@ -218,8 +219,10 @@ def _logs() -> Iterator[None]:
     def uncached(**settings: Any) -> None:
         configure(**{**settings, "cache_logger_on_first_use": False})
 
-    if not was_configured:
-        configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
+    structlog.reset_defaults()
+    configure(logger_factory=structlog.PrintLoggerFactory(sys.stdout))
+    for one in loggers:
+        one.handlers, one.propagate = [], True
     try:
         with mock.patch.object(structlog, "configure", uncached):
             yield

@@ -12,12 +12,11 @@ a list of 10,000 skills takes half a second to make, so lists for new addresses 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.errors import StorageError
-from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_FIELDS, JSON, OPEN_FIELDS
+from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_FIELDS, OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
 from skillwire.server.http import Part, encode_fields, matching_tag, read_fields, requested_part
@@ -25,7 +24,7 @@ from skillwire.server.problems import INTERNAL, ProblemError, too_many, unsatisf
 from skillwire.server.responses import ByteCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from io import FileIO
 
     from starlette.types import Message, Scope, Send
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.agent_skills.server import BlobResponse
     from skillwire.server.context import RequestContext
     from skillwire.server.responses import CachedResponse
+    from skillwire.server.revision import SiteUrlBody
 
 _FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_FIELDS)
 
@@ -114,16 +114,6 @@ class BlobSender:
 #: So many skills make a list that takes a while.
 _MANY_SKILLS: Final = 200
 _NEW_ADDRESSES: Final = RateLimit(30, 30)
-
-
-@dataclass(frozen=True, slots=True)
-class SiteUrlBody:
-    """A document of ``skills`` that is encoded on request, and kept as the indexes of sites are."""
-
-    skills: Collection[str]
-    encode: Callable[[], bytes]
-    cache: CachePolicy
-    media_type: str = JSON
 
 
 class SiteUrlCache:

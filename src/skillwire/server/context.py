@@ -7,7 +7,7 @@ request to its end, however many follow meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from skillwire import limits
 from skillwire.model.access import ANONYMOUS
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
-    from skillwire.server.components import Services
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.catalog_service import CatalogService
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.problems import Problem
-    from skillwire.server.revision import AccessView, Revision
+    from skillwire.server.revision import AccessView, AccessViews, Revision
 
 #: Where the scope of a request holds its context.
 CONTEXT: Final = "skillwire.context"
@@ -62,6 +63,22 @@ class ResponseRecorder:
         await self._send(message)
 
 
+class RequestServices(Protocol):
+    """The fields of :class:`skillwire.server.components.Services` that a context reads.
+
+    Naming that class here would make an import circle of the server's modules.
+    """
+
+    catalog: CatalogService
+    authentication: Authentication
+    views: AccessViews
+    base_url: str
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Monotonic seconds."""
+
+
 class RequestContext:
     """A request and its caller; ``view`` and ``revision`` exist after :meth:`load`. ``parameters`` are of the path."""
 
@@ -69,7 +86,7 @@ class RequestContext:
     view: AccessView
     revision: Revision
 
-    def __init__(self, scope: Scope, receive: Receive, send: ResponseRecorder, services: Services) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: ResponseRecorder, services: RequestServices) -> None:
         self.path = path_of(scope)
         self.scope = scope
         self.receive = receive

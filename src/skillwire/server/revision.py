@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from skillwire import limits
+from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, CachePolicy, IndexResponse, Site
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
-    from skillwire.server.blob_responses import SiteUrlBody
     from skillwire.server.search import SearchAnswers
-
-    #: A document that is encoded on request; the number of its ``skills`` says how long that takes.
-    Encodable: TypeAlias = IndexResponse | SiteUrlBody
 
 
 def has_failed(work: asyncio.Future[Any]) -> bool:
@@ -44,6 +41,20 @@ def has_failed(work: asyncio.Future[Any]) -> bool:
 _FEW: Final = 8
 #: What one that is kept takes beside its bytes: header fields, tags, tables.
 _OVERHEAD: Final = 6 * limits.KIB
+
+
+@dataclass(frozen=True, slots=True)
+class SiteUrlBody:
+    """A document of ``skills`` that is encoded on request, and kept as the indexes of sites are."""
+
+    skills: Collection[str]
+    encode: Callable[[], bytes]
+    cache: CachePolicy
+    media_type: str = JSON
+
+
+#: A document that is encoded on request; the number of its ``skills`` says how long that takes.
+Encodable: TypeAlias = IndexResponse | SiteUrlBody
 
 
 class IndexCache:

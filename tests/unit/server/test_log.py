@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.command import new_logging
 
 from skillwire.executions.accept import new_execution_id
 from skillwire.server.log import configure_logging
@@ -12,9 +13,8 @@ from skillwire.server.log import configure_logging
 
 @pytest.fixture(autouse=True)
 def _configuration():
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
+    with new_logging():
+        yield
 
 
 def test_no_line_holds_a_whole_id_of_an_execution(capsys):

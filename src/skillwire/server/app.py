@@ -1,4 +1,4 @@
-"""The server put together: its parts, its protocols, THE route table, and the ASGI application.
+"""The composition of a server: its components, its route table, and the ASGI application.
 
 :class:`~skillwire.server.middleware.RequestMiddleware` makes the context of each request, and the first row that
 matches the path answers it; prepared responses are sent without the application (:mod:`skillwire.server.fastpath`). To
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 
     StrPath = str | os.PathLike[str]
 
-#: The protocols that skills are published over, in the order in which their rows are tried. A protocol of your own is
-#: served, described and written into static sites as soon as it has a row::
+#: The protocols that skills are published over, in the order in which their rows are tried; rows that match every path
+#: below theirs come last. A protocol of your own is served, described and written into static sites with one row::
 #:
 #:     PROTOCOLS.append(ToyProtocol())
 PROTOCOLS: Final[list[Protocol]] = [
@@ -148,7 +148,7 @@ class Application(Starlette):
 
     @property
     def catalog(self) -> CatalogService:
-        """Makes the revisions."""
+        """The service that loads the folders into revisions."""
         return self.services.catalog
 
     @property
@@ -157,7 +157,7 @@ class Application(Starlette):
         return self.services.lan
 
     async def startup(self) -> None:
-        """Start to load and watch the folders, once. Returns at once."""
+        """Start the catalog, the LAN service and the executions; do not wait for the first revision."""
         self.services.catalog.start()
         if self.lan is not None:
             self.lan.start()
@@ -222,11 +222,12 @@ def create_app(
         functions: published beside the folders; see :class:`skillwire.Publisher`.
         lan: how the server takes part in the local network. It joins once ``application.lan.reached_at((host, port))``
             was called, as :func:`skillwire.server.run.run` does.
-        protocols: that skills are published over.
+        protocols: the protocols to serve.
 
     Raises:
         UsageError: ``FOLDER_MISSING``, ``PUBLISHER_FORM``, ``SERVER_CONFIGURATION``.
-        ValidationError: ``URL`` when ``base_url`` is none.
+        ValidationError: ``URL`` when ``base_url`` is no http(s) URL.
+        StorageError: ``SECRETS_FILE`` when the file of secrets cannot be used.
         NotFoundError: ``CA_FOLDER`` when ``lan`` names an authority that is not there.
     """
     parts = make_components(
@@ -396,7 +397,7 @@ def open_executions(
 async def ungranted_skills(skills: Iterable[Skill]) -> list[str]:
     """Return the names of the skills that need a grant and have none."""
     asking = [skill for skill in skills if needs_grant(skill)]
-    if not asking or not has_database():  # a question creates no database
+    if not asking or not has_database():  # asking must not create a database
         return [skill.name for skill in asking]
     grants = open_grants()
     return [skill.name for skill in asking if not await grants.allows(skill)]
@@ -419,7 +420,7 @@ def check_secrets(settings: ExecutionSettings) -> None:
 
 
 def make_worker(configuration: ServerConfiguration) -> Executions:
-    """Return what works on the ledger in the state directory. Raises StorageError (``SECRETS_FILE``)."""
+    """Return the executions of ``skillwire worker``. Raises StorageError (``SECRETS_FILE``)."""
     settings = configuration.executions
     check_secrets(settings)
     blobs = FileBlobs(state_directory() / "blobs")

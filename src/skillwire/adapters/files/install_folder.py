@@ -351,7 +351,7 @@ class FolderChange:
             "STORAGE",
             f"the change failed and could not be undone at {places}",
             place=SourceLocation(str(broken[0])),
-            fix=f"move the replaced skills back from {folders}" if kept else None,
+            fix=f"Move the replaced skills back from {folders}." if kept else None,
         )
 
     def _report_kept(self, kept: Path) -> None:

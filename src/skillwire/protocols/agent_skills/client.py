@@ -50,7 +50,7 @@ def fetch_artifact(
     content".
     """
     end = time.monotonic() + limits.DOWNLOAD_SECONDS
-    if sink is not None and sink.size and sink.digest() == entry.digest:
+    if sink is not None and sink.size and sink.digest() == entry.digest:  # an earlier attempt fetched all of it
         return None
     is_archive = entry.artifact_type == "archive"
     headers = {"Accept": "*/*"}
@@ -109,7 +109,7 @@ def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResp
 
 
 def verify_digest(content: bytes | str, digest: Digest | None, source: str) -> None:
-    """Check ``content`` (or its digest) against ``digest``: the one place where bytes of an origin are verified.
+    """Check ``content`` (or its digest) against ``digest``: every answer of an origin is verified here.
 
     Raises TrustError (``DIGEST_MISMATCH``, or ``NO_DIGEST`` without a digest).
     """

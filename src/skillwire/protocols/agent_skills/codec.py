@@ -34,7 +34,7 @@ _SKILL_MD: Final = "SKILL.md"
 UNPLACED: Final = "\0"
 #: A capability or a scene. Spec: specs §3 "reserved characters in values".
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
-_AT_ONCE: Final = 64  # entries encoded by one call, which costs as much as four entries
+_ENTRIES_PER_CALL: Final = 64  # a call of the encoder costs as much as encoding four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -82,7 +82,7 @@ def _encode(fields: dict[str, Any], entries: Iterable[dict[str, Any]]) -> bytes:
     written.write(head[:-2].encode())  # without the brackets that close it
     separator = b""
     rest = iter(entries)
-    while some := list(islice(rest, _AT_ONCE)):
+    while some := list(islice(rest, _ENTRIES_PER_CALL)):
         written.write(separator + _encoder.encode(some)[1:-1].encode())
         separator = b","
     written.write(b"]}")
@@ -175,7 +175,11 @@ class _Reader:
             self._warn("DESCRIPTION_FORM", f"the description has {len(description):,} characters", "Shorten it.")
         visible = neutralise(description)
         if visible != description:
-            self._warn("HIDDEN_TEXT", "the description holds hidden characters", "They are shown as escapes.")
+            self._warn(
+                "HIDDEN_TEXT",
+                "the description holds hidden characters",
+                "Ask the publisher to remove them; they are shown as escapes.",
+            )
         return visible
 
     def url(self, reference: object) -> str:
@@ -197,10 +201,14 @@ class _Reader:
     def paths(self, read: Callable[[object], str]) -> list[str]:
         files = self.item.get("files")
         if not isinstance(files, list) or not files or len(files) > limits.ARCHIVE_ENTRIES:
-            raise ValidationError("FILES_FORM", "files is not a list of 1 to 2,000 paths", place=self._place)
+            raise ValidationError(
+                "FILES_FORM", f"files is not a list of 1 to {limits.ARCHIVE_ENTRIES:,} paths", place=self._place
+            )
         paths = [check_path(read(file)) for file in files]
-        if len(set(paths)) != len(paths) or _SKILL_MD not in paths:
-            raise ValidationError("FILES_FORM", "files lacks SKILL.md or lists a path twice", place=self._place)
+        if len(set(paths)) != len(paths):
+            raise ValidationError("FILES_FORM", "files lists a path twice", place=self._place)
+        if _SKILL_MD not in paths:
+            raise ValidationError("FILES_FORM", "files does not list SKILL.md", place=self._place)
         return paths
 
     def listed(self, paths: list[str], digests: list[Digest | None]) -> IndexEntry:

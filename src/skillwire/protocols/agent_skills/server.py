@@ -133,7 +133,7 @@ def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: 
 
 
 class Site:
-    """The address space of a catalog, reduced to what the caller may see; ``names`` are its skills' in order.
+    """The address space of a catalog, reduced to what the caller may see; ``names`` lists its skills in order.
 
     ``base_url`` has no final slash; URLs in indexes are relative without it. ``superseded`` artifacts are no longer in
     the catalog but still served by digest. ``below`` is the site of a part of the catalog, whose tables are reused.

@@ -99,6 +99,7 @@ async def test_descriptor_is_at_the_url_that_the_index_gives(client):
 
 async def test_large_lists_for_ever_other_addresses_are_made_only_so_often(client, monkeypatch):
     monkeypatch.setattr(blob_responses, "_MANY_SKILLS", 2)
+    monkeypatch.setattr(client.application.services, "clock", lambda: 1000.0)
     answers = [await client.get(SHARING, {"Host": f"h{number}.example.com"}) for number in range(40)]
     assert [answer.status for answer in answers].count(200) == 30
     assert answers[-1].status == 429
@@ -226,6 +227,8 @@ class TestRefusals:
         assert answers[-1].fields["retry-after"] == "300"
 
     async def test_guessing_is_slowed_down(self, client, key, monkeypatch):
+        authentication, now = client.application.services.authentication, 1000.0
+        monkeypatch.setattr(authentication, "_clock", lambda: now)
         answers = [await client.get(INDEX, {"X-API-Key": f"guess-{number}"}) for number in range(40)]
         assert [answer.status for answer in answers].count(401) == 30
         last = answers[-1]
@@ -235,15 +238,14 @@ class TestRefusals:
         pause = 1000 * int(last.fields["retry-after"])
         assert last.json()["error"]["retry"] == {"suggested_delay_ms": pause, "max_attempts": 3}
         assert (await client.get(INDEX)).status == 200
-        authentication = client.application.services.authentication
         with monkeypatch.context() as patch:
             patch.setattr(authentication, "_recognise", None)  # nothing is recognised
             assert (await client.get(INDEX, key("*"))).status == 429
-        now = authentication._clock()
         monkeypatch.setattr(authentication, "_clock", lambda: now + int(last.fields["retry-after"]))
         assert (await client.get(INDEX, key("*"))).status == 200
 
-    async def test_guessing_at_once_makes_the_pause_longer(self, client):
+    async def test_guessing_at_once_makes_the_pause_longer(self, client, monkeypatch):
+        monkeypatch.setattr(client.application.services.authentication, "_clock", lambda: 1000.0)
         asked = (client.get(INDEX, {"X-API-Key": f"sw_{'a' * 16}_{number:043}"}) for number in range(45))
         assert {answer.status for answer in await asyncio.gather(*asked)} <= {401, 429}
         refused = await client.get(INDEX, {"X-API-Key": "guess"})

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,7 @@ def started(script, *arguments, home, code=0, may_log_errors=False):
         )
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
+            line = process.stdout.readline() if select.select([process.stdout], [], [], PATIENCE)[0] else ""
             assert line, f"{script} did not start"
             yield line.split()[-1]
         finally:

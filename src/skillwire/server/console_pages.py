@@ -181,12 +181,13 @@ class ConsoleRequest:
             raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
         if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
             raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        body, more = b"", True
+        body, more = bytearray(), True
         while more:
             message = await self.receive()
             if message["type"] != "http.request":  # the client disconnected
                 raise RefusedError(HTTPStatus.BAD_REQUEST)
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
             if len(body) > limits.CONSOLE_FORM_BYTES:
                 raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         try:

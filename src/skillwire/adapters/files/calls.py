@@ -119,8 +119,9 @@ class FileCalls:
                         self._lock_path(dropped.key).unlink(missing_ok=True)
 
     def _read(self) -> tuple[bytes, list[CallRecord]]:
-        if not (fields := read_state(self._path)):
+        if not self._path.exists():
             return b"", []
+        fields = read_state(self._path)
         try:
             return bytes.fromhex(fields["caller"]), [_decode(row) for row in fields["calls"]]
         except (KeyError, TypeError, ValueError) as error:

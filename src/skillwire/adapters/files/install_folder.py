@@ -144,10 +144,10 @@ def recover(path: Path, lock_path: Path) -> list[Path]:
         except ValueError:  # half written: the change had not begun
             path.unlink()
             return kept
-        lock = _digest(lock_path.read_bytes() if lock_path.exists() else None)
-        outcome: Literal["complete", "undo", "keep"] = "undo" if lock == document["before"] else "keep"
-        if document.get("committed") or (outcome == "keep" and lock == document["after"]):
-            outcome = "complete"
+        outcome: Literal["complete", "undo", "keep"] = "complete"
+        if not document.get("committed"):
+            lock = _digest(lock_path.read_bytes() if lock_path.exists() else None)
+            outcome = "undo" if lock == document["before"] else "complete" if lock == document["after"] else "keep"
         if outcome == "undo":
             for row in reversed(document["rows"]):
                 Replacement(*(None if part is None else Path(part) for part in row)).undo()  # type: ignore[arg-type]  # the first is never None

@@ -15,6 +15,7 @@ SDP §4.3, §10.2.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import socket
@@ -215,6 +216,14 @@ _BACKLOG: Final = 64
 _REFUSED: Final = "DISC_004"
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # IPv6 may be off for all interfaces; a port in use fails below too
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+
+
 class SecretsServer:
     """Hands out keys on a port of its own.
 
@@ -252,9 +261,7 @@ class SecretsServer:
         self._context = server_context(self._identity, self._authorities)
         self._asked_for = len(self._authorities)
         self._shown = self._identity.certificate
-        is_dual = not host and socket.has_dualstack_ipv6()
-        family = socket.AF_INET6 if is_dual or ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
+        listener = _listen(host, port)
         listener.setblocking(False)
         self._listener = listener
         self.port = int(listener.getsockname()[1])

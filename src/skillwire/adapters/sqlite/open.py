@@ -90,10 +90,12 @@ def read_server_key(path: Path) -> bytes:
         if not path.exists():
             # Written beside its place and linked there: no process reads half of a key, and the first of several wins.
             new = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-            write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
-            with contextlib.suppress(FileExistsError):
-                os.link(new, path)
-            new.unlink()
+            try:
+                write_atomically(new, secrets.token_bytes(_SERVER_KEY_BYTES), mode=0o600, durable=True)
+                with contextlib.suppress(FileExistsError):
+                    os.link(new, path)
+            finally:
+                new.unlink(missing_ok=True)
     key = read_bounded(path, _SERVER_KEY_BYTES + 1, owner_only_code="SERVER_KEY") or b""
     if len(key) != _SERVER_KEY_BYTES:
         raise StorageError("SERVER_KEY", f"{len(key)} bytes are no key", place=SourceLocation(str(path)))

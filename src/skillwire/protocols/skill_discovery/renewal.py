@@ -74,7 +74,7 @@ def judge_renewal(body: bytes, judge: Callable[[bytes, float], VerifiedCertifica
     ``judge`` may read files: it is called only for a well-formed request. Trust: ``body`` is untrusted. Raises:
     DecodeError; ValidationError: ``CERTIFICATE_REQUEST``; TrustError: ``CERTIFICATE_REFUSED``.
     """
-    renewal = _read(body, _Request)
+    renewal = _read(body, _Request, "request")
     request = renewal.request.encode("utf-8", "replace")
     if abs(renewal.timestamp - now * 1000) > _CLOCKS_MS:
         raise TrustError("CERTIFICATE_REFUSED", "its timestamp is not of now; our clocks differ")
@@ -97,11 +97,11 @@ def write_issued(certificate: bytes) -> bytes:
 
 def read_issued(body: bytes) -> bytes:
     """Return the unproven certificate in an answer, DER. Raises: DecodeError, or ValidationError."""
-    return _read(body, _Issued).certificate
+    return _read(body, _Issued, "answer").certificate
 
 
-def _read(body: bytes, kind: type[T]) -> T:
+def _read(body: bytes, kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(load_json(body, max_bytes=limits.LAN_RENEWAL_BYTES, source=CERTIFICATES_PATH), kind)
     except msgspec.ValidationError as error:
-        raise request_error(f"the request is malformed: {error}") from error
+        raise request_error(f"the {what} is malformed: {error}") from error

@@ -155,7 +155,7 @@ _FIELDS: Final[Mapping[str, tuple[Callable[[Any], Any], Any]]] = {
     "status": (partial(_one_of, frozenset(HealthStatus)), None),
     "lastUpdated": (_time, None),
     "expiresAt": (_time, None),
-    "agentId": (lambda text: text and kinds.read_identifier(text), ""),
+    "agentId": (lambda text: "" if text == "" else kinds.read_identifier(text), ""),
     "skillType": (partial(_one_of, frozenset(SkillType) | {""}), ""),
     "isVerified": (_flag, False),
 }

@@ -137,6 +137,7 @@ def test_no_more_are_kept_than_may_be(book, monkeypatch):
     [
         b"{",
         b"[]",
+        b"{}",
         b'{"calls": []}',
         b'{"caller": "xy", "calls": []}',
         b'{"caller": "00", "calls": [{"key": 5}]}',

@@ -73,6 +73,17 @@ def test_a_complete_change_stays_whatever_the_lock_says_later(tmp_path, scene):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "skills"]
 
 
+def test_a_complete_change_needs_no_lock_to_be_cleaned_up_after(tmp_path, scene):
+    journal(tmp_path, scene)
+    for source, target in moves(scene):
+        source.rename(target)
+    mark_committed(tmp_path / "journal")
+    (tmp_path / "lock").unlink()
+    (tmp_path / "lock").mkdir()
+    assert recover(tmp_path / "journal", tmp_path / "lock") == []
+    assert not (tmp_path / "journal").exists()
+
+
 @pytest.mark.parametrize("done", range(1, 6))
 def test_a_lock_of_somebody_else_tells_nothing_so_that_all_is_kept(tmp_path, scene, done):
     journal(tmp_path, scene)

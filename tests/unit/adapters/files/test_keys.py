@@ -20,6 +20,16 @@ def test_key_is_made_once_whoever_is_first(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["server.key"]
 
 
+def test_key_that_cannot_be_put_in_place_leaves_nothing(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "no hard links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(StorageError):
+        read_server_key(tmp_path / "server.key")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_key_that_others_may_read_is_refused_with_the_fix(tmp_path):
     path = tmp_path / "server.key"

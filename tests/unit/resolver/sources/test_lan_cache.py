@@ -286,6 +286,8 @@ def test_what_cannot_be_written_is_not_kept():
         (b"1707869100000", b'"soon"'),
         (b'["auth"]', b'"auth"'),
         (b'"user-auth"', b"[]"),
+        (b'"capabilities"', b'"agentId": [], "capabilities"'),
+        (b'"capabilities"', b'"agentId": null, "capabilities"'),
         (b"skill-org-feishu", b"skill org"),
         (b'"skills": {', b'"skills": [], "x": {'),
         (b'"skills": {', b'"providers": {"skill-org-feishu": 1}, "skills": {'),

@@ -244,7 +244,7 @@ def test_a_task_is_claimed_corrected_and_handed_in(enter, site):
     expect(page.get_by_role("alert")).to_contain_text("Amount in EUR")  # more than the schema allows
     page.get_by_label("Amount in EUR").fill("84.5")
     page.get_by_role("button", name="Hand in").click()
-    page.wait_for_url("**told=completed")
+    page.wait_for_url("**notice=completed")
     expect(page.get_by_role("status")).to_have_text("The task was handed in.")
     handed_in = json.loads(site.find(execution).output)
     assert handed_in == {"decision": "approve", "amount": 84.5, "reason": "It was\nlate.", "tags": ["late"]}
@@ -261,7 +261,7 @@ def test_a_task_is_declined_with_a_reason(enter, site):
     expect(page.get_by_text("Say why.")).to_be_visible()
     page.get_by_label("Why").fill(f"It is not mine to decide. {HOSTILE}")
     page.get_by_role("button", name="Decline this task").click()
-    page.wait_for_url("**told=rejected")
+    page.wait_for_url("**notice=rejected")
     assert site.find(execution).failure.reason == "rejected"
 
 
@@ -271,7 +271,7 @@ def test_a_task_is_given_back_and_taken_by_another(enter, site):
     page = enter(f"/inbox/{execution}", as_="tom")
     page.get_by_role("button", name="Claim this task").click()
     page.get_by_role("button", name="Give it back").click()
-    page.wait_for_url("**/inbox?told=released")
+    page.wait_for_url("**/inbox?notice=released")
     site.claim_task(execution, "bob")
     page.get_by_role("link", name=re.compile("With others 1")).click()
     expect(page.locator(".tasks")).to_contain_text("with bob")
@@ -342,7 +342,7 @@ def test_the_keyboard_is_enough_for_a_task(enter, site):
     page.keyboard.press("Space")
     page.get_by_role("button", name="Hand in").focus()
     page.keyboard.press("Enter")
-    page.wait_for_url("**told=completed")
+    page.wait_for_url("**notice=completed")
     assert json.loads(site.find(task).output)["tags"] == ["late"]
 
 

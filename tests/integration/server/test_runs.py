@@ -48,12 +48,21 @@ async def test_a_person_does_what_a_person_does_within_the_time_of_a_run(tmp_pat
 
 async def test_a_summary_tells_what_a_run_took_from_what_it_waited(site, executor):
     site = await site(settings=ExecutionSettings(concurrency=1, grant_all=True))
-    executor.script = lambda _: asyncio.sleep(1.2, Outcome(1))
+    release = asyncio.Event()
+
+    async def wait(_):
+        await release.wait()
+        return Outcome(1)
+
+    executor.script = wait
     first = asyncio.create_task(site.code())
     await executor.began()
-    second = asyncio.create_task(site.code("# another\n" + CODE))
-    assert "waiting" not in (await first).summary
     executor.script = lambda _: Outcome(1)
+    second = asyncio.create_task(site.code("# another\n" + CODE))
+    await eventually_async(site.desk.ledger.waiting, lambda found: found == {ANNA: 2})
+    await asyncio.sleep(1.1)  # summaries name a wait of a second or more
+    release.set()
+    assert "waiting" not in (await first).summary
     summary = (await second).summary
     told = re.fullmatch(r"the code completed in (\d+\.\d+) s after waiting (\d+\.\d+) s for its turn", summary)
     assert told is not None

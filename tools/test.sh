@@ -9,4 +9,4 @@ if [ $# -gt 0 ]; then
   exec pytest "$@"
 fi
 sh tools/system_packages.sh
-exec pytest ${CI:+-p randomly --randomly-seed=1} -n 2 --dist worksteal --durations 10 --durations-min 0.1 --quiet
+exec pytest ${CI:+-p randomly --randomly-seed=1} -n 3 --dist worksteal --durations 10 --durations-min 0.1 --quiet

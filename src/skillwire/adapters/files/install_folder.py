@@ -103,10 +103,16 @@ class Replacement(NamedTuple):
 
     def undo(self) -> None:
         """Undo as much of it as has happened."""
-        if self.staged is not None and not os.path.lexists(self.staged) and os.path.lexists(self.place):
-            self.place.rename(self.staged)
-        if self.aside is not None and os.path.lexists(self.aside) and not os.path.lexists(self.place):
-            self.aside.rename(self.place)
+        if self.staged is not None:
+            _undo_rename(self.staged, self.place)
+        if self.aside is not None:
+            _undo_rename(self.place, self.aside)
+
+
+def _undo_rename(source: Path, destination: Path) -> None:
+    """Undo a rename if it has happened; it has not when its source exists. Raises OSError."""
+    if not os.path.lexists(source) and os.path.lexists(destination):
+        destination.rename(source)
 
 
 def write_journal(
@@ -191,17 +197,6 @@ def _digest(content: bytes | None) -> str | None:
     return None if content is None else hashlib.sha256(content).hexdigest()
 
 
-class _Move(NamedTuple):
-    """A rename that may have happened; it has not when its source exists."""
-
-    source: Path
-    destination: Path
-
-    def undo(self) -> None:
-        if not os.path.lexists(self.source) and os.path.lexists(self.destination):
-            self.destination.rename(self.source)
-
-
 class FolderChange:
     """Fills :class:`skillwire.ports.SkillsFolderChange`."""
 
@@ -209,7 +204,7 @@ class FolderChange:
         self._folder = folder
         self._root = folder.inside(".")
         self._steps: list[tuple[Path, Path | None]] = []
-        self._moves: list[_Move] = []
+        self._moves: list[tuple[Path, Path]] = []  # sources and destinations
         self._stagings: dict[Path, Path] = {}
         self._made: list[Path] = []
         self._placed: set[Path] = set()
@@ -308,20 +303,20 @@ class FolderChange:
             journal_path(self._root).unlink(missing_ok=True)
 
     def _move(self, source: Path, destination: Path) -> None:
-        self._moves.append(_Move(source, destination))
+        self._moves.append((source, destination))
         source.rename(destination)
 
     def _undo(self, lock_content: bytes | None) -> list[Path]:
         """Undo every move and restore the lock; return the places where that failed."""
         undos: list[Callable[[], None]] = [
             partial(self._restore_lock, lock_content),  # first: with the new lock all would count as complete
-            *(move.undo for move in reversed(self._moves)),
+            *(partial(_undo_rename, *move) for move in reversed(self._moves)),
         ]
         for undo in undos * 2:  # the second round completes one that a second interruption cut short
             # One failure must not keep the others from being undone; it shows below.
             with contextlib.suppress(BaseException):
                 undo()
-        broken = [place for move in self._moves if not os.path.lexists(move.source) for place in move]
+        broken = [place for move in self._moves if not os.path.lexists(move[0]) for place in move]
         places = [place for place in broken if place.parent not in self._stagings.values()]
         try:
             self._restore_lock(lock_content)

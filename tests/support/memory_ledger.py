@@ -25,6 +25,8 @@ from skillwire.executions.states import (
     timed_out,
 )
 from skillwire.model.execution import (
+    CALLBACK_SECONDS,
+    DELETED_PER_BATCH,
     EXPIRED_PER_BATCH,
     FINAL,
     Accepted,
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
 
 _CURSOR: Final = re.compile(r"[0-9]{1,18}")
 #: Seconds that the process has for a callback that it took from the ledger.
-_CALLBACK_SECONDS: Final = 60.0
-_FORGOTTEN_AT_ONCE: Final = 500
 
 
 @dataclass(slots=True)
@@ -258,7 +258,7 @@ class MemoryLedger:
         ]
         due = sorted(due, key=lambda row: row.callback_at or 0.0)[:limit]
         for row in due:
-            row.callback_at = now.wall + _CALLBACK_SECONDS
+            row.callback_at = now.wall + CALLBACK_SECONDS
             row.execution = replace(row.execution, callbacks=row.execution.callbacks + 1)
         return [row.execution for row in due]
 
@@ -280,10 +280,10 @@ class MemoryLedger:
             if completed < now.wall - outputs
             and row.execution.status is ExecutionStatus.COMPLETED
             and not row.execution.output_forgotten
-        ][:_FORGOTTEN_AT_ONCE]
+        ][:DELETED_PER_BATCH]
         for row in old_outputs:
             row.execution = replace(row.execution, output=None, log="", blobs=(), output_forgotten=True)
-        old = [row for completed, _, row in ended if completed < now.wall - rows][:_FORGOTTEN_AT_ONCE]
+        old = [row for completed, _, row in ended if completed < now.wall - rows][:DELETED_PER_BATCH]
         for row in old:
             del self._rows[row.execution.execution_id]
         self._keys = {key: value for key, value in self._keys.items() if value[1] in self._rows}

@@ -224,6 +224,10 @@ class Grant(NamedTuple):
 
 #: How many late or lost executions are ended or resumed in one transaction, during which nothing else writes.
 EXPIRED_PER_BATCH: Final = 256
+#: How many old executions, or outputs, one transaction deletes at most.
+DELETED_PER_BATCH: Final = 500
+#: Seconds that a process has for a callback that it took from the ledger.
+CALLBACK_SECONDS: Final = 60.0
 
 
 class Moment(NamedTuple):

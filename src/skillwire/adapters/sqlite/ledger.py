@@ -44,6 +44,8 @@ from skillwire.executions.states import (
 )
 from skillwire.model.digest import Digest
 from skillwire.model.execution import (
+    CALLBACK_SECONDS,
+    DELETED_PER_BATCH,
     EXPIRED_PER_BATCH,
     Accepted,
     Claim,
@@ -85,10 +87,6 @@ _LOST: Final = (
     f" WHERE {CLAIMED} AND lease_until IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)"
 )
 _DUE: Final = "SELECT execution_id FROM executions WHERE queue = ? AND callback_at <= ?"
-#: Seconds that a process has for a callback that it took from the ledger.
-_CALLBACK_SECONDS: Final = 60.0
-#: How many rows one round of forgetting takes at most.
-_FORGOTTEN_AT_ONCE: Final = 500
 
 
 class SqliteLedger(Store):
@@ -314,7 +312,7 @@ class SqliteLedger(Store):
     def _due_callbacks(self, connection: Connection, now: Moment, limit: int, queue: str) -> Sequence[Execution]:
         due = [row[0] for row in connection.execute(f"{_DUE} ORDER BY callback_at LIMIT ?", (queue, now.wall, limit))]
         taken = "UPDATE executions SET callback_at = ?, callbacks = callbacks + 1 WHERE execution_id = ?"
-        connection.executemany(taken, [(now.wall + _CALLBACK_SECONDS, execution_id) for execution_id in due])
+        connection.executemany(taken, [(now.wall + CALLBACK_SECONDS, execution_id) for execution_id in due])
         return [found for execution_id in due if (found := find(connection, execution_id)) is not None]
 
     @writes
@@ -364,7 +362,7 @@ def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) ->
         "SELECT number, output_blob FROM executions WHERE status = 'completed' AND output_forgotten = 0"
         " AND completed < ? ORDER BY completed LIMIT ?"
     )
-    found = connection.execute(query, (before, _FORGOTTEN_AT_ONCE)).fetchall()
+    found = connection.execute(query, (before, DELETED_PER_BATCH)).fetchall()
     forget = "UPDATE executions SET output = NULL, log = NULL, blobs = NULL, output_forgotten = 1 WHERE number = ?"
     connection.executemany(forget, [(number,) for number, _ in found])
     _remove_blobs(connection, {blob for _, blob in found if blob}, outputs)
@@ -374,7 +372,7 @@ def forget_outputs(connection: Connection, before: float, outputs: FileBlobs) ->
 def forget_rows(connection: Connection, before: float, outputs: FileBlobs) -> int:
     """Forget executions that ended before a time, with all that was kept for them alone; return how many."""
     query = "SELECT execution_id, digest, output_blob FROM executions WHERE completed < ? ORDER BY completed LIMIT ?"
-    found = connection.execute(query, (before, _FORGOTTEN_AT_ONCE)).fetchall()
+    found = connection.execute(query, (before, DELETED_PER_BATCH)).fetchall()
     names = [(execution_id,) for execution_id, _, _ in found]
     connection.executemany("DELETE FROM executions WHERE execution_id = ?", names)
     connection.executemany("DELETE FROM idempotency_keys WHERE execution_id = ?", names)

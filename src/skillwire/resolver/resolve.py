@@ -46,8 +46,8 @@ def resolve(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef
         if not is_not_found(error, context):
             raise
         missing = error
-    is_cached = any(lookup.source not in {FOLDER, SKILLS_RPC} for lookup in lookups)
-    if is_cached and missing.code == "SKILL_NOT_FOUND" and not (context.refresh or context.offline):
+    may_be_stale = any(lookup.source not in {FOLDER, SKILLS_RPC} for lookup in lookups)
+    if may_be_stale and missing.code == "SKILL_NOT_FOUND" and not (context.refresh or context.offline):
         context = context._replace(refresh=True)
         try:
             return (yield from _ask_in_order(lookups, reference, context))
@@ -65,7 +65,7 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
     Without one, the error of an index that lacks the skill comes before that of a source that failed.
     """
     failure: SkillwireError | None = None
-    missing: NotFoundError | None = None
+    missing: NotFoundError | FetchError | None = None
     for lookup in lookups:
         try:
             if lookup.source == SKILL_SHARING:
@@ -77,7 +77,7 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
         except (NotFoundError, FetchError) as error:
             failure = failure or error
             if error.code == "SKILL_NOT_FOUND" and lookup.source == AGENT_SKILLS and not (missing and missing.fix):
-                missing = NotFoundError(error.code, error.message, fix=error.fix)
+                missing = error
             continue
         if found:
             return found

@@ -1,9 +1,6 @@
 """The pages of the console: signing in, executions, tasks and the local network.
 
-A browser sends the cookie only with requests of our own pages (``SameSite=Strict``). A form is accepted only when three
-more things show that it is ours: ``Sec-Fetch-Site``, or ``Origin`` where a browser does not send that, names this site;
-its media type is that of forms; and it holds the token of the session. Each form of a task carries the attempt that it
-was made for, so it counts only as long as the person has the task.
+Each form of a task carries the attempt that it was made for, so it counts only as long as the person has the task.
 
 A live page is sent anew with each change. A repeated heartbeat of a LAN skill is no change, so the page of the local
 network is also sent every few seconds, with the time since each skill was heard.
@@ -15,21 +12,18 @@ signing in, a person is only redirected to a page of the console.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import time
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import structlog
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, UsageError, ValidationError
+from skillwire.errors import UsageError, ValidationError
 from skillwire.executions.task_form import read_form
-from skillwire.executions.tasks import person_worker
 from skillwire.model.access import OPERATOR, TASKS
 from skillwire.model.execution import (
     FINAL,
@@ -41,13 +35,10 @@ from skillwire.model.execution import (
     TaskOwner,
 )
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.auth.rate_limit import caller_of, network_of
+from skillwire.server.console_request import CallerNames, ConsoleRequest, Pairs, RefusedError, following_path
 from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields, read_fields, site_of
 from skillwire.server.problems import READ, ProblemError
-from skillwire.server.responses import Page, Redirect
-from skillwire.server.routes.executions import may_follow
-from skillwire.server.sessions import Session, Sessions, is_form_token
 from skillwire.web.address import way_up
 from skillwire.web.environment import Frame, Notice, SignedInPerson, login_page, notice_page
 from skillwire.web.executions_page import (
@@ -63,181 +54,18 @@ from skillwire.web.lan_page import lan_page
 from skillwire.web.task_page import TRAYS, ShownTask, TaskList, Tray, inbox_page, read_typed, task_page
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from starlette.types import Receive, Scope, Send
-
-    from skillwire.registry.tokens import Tokens
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
-
-Pairs = list[tuple[str, str]]
-
-_IDENTITY: Final = "identity "
-_PRINCIPAL: Final = "principal "
-_ADDRESS: Final = "address "
-
-
-class CallerNames:
-    """Names of callers on pages: a token's name, a principal's, or an address; see ``rate_limit.caller_of``."""
-
-    def __init__(self, tokens: Callable[[], Tokens]) -> None:
-        self._tokens = tokens
-
-    async def names(self, callers: Iterable[str]) -> dict[str, str]:
-        """Return a name for each caller."""
-        found = {}
-        for caller in set(callers):
-            kind, _, name = caller.partition(" ")
-            found[caller] = name or caller
-            if f"{kind} " == _IDENTITY:
-                found[caller] = name
-                with suppress(NotFoundError):  # of a signed request of long ago, or an issuer's
-                    found[caller] = (await self._tokens().look_up(name)).name
-        return found
-
-    async def caller_of(self, typed: str) -> str:
-        """Return the caller for typed text: a caller, an address, or the newest token of this name or ID."""
-        if typed.startswith((_IDENTITY, _PRINCIPAL, _ADDRESS)):
-            return typed
-        try:
-            ipaddress.ip_address(typed)
-        except ValueError:
-            known = [token for token in await self._tokens().all() if typed in {token.name, token.token_id}]
-            return f"{_IDENTITY}{known[-1].token_id}" if known else f"{_PRINCIPAL}{typed}"
-        return f"{_ADDRESS}{network_of(typed)}"
-
-
-_FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
-_SAME_SITE: Final = frozenset({"same-origin", "none"})
-
-
-class RefusedError(Exception):
-    """A request that is answered with a notice, such as a form that is not ours; nothing is done."""
-
-    def __init__(self, status: HTTPStatus, notice: Notice = "unread") -> None:
-        super().__init__(status)
-        self.status = status
-        self.notice: Notice = notice
-
+    from skillwire.server.sessions import Sessions
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleRequest:
-    """A request of the console: its path from the root of the site, the frame of its pages, and the session."""
-
-    path: str
-    scope: Scope
-    receive: Receive
-    send: Send
-    frame: Frame
-    session: Session | None = None
-
-    @property
-    def name(self) -> str:
-        """The person's name on pages."""
-        return "" if self.session is None else self.session.principal.name
-
-    @property
-    def worker(self) -> str:
-        """The worker name of the person, which is unique."""
-        return person_worker(self.name, "" if self.session is None else self.session.principal.identity)
-
-    @property
-    def caller(self) -> str:
-        """The owner of the person's own executions."""
-        return "" if self.session is None else caller_of(self.session.principal, "")
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether the person sees and cancels every execution."""
-        return self.session is not None and OPERATOR in self.session.principal.scopes
-
-    @property
-    def may_work(self) -> bool:
-        """Whether the person works the inbox."""
-        return self.session is not None and not self.session.principal.scopes.isdisjoint({OPERATOR, TASKS})
-
-    def sees(self, execution: Execution | None) -> bool:
-        """Whether the person may see an execution, and cancel it."""
-        return execution is not None and self.session is not None and may_follow(execution, self.session.principal)
-
-    def parameter(self, name: str) -> str:
-        """Return a parameter of the URL, or an empty text."""
-        try:
-            query: bytes = self.scope["query_string"]
-            pairs = dict(parse_qsl(query.decode("latin-1"), max_num_fields=limits.CONSOLE_FORM_FIELDS))
-        except ValueError:
-            return ""
-        return pairs.get(name, "")
-
-    async def form(self) -> Pairs:
-        """Return the form's fields, in order. Raises RefusedError (400, 403, 413, 415)."""
-        asked = read_fields(self.scope["headers"], b"content-type", b"sec-fetch-site", b"origin", b"host")
-        if not is_from_here(asked, self.frame.address):
-            raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
-        if asked.get(b"content-type", "").partition(";")[0].strip().lower() != _FORM_MEDIA_TYPE:
-            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        body, more = bytearray(), True
-        while more:
-            message = await self.receive()
-            if message["type"] != "http.request":  # the client disconnected
-                raise RefusedError(HTTPStatus.BAD_REQUEST)
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > limits.CONSOLE_FORM_BYTES:
-                raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        try:
-            text = body.decode("ascii")
-            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.CONSOLE_FORM_FIELDS)
-        except ValueError as error:
-            raise RefusedError(HTTPStatus.BAD_REQUEST) from error
-        if self.session is not None and not is_form_token(self.session, dict(pairs).get("token", "")):
-            raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
-        return pairs
-
-    async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
-        """Answer with a page."""
-        await Page(status, html, fields, is_private=True)(self.scope, self.receive, self.send)
-
-    async def show_notice(self, notice: Notice, status: int) -> None:
-        """Answer with a page of one notice."""
-        await self.show(await asyncio.to_thread(notice_page, notice, self.frame), status)
-
-    async def redirect(self, path: str, fields: Mapping[str, str] = {}, **query: str) -> None:
-        """Redirect to a path from the root of the site."""
-        own = {"Cache-Control": "no-store", "Vary": "Accept, Cookie", **fields}
-        location = f"{path}?{urlencode(query)}" if query else path
-        await Redirect(location, HTTPStatus.SEE_OTHER, own)(self.scope, self.receive, self.send)
-
-
-def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
-    """Whether the browser states that a page of this site made the request; ``address`` is the site's."""
-    site = asked.get(b"sec-fetch-site")
-    if site is not None:
-        return site in _SAME_SITE
-    origin = asked.get(b"origin", "")
-    scheme, mark, host = origin.partition("://")
-    if not mark or scheme not in {"http", "https"}:
-        return False
-    return host == asked.get(b"host") or origin == "{0.scheme}://{0.netloc}".format(urlsplit(address))
-
-
-#: Where a person may be redirected to after signing in: a path of the console, and a query.
-_FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _WRONG: Final = "This is no key of this server, or one that has ended. A key begins with sw_."
 _TOO_MANY_WRONG: Final = "Too many wrong keys came from your address. Wait a minute, then try again."
-
-
-def following_path(text: str) -> str:
-    """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
-    return text if _FOLLOWING.fullmatch(text) else ""
-
 
 #: Seconds for which counts of executions are reused: counting looks at every row.
 _COUNTED_SECONDS: Final = 1.0

@@ -7,7 +7,8 @@ import pytest
 from tests.support.lan_site import OWN, home
 
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.console_pages import ConsoleRequest, LanPages
+from skillwire.server.console_pages import LanPages
+from skillwire.server.console_request import ConsoleRequest
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.web.environment import Frame
 

@@ -10,7 +10,7 @@ from tests.support.console_site import ConsoleSite, make_key
 from tests.support.fake_desk import new_execution
 from tests.support.publishing import write_skill
 
-from skillwire.server.console_pages import following_path, is_from_here
+from skillwire.server.console_request import following_path, is_from_here
 
 ADDRESS = "http://skills.example.com"
 

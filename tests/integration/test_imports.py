@@ -17,9 +17,6 @@ from skillwire.cli.main import GROUPS
 
 COMMANDS = [name for section in GROUPS.values() for name in section]
 INSTALL_PATH = {"click", "skillwire"}
-#: What commands that work on the keys or the tasks of a server's machine import before they run: none does without.
-CRYPTOGRAPHY = {"_cffi_backend", "_openssl", "cryptography"}
-OF_SERVERS = {"ca": CRYPTOGRAPHY, "key": CRYPTOGRAPHY, "inbox": {"jsonschema_rs", "msgspec", "typing_extensions"}}
 #: What may be imported when, beyond what click and Python itself bring.
 ALLOWED = tomllib.loads((Path(__file__).parent / "allowed_imports.toml").read_text())
 PYTHON = "import encodings, typing, importlib, __future__"
@@ -81,8 +78,14 @@ def test_what_is_not_allowed_is_named_with_what_to_do():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_imports_the_server_or_packages_it_can_do_without_before_it_runs(command):
     modules, _ = _imported(f"from skillwire.cli.main import cli; assert cli.get_command(None, '{command}')")
-    assert _packages_of_others(modules) <= INSTALL_PATH | OF_SERVERS.get(command, set())
+    assert _packages_of_others(modules) <= INSTALL_PATH
     assert not [name for name in modules if name.startswith("skillwire.server")]
+
+
+@pytest.mark.parametrize("part", ["Client", "AsyncClient", "server.app", "executions.inputs"])
+def test_validators_of_schemas_are_imported_with_the_first_schema(part):
+    program = f"import skillwire; skillwire.{part}" if part[0].isupper() else f"import skillwire.{part}"
+    assert "jsonschema_rs" not in _imported(program)[0]
 
 
 @pytest.fixture

@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from skillwire.adapters.files.atomic import read_trust_file, write_atomically
-from skillwire.adapters.files.authority import AuthorityFolder, check_new, passphrase
-from skillwire.cli.options import CommandGroup, Duration, dry_run_option, in_words, utc_time
+from skillwire.cli.options import CommandGroup, Duration, LazyModule, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SourceLocation, UsageError, ValidationError
 from skillwire.limits import LAN_REQUEST_BYTES
-from skillwire.trust import certificates, ecdsa
-from skillwire.trust.authority import LEAF_DAYS
-from skillwire.trust.certificates import decode_request, life_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.authority import IssuedBook, IssuedRow
+    from skillwire.adapters.files import authority as authority_files
+    from skillwire.adapters.files.authority import AuthorityFolder, IssuedBook, IssuedRow
     from skillwire.cli.documents_run import CaDocument, CaIssueDocument, IssuedCertificate
     from skillwire.cli.output import Output, Styled
+    from skillwire.trust import authority as authorities
+    from skillwire.trust import certificates, ecdsa
     from skillwire.trust.certificates import CertificateRequest
+else:  # load cryptography
+    authority_files = LazyModule("adapters.files.authority")
+    authorities = LazyModule("trust.authority")
+    certificates = LazyModule("trust.certificates")
+    ecdsa = LazyModule("trust.ecdsa")
 
 _DAY: Final = 86_400.0
 #: Seconds that a certificate is good at least: agents renew in the last third, and clocks differ by minutes.
@@ -64,11 +68,11 @@ def init(*, output: Output, folder: Path, name: str, dry_run: bool) -> None:
     Only you can read the keys; SKILLWIRE_CA_PASSPHRASE encrypts them. The root's key is needed again only to renew or
     revoke the SkillCenter CA: store root.key off this machine.
     """
-    is_encrypted = passphrase() is not None
+    is_encrypted = authority_files.passphrase() is not None
     if dry_run:
-        check_new(folder)
+        authority_files.check_new(folder)
     else:
-        AuthorityFolder.create(folder, name, time.time())
+        authority_files.AuthorityFolder.create(folder, name, time.time())
     files = {name: str(folder / f"{name}.pem") for name in ("root", "center", "revocations")}
     facts = {"dry_run": dry_run, "folder": str(folder), **files, "encrypted": is_encrypted}
     output.document(cast("CaDocument", {"schema": "skillwire/ca/1", **facts}))
@@ -233,23 +237,23 @@ def list_(*, output: Output, folder: Path) -> None:
 
 
 def _open(folder: Path) -> AuthorityFolder:
-    return AuthorityFolder(folder)
+    return authority_files.AuthorityFolder(folder)
 
 
 def _read_request(file: Path) -> CertificateRequest:
     data = read_trust_file(file, LAN_REQUEST_BYTES)
     try:
-        return decode_request(data)
+        return certificates.decode_request(data)
     except ValidationError as error:
         raise ValidationError(error.code, error.message, place=SourceLocation(str(file)), fix=error.fix) from error
 
 
 def _life(wanted: float | None, authority: AuthorityFolder) -> float:
     """Return the validity in seconds: at least an hour, and at most that of the SkillCenter CA."""
-    ends = life_of(authority.centers[0])[1]
+    ends = certificates.life_of(authority.centers[0])[1]
     left = ends - time.time()
     if wanted is None:
-        return min(LEAF_DAYS * _DAY, left)
+        return min(authorities.LEAF_DAYS * _DAY, left)
     if wanted < _SHORTEST:
         message = "a certificate valid for less than an hour would expire before all agents have seen it"
         raise UsageError("USAGE", message, fix="Pass --days 1h or more; to end a certificate sooner, revoke it.")

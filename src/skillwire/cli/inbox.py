@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import click
 
 from skillwire import limits
-from skillwire.adapters.clock import moment
 from skillwire.cli.options import (
     GroupWithDefaultList,
+    LazyModule,
     can_ask,
     confirm,
     in_words,
@@ -27,17 +27,24 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import bold, dim, failure, folded, output_options, success, warning
 from skillwire.errors import NotFoundError, UsageError, ValidationError
-from skillwire.executions.task_form import WrongAnswerError, form_of, read_answer, read_form, text_of
-from skillwire.executions.tasks import Inbox, check_task_output, holder_of, read_task, rejection
 from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from skillwire.adapters import clock
+    from skillwire.adapters.sqlite import open as databases
     from skillwire.cli.documents_run import Did, TaskDocument, TaskField, TaskObject
     from skillwire.cli.output import Output, Part
+    from skillwire.executions import task_form, tasks
     from skillwire.executions.task_form import Field
+    from skillwire.executions.tasks import Inbox
     from skillwire.model.execution import Execution
+else:  # load msgspec
+    clock = LazyModule("adapters.clock")
+    databases = LazyModule("adapters.sqlite.open")
+    task_form = LazyModule("executions.task_form")
+    tasks = LazyModule("executions.tasks")
 
 _SHORT: Final = len("exec-") + 8  # distinguishes a few thousand tasks
 _TITLE: Final = 60  # columns
@@ -79,8 +86,8 @@ def command() -> None:
 def list_(*, output: Output, skill: str | None, person: str | None) -> None:
     """List the open tasks, the most urgent first."""
     inbox, has_tasks = _open(person)
-    tasks = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if has_tasks else []
-    _print_tasks(output, inbox, tasks)
+    found = sorted(run_async(inbox.tasks(skill)), key=lambda task: task.deadline) if has_tasks else []
+    _print_tasks(output, inbox, found)
 
 
 @command.command()
@@ -135,7 +142,7 @@ def complete(
     inbox, task = _find(task_id, person)
     if source is not None or answers:
         value = _read_json(source) if source is not None else _read_arguments(task, answers)
-        check_task_output(task, value)
+        tasks.check_task_output(task, value)
         if not dry_run:
             task = run_async(inbox.take(task))
     elif not can_ask(output):
@@ -156,7 +163,7 @@ def complete(
 @output_options
 def reject(*, output: Output, task_id: str, reason: str, person: str | None, dry_run: bool) -> None:
     """Reject a task, which then fails. An unclaimed task is claimed first."""
-    rejection(reason)
+    tasks.rejection(reason)
     inbox, task = _find(task_id, person)
     task = task if dry_run else run_async(inbox.reject(run_async(inbox.take(task)), reason))
     _print_done(output, inbox, "rejected", task, dry_run=dry_run)
@@ -178,9 +185,8 @@ def _ask_while_claimed(inbox: Inbox, task: Execution, ask: Callable[[Execution],
 
 def _open(person: str | None) -> tuple[Inbox, bool]:
     """Return the inbox of a person, and whether there is a database, which is not created."""
-    from skillwire.adapters.sqlite.open import has_database, open_ledger  # noqa: PLC0415  # brings msgspec
-
-    return Inbox(open_ledger(), login_name() if person is None else person, moment), has_database()
+    inbox = tasks.Inbox(databases.open_ledger(), login_name() if person is None else person, clock.moment)
+    return inbox, databases.has_database()
 
 
 def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
@@ -193,7 +199,7 @@ def _find(task_id: str, person: str | None) -> tuple[Inbox, Execution]:
 def _print_done(output: Output, inbox: Inbox, did: Did, task: Execution, *, dry_run: bool = False) -> None:
     output.document(_task_document(inbox, task, did, dry_run=dry_run))
     verb = f"would be {did} " if dry_run else f"{did} "
-    output.line(success(verb), bold(_short_id(task)), f"  {read_task(task).title}")
+    output.line(success(verb), bold(_short_id(task)), f"  {tasks.read_task(task).title}")
 
 
 def _short_id(task: Execution) -> str:
@@ -201,21 +207,21 @@ def _short_id(task: Execution) -> str:
     return task.execution_id[:_SHORT]
 
 
-def _print_tasks(output: Output, inbox: Inbox, tasks: Sequence[Execution]) -> None:
+def _print_tasks(output: Output, inbox: Inbox, found: Sequence[Execution]) -> None:
     """Print a line for each task, or the JSON document."""
-    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in tasks]})
+    output.document({"schema": "skillwire/inbox/1", "tasks": [_task_object(inbox, task) for task in found]})
     now = time.time()
     output.table(
-        [bold(_short_id(task)), _state(inbox, task), _due(task, now), shortened(read_task(task).title, _TITLE)]
-        for task in tasks
+        [bold(_short_id(task)), _state(inbox, task), _due(task, now), shortened(tasks.read_task(task).title, _TITLE)]
+        for task in found
     )
-    if not tasks:
+    if not found:
         output.note("there are no open tasks")
 
 
 def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None:
     """Print a task in full."""
-    details, now = read_task(task), time.time()
+    details, now = tasks.read_task(task), time.time()
     say(bold(details.title))
     for line in details.description.splitlines():
         say(line)
@@ -239,7 +245,7 @@ def _print_task(say: Callable[..., None], inbox: Inbox, task: Execution) -> None
         say(f"  {name}: ", bold(text), dim(f"  {about}") if about else "")
     if not task.status.is_final:
         say("output to submit:", dim(f" {details.about_output}") if details.about_output else "")
-        for field in form_of(details.output):
+        for field in task_form.form_of(details.output):
             about = field.description or (field.label if field.label != field.name else "")
             required = ", required" if field.is_required else ""
             say(f"  {field.name}", dim(f" ({_describe(field)}{required})"), f"  {about}" if about else "")
@@ -252,7 +258,7 @@ def _describe(field: Field) -> str:
 
 def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) -> TaskDocument:
     """Return the document of a task."""
-    details = read_task(task)
+    details = tasks.read_task(task)
     return {
         "schema": "skillwire/task/1",
         "dry_run": dry_run,
@@ -260,12 +266,12 @@ def _task_document(inbox: Inbox, task: Execution, did: Did, *, dry_run: bool) ->
         "task": _task_object(inbox, task),
         "inputs": json.loads(task.inputs),
         "output_schema": details.output,
-        "fields": [_field_object(field) for field in form_of(details.output)],
+        "fields": [_field_object(field) for field in task_form.form_of(details.output)],
     }
 
 
 def _task_object(inbox: Inbox, task: Execution) -> TaskObject:
-    details = read_task(task)
+    details = tasks.read_task(task)
     return {
         "id": task.execution_id,
         "skill": task.skill,
@@ -273,7 +279,7 @@ def _task_object(inbox: Inbox, task: Execution) -> TaskObject:
         "title": details.title,
         "description": details.description,
         "status": task.status.value,
-        "held_by": holder_of(task),
+        "held_by": tasks.holder_of(task),
         "mine": inbox.has(task),
         "priority": task.priority.value,
         "caller": task.caller_id,
@@ -305,7 +311,7 @@ def _range(field: Field) -> str:
 
 
 def _state(inbox: Inbox, task: Execution) -> Part:
-    holder = holder_of(task)
+    holder = tasks.holder_of(task)
     if task.status.is_final:
         return dim(task.status.value)
     if inbox.has(task):
@@ -331,7 +337,7 @@ def _read_arguments(task: Execution, arguments: Sequence[str]) -> Any:
         if not equals:
             raise UsageError("USAGE", f"{ascii(argument)[:60]} is not FIELD=VALUE", fix="Write it as FIELD=VALUE.")
         answers[name] = f"{answers[name]}\n{value}" if name in answers else value
-    return read_form(form_of(read_task(task).output), answers)
+    return task_form.read_form(task_form.form_of(tasks.read_task(task).output), answers)
 
 
 def _read_json(source: BinaryIO) -> Any:
@@ -344,21 +350,21 @@ def _ask(output: Output, inbox: Inbox, task: Execution) -> Any:
     """Print a task, ask for each field until all are valid, and for confirmation; return the output."""
     _print_task(output.note, inbox, task)
     output.note(dim("Press Enter to accept the value in brackets or to skip a field; Ctrl-C stops."))
-    fields = form_of(read_task(task).output)
+    fields = task_form.form_of(tasks.read_task(task).output)
     answers: dict[str, str] = {}
     open_fields: Sequence[Field] = fields
     while True:
         for field in open_fields:
             answers[field.name] = _ask_field(output, field)
         try:
-            value = read_form(fields, answers)
-            check_task_output(task, value)
+            value = task_form.read_form(fields, answers)
+            tasks.check_task_output(task, value)
         except ValidationError as error:
             open_fields = _invalid_fields(output, fields, error)
             continue
         break
     for name, answer in (value if isinstance(value, dict) else {"output": value}).items():
-        output.note(f"  {name}: ", bold(text_of(answer)))
+        output.note(f"  {name}: ", bold(task_form.text_of(answer)))
     if not confirm("Submit this?"):
         output.note("nothing was submitted")
         raise click.exceptions.Exit(_EXIT_DECLINED)
@@ -377,8 +383,8 @@ def _ask_field(output: Output, field: Field) -> str:
             output.note(failure("is required"))
             continue
         try:
-            read_answer(answer, field)
-        except WrongAnswerError as wrong:
+            task_form.read_answer(answer, field)
+        except task_form.WrongAnswerError as wrong:
             output.note(failure(wrong.message))
             continue
         return answer

@@ -6,28 +6,34 @@ certificate that it issues.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import click
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from skillwire.adapters.files.keys import INSTALLED_SECONDS, LanKeys, read_certificates, read_private_key
-from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
-from skillwire.cli.options import CommandGroup, dry_run_option, in_words, utc_time
+from skillwire.cli.options import CommandGroup, LazyModule, dry_run_option, in_words, utc_time
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, SkillwireError, SourceLocation, ValidationError, one_line
-from skillwire.trust import certificates
-from skillwire.trust.certificates import RequestedNames, agents_of, belongs, encode_request
-from skillwire.trust.ecdsa import new_key
 
 if TYPE_CHECKING:
+    from skillwire.adapters.files import keys as key_files
+    from skillwire.adapters.files import lan_trust, settings_file
+    from skillwire.adapters.files.keys import LanKeys
     from skillwire.cli.documents_run import AgentCertificate, CertificateNames, KeyDocument, KeyInstallDocument
     from skillwire.cli.output import Output, Styled
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.resolver import lan_settings
+    from skillwire.trust import certificates, ecdsa
+    from skillwire.trust.certificates import RequestedNames
+else:  # load cryptography, and the messages of discovery
+    key_files = LazyModule("adapters.files.keys")
+    lan_settings = LazyModule("resolver.lan_settings")
+    lan_trust = LazyModule("adapters.files.lan_trust")
+    settings_file = LazyModule("adapters.files.settings_file")
+    certificates = LazyModule("trust.certificates")
+    ecdsa = LazyModule("trust.ecdsa")
 
 _REVOKED: Final = {
     "certificate": "revoked: other agents reject it and its key",
@@ -67,15 +73,15 @@ def new(
 
     The request contains no secret. Send it to the owner of the authority: skillwire ca issue FOLDER --request FILE.
     """
-    keys = LanKeys()
+    keys = key_files.LanKeys()
     agent_id = agent or _settings().agent_id or keys.known_id() or ("agent" if dry_run else keys.agent_id())
-    names = RequestedNames((agent_id,), skills, hosts).check()
+    names = certificates.RequestedNames((agent_id,), skills, hosts).check()
     is_new = replace or not keys.key_file.exists()
     request = None
     if not dry_run:
         if replace:
-            keys.keep_key(new_key())
-        request = encode_request(names, keys.key()).decode("ascii")
+            keys.keep_key(ecdsa.new_key())
+        request = certificates.encode_request(names, keys.key()).decode("ascii")
     output.document(
         {"schema": "skillwire/key-request/1", "dry_run": dry_run, **_names(names), "new": is_new, "request": request}
     )
@@ -92,7 +98,7 @@ def show(*, output: Output) -> None:
 
     The certificate is checked against the known revocations.
     """
-    keys, settings = LanKeys(), _settings()
+    keys, settings = key_files.LanKeys(), _settings()
     agent_id = settings.agent_id or keys.known_id()
     certificate = keys.certificate()
     shown = None if certificate is None else _describe(certificate, settings, output)
@@ -128,28 +134,29 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     A running agent loads it within seconds if the key is the same, or if its current key was revoked; otherwise restart
     the agent.
     """
-    keys = LanKeys()
+    keys = key_files.LanKeys()
     folder = source if source.is_dir() else source.parent
     file = source / "agent.pem" if source.is_dir() else source
     try:
-        certificate = read_certificates([file])[0]
+        certificate = key_files.read_certificates([file])[0]
     except ValidationError as error:
         fix = "Name the folder written by skillwire ca issue; it contains agent.pem."
         raise ValidationError(error.code, error.message, place=error.place, fix=fix) from error
     beside = folder / "agent.key"
-    brought = read_private_key(beside) if beside.exists() and beside != keys.key_file else None
+    brought = key_files.read_private_key(beside) if beside.exists() and beside != keys.key_file else None
     key = brought or (keys.key() if keys.key_file.exists() else None)
-    if key is None or not belongs(certificate, key):
+    if key is None or not certificates.belongs(certificate, key):
         fix = "Issue it for this key: skillwire key new, then skillwire ca issue --request."
         place = SourceLocation(str(file))
         raise ValidationError("LAN_TRUST", "the certificate is for another key", place=place, fix=fix)
-    if brought is not None and keys.key_file.exists() and not replace and not belongs(certificate, keys.key()):
+    has_other_key = keys.key_file.exists() and not certificates.belongs(certificate, keys.key())
+    if brought is not None and has_other_key and not replace:
         raise ConflictError("KEY_EXISTS", "this agent has another key", place=SourceLocation(str(keys.key_file)))
     if not dry_run:
         if brought is not None:
             keys.keep_key(brought)
         keys.keep_certificate(certificate)
-        if (agents := agents_of(certificate)) and keys.known_id() not in agents:
+        if (agents := certificates.agents_of(certificate)) and keys.known_id() not in agents:
             keys.keep_id(agents[0])
     shown = _describe(certificate, _settings(), output)
     facts = {"dry_run": dry_run, "key": brought is not None, "certificate": _object(shown)}
@@ -159,22 +166,20 @@ def install(*, output: Output, source: Path, replace: bool, dry_run: bool) -> No
     if shown.revoked is not None:
         output.note(failure(_REVOKED[shown.revoked]))
     if not dry_run:
-        loaded = f"a server with this key, or with a revoked one, loads it within {INSTALLED_SECONDS:.0f} seconds"
+        within = f"within {key_files.INSTALLED_SECONDS:.0f} seconds"
+        loaded = f"a server with this key, or with a revoked one, loads it {within}"
         output.note(f"{loaded}; restart servers with another key")
 
 
 def _settings() -> LanSettings:
-    from skillwire.resolver.lan_settings import join_discovery  # noqa: PLC0415  # loads the messages of discovery
-
-    return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
+    found = settings_file.load_settings(Path.cwd(), os.environ).discovery
+    return lan_settings.join_discovery(found, settings_file.read_discovery_file)
 
 
 def _describe(certificate: bytes, settings: LanSettings, output: Output) -> _Shown:
-    from skillwire.adapters.files.lan_trust import revoked_part  # noqa: PLC0415  # loads the messages of discovery
-
     revoked = None
     try:
-        revoked = revoked_part(settings, certificate)
+        revoked = lan_trust.revoked_part(settings, certificate)
     except SkillwireError as error:
         output.note(warning(f"its revocation status is unknown: {one_line(error)}"))
     names = certificates.RequestedNames(*(tuple(sorted(one)) for one in certificates.names_of(certificate)))
@@ -186,8 +191,7 @@ def _fingerprint(keys: LanKeys) -> str | None:
     """Return the fingerprint of the agent's key for people to compare; None without a key."""
     if not keys.key_file.exists():
         return None
-    public = keys.key().public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return f"sha256:{hashlib.sha256(public).hexdigest()}"
+    return f"sha256:{ecdsa.digest_of(keys.key().public_key()).hex()}"
 
 
 def _state(shown: _Shown | None) -> Styled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import time
@@ -42,6 +43,17 @@ class NetworkOptions(TypedDict):
     token: str | None
     offline: bool | None
     refresh: NotRequired[bool]
+
+
+class LazyModule:
+    """A module of ours that is imported with the first use of one of its names, so that ``--help`` goes without it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the module defines as ``name``."""
+        return getattr(importlib.import_module(f"skillwire.{self._name}"), name)
 
 
 def combine(*options: Decorator) -> Decorator:

@@ -14,16 +14,16 @@ import difflib
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from jsonschema_rs import ValidationError as SchemaError
 from msgspec import UNSET, UnsetType
 
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_sharing.validation import (
     Violation,
     compiled,
+    engine,
     find_unsafe_keywords,
     input_schema,
     pointer,
@@ -32,6 +32,8 @@ from skillwire.protocols.skill_sharing.validation import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from jsonschema_rs import ValidationError as SchemaError
 
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
@@ -152,8 +154,8 @@ class _Schema:
     def _first(self, value: object) -> SchemaError | None:
         try:
             self._validator.validate(value)
-        except SchemaError as error:
-            return error
+        except engine().ValidationError as error:
+            return cast("SchemaError", error)
         return None
 
 

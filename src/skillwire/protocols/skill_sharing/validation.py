@@ -23,8 +23,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
-from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions
-from jsonschema_rs import ValidationError as SchemaError
 from msgspec import inspect
 
 from skillwire import limits
@@ -34,6 +32,10 @@ from skillwire.trust.guarded_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from jsonschema_rs import Draft202012Validator
+    from jsonschema_rs import ValidationError as SchemaError
 
     from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 
@@ -329,14 +331,24 @@ def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:
     """Return a validator of ``schema`` that fetches nothing and matches patterns in linear time."""
-    return Draft202012Validator(dict(schema), offline=True, pattern_options=RegexOptions())
+    options = engine().RegexOptions()
+    return cast(
+        "Draft202012Validator", engine().Draft202012Validator(dict(schema), offline=True, pattern_options=options)
+    )
+
+
+def engine() -> ModuleType:
+    """Return the validator's package."""
+    import jsonschema_rs  # noqa: PLC0415  # takes milliseconds, and most clients and servers need none of it
+
+    return jsonschema_rs
 
 
 def compile_error(schema: Mapping[str, Any]) -> str | None:
     """Return why ``schema`` is no JSON Schema, or None."""
     try:
         compiled(schema)
-    except (SchemaError, ReferencingError, ValueError) as error:
+    except (engine().ReferencingError, ValueError) as error:
         return str(error).partition("\n")[0]
     return None
 

@@ -176,7 +176,6 @@ WEBHOOK_TOLERANCE_SECONDS = Bound(300, "seconds", "that a webhook's time may be 
 
 # --- the sandbox -----------------------------------------------------------------------------------------
 SANDBOX_START_SECONDS = Bound(20, "seconds", "until a sandbox is ready; it takes 0.05 on an idle machine")
-SANDBOX_END_MS = Bound(500, "milliseconds", "before its deadline that code is ended; of short times a fifth of them")
 SANDBOX_CPU_SECONDS = Bound(60, "seconds", "of processor time of all processes of one execution")
 SANDBOX_MEMORY_BYTES = Bound(512 * MIB, "bytes", "of all processes of one execution; Python alone has 10 MiB")
 SANDBOX_ADDRESS_BYTES = Bound(1024 * MIB, "bytes", "of addresses of one process; threads reserve more than they use")
@@ -248,6 +247,7 @@ EXECUTION_OUTPUT_BYTES = Bound(16 * MIB, "bytes", "of an output, as JSON")
 EXECUTION_ROW_OUTPUT_BYTES = Bound(256 * KIB, "bytes", "of an output in the ledger; larger ones are blobs beside it")
 EXECUTION_SECONDS = Bound(3600, "seconds", "that an execution may take, unless the operator sets another limit")
 EXECUTION_TASK_SECONDS = Bound(7 * 24 * 3600, "seconds", "that a task for a person may take; the same")
+EXECUTION_END_SECONDS = Bound(1, "seconds", "after its deadline in which an attempt ends and its log is stored")
 EXECUTION_WAITING = Bound(10_000, "executions", "of one caller that wait or run; further ones are asked to retry")
 EXECUTION_WAITING_IN_ALL = Bound(1_000_000, "executions", "that wait or run; each has about 2 KiB in the ledger")
 EXECUTION_LOSSES = Bound(3, "workers", "that one execution may lose; it is not begun again after the third")

@@ -200,7 +200,10 @@ class ExecutionLedger(Protocol):
         """End an execution, unless it has ended; return it as it is then."""
 
     async def expire(self, now: Moment) -> Sequence[str]:
-        """End executions past their deadline as ``timeout``; return at most ``EXPIRED_PER_BATCH`` IDs."""
+        """End executions past their deadline as ``timeout``; return at most ``EXPIRED_PER_BATCH`` IDs.
+
+        A worker has :data:`~skillwire.limits.EXECUTION_END_SECONDS` more to report on an attempt.
+        """
 
     async def recover(self, now: Moment) -> Sequence[str]:
         """Release or fail executions whose worker was lost; return at most ``EXPIRED_PER_BATCH`` IDs."""

@@ -45,7 +45,7 @@ def test_what_is_tried_fails(world):
 #: Probe → the bounds that it runs with, and the one that ends it.
 STOPPED = {
     "fills_memory": ({"memory_bytes": 128 * MIB}, "memory_bytes"),
-    "fills_memory_at_once": ({"memory_bytes": 128 * MIB}, "memory_bytes"),
+    "fills_memory_at_once": ({"memory_bytes": 128 * MIB}, "address_bytes"),
     "fills_memory_in_many_processes": ({"memory_bytes": 128 * MIB}, "memory_bytes"),
     "fills_shared_memory": ({"memory_bytes": 128 * MIB}, "memory_bytes"),
     "writes_one_large_file": ({}, "file_bytes"),

@@ -97,6 +97,10 @@ class Model:
     def is_lost(self, now):
         return self.lease is not None and (self.lease[1] != now.boot or self.lease[0] < now.steady)
 
+    def is_late(self, wall):
+        more = limits.EXECUTION_END_SECONDS if self.lease is not None else 0
+        return self.is_open and self.execution.deadline + more <= wall
+
     def take(self, worker, lease):
         self.status, self.worker, self.lease = ExecutionStatus.RUNNING, worker, lease
         self.attempt += 1
@@ -264,7 +268,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(side=sides)
     def expire(self, side):
-        late = {name for name, one in self.models.items() if one.is_open and one.execution.deadline <= self.clock.wall}
+        late = {name for name, one in self.models.items() if one.is_late(self.clock.wall)}
         assert set(self.ledgers[side].expire(self.now)) == late
         for execution_id in late:
             self.model(execution_id).end("expire", ExecutionStatus.TIMEOUT, reason="deadline")

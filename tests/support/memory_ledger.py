@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, UsageError
 from skillwire.executions.states import (
     CANCELLED,
@@ -238,7 +239,9 @@ class MemoryLedger:
     # --- what servers do now and then
 
     async def expire(self, now: Moment) -> Sequence[str]:
-        late = [row for row in self._open() if row.execution.deadline <= now.wall][:EXPIRED_PER_BATCH]
+        ended = now.wall - limits.EXECUTION_END_SECONDS
+        open_rows = [(row, now.wall if row.lease is None else ended) for row in self._open()]
+        late = [row for row, until in open_rows if row.execution.deadline <= until][:EXPIRED_PER_BATCH]
         for row in late:
             one = row.execution
             self._step(row, "expire", now, failure=timed_out(one.execution_id, one.timeout))

@@ -353,7 +353,7 @@ class Worker:
         seconds = execution.deadline - self._service.clock().wall
         attempt = Attempt(execution, skill, msgspec.json.decode(execution.inputs), max(seconds, 0.0), mounts)
         try:
-            async with asyncio.timeout(attempt.seconds):
+            async with asyncio.timeout(attempt.seconds + limits.EXECUTION_END_SECONDS):
                 return await (await self._executor(execution.executor)).execute(attempt), callable_skill
         except TimeoutError:
             return Outcome(failure=timed_out(execution.execution_id, execution.timeout)), callable_skill

@@ -7,6 +7,7 @@ import pytest
 from tests.support.executions import BEGIN, LASTING, NO_QUOTA, PASSING, TIMEOUT, claim_of, make_execution
 from tests.support.opened import Blocking
 
+from skillwire import limits
 from skillwire.errors import StorageError
 from skillwire.model.execution import (
     Claim,
@@ -183,7 +184,7 @@ class TestReporting:
         assert not office.ledger.complete(claim, b"2", office.clock.now)
         assert not office.ledger.fail(claim, LASTING, office.clock.now)
         assert office.ledger.cancel(claim.execution_id, "anna", office.clock.now).output == b"1"
-        office.clock.pass_(TIMEOUT)
+        office.clock.pass_(TIMEOUT + limits.EXECUTION_END_SECONDS)
         assert list(office.ledger.expire(office.clock.now)) == []
 
     def test_of_a_claim_for_nobody_nothing_counts(self, office):
@@ -279,11 +280,14 @@ class TestEndings:
     @pytest.mark.parametrize("is_held", [False, True])
     def test_deadline_ends_it_as_timeout(self, office, is_held):
         accepted = office.accept(timeout=5.0)
-        other = office.accept(timeout=6.0)
+        other = office.accept(timeout=60.0)
         held = office.claim() if is_held else []
         office.clock.pass_(4.9)
         assert list(office.ledger.expire(office.clock.now)) == []
         office.clock.pass_(0.1)
+        if is_held:  # the worker has a moment to report
+            assert list(office.ledger.expire(office.clock.now)) == []
+            office.clock.pass_(limits.EXECUTION_END_SECONDS)
         assert list(office.ledger.expire(office.clock.now)) == [accepted.execution_id]
         late = office.find(accepted)
         assert (late.status, late.failure.reason) == (ExecutionStatus.TIMEOUT, "deadline")
@@ -428,7 +432,7 @@ class TestCallbacks:
         elif end == "cancel":
             office.ledger.cancel(claim.execution_id, "anna", office.clock.now)
         elif end == "expire":
-            office.clock.pass_(TIMEOUT)
+            office.clock.pass_(TIMEOUT + limits.EXECUTION_END_SECONDS)
             office.ledger.expire(office.clock.now)
         else:
             office.clock.pass_(LEASE + 1)

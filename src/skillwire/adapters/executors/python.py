@@ -17,8 +17,8 @@ took too long                         ``deadline``          no
 needs a secret that is not set        ``unavailable``       no
 ====================================  ====================  =======================
 
-The log is the end of the printed output, without secrets; a failure has it in its details. The sandbox ends a skill a
-little before the deadline of its execution (:data:`skillwire.limits.SANDBOX_END_MS`), so that its log is stored too.
+The log is the end of the printed output, without secrets; a failure has it in its details. The sandbox ends a skill
+at the deadline of its execution; its log is stored within :data:`skillwire.limits.EXECUTION_END_SECONDS` after it.
 
 A run finds the blobs and skills that it was given as mounted files. Files that it leaves come out of the sandbox
 behind the report in one stream: the report lists names and sizes, the bytes follow. A skill can forge all of it, so
@@ -39,7 +39,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import structlog
 
-from skillwire import limits
 from skillwire.adapters.executors.secrets import Secrets, hide, longest
 from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.atomic import cache_directory, storage_error
@@ -136,7 +135,7 @@ _BY_ERRNO: Final[dict[int, Limit]] = {
     errno.ENOSPC: "work_bytes",
     errno.EFBIG: "file_bytes",
     errno.EMFILE: "open_files",
-    errno.ENOMEM: "memory_bytes",
+    errno.ENOMEM: "address_bytes",
 }
 #: The bytes in UTF-8 that begin no character: a cut may leave some of them.
 _CONTINUED: Final = bytes(range(0x80, 0xC0))
@@ -223,7 +222,7 @@ _FORMS: Final = frozenset({"output", "large", "exceeded", "unfit", "asynchronous
 
 
 def _raised(report: Mapping[str, Any], bounds: ResourceLimits, shown: Shown) -> Outcome:
-    limit: Limit | None = "memory_bytes" if report.get("memory") is True else None
+    limit: Limit | None = "address_bytes" if report.get("memory") is True else None
     number = report.get("errno")
     if isinstance(number, int):
         limit = _BY_ERRNO.get(number, limit)
@@ -242,13 +241,11 @@ def _limited(limit: Limit, bounds: ResourceLimits, called: str) -> Outcome:
     if limit == "output_bytes":
         message = f"the function returned more than {bounds.say(limit)}"
         return Outcome(failure=Failure("output", message, details={"limit": limit}))
+    if limit == "address_bytes":  # what it asked for at last is not known
+        message = f"{called} got no more memory: one process has at most {bounds.say(limit)}"
+        return Outcome(failure=Failure("limit", message, details={"limit": limit}))
     message = f"{called} used more than {bounds.say(limit)}"
     return Outcome(failure=Failure("limit", message, details={"limit": limit}))
-
-
-_MS: Final = 1000
-#: So much of a short time is the margin at its end: the fifth part.
-_MARGIN_PART: Final = 5
 
 
 class PythonExecutor:
@@ -324,8 +321,7 @@ class PythonExecutor:
 
                 allowing = AllowListProxy(patterns, self._policy, resolve=self._resolve, on_refusal=log_refusal)
                 proxy = (await stack.enter_async_context(allowing)).path
-            margin = min(limits.SANDBOX_END_MS / _MS, attempt.seconds / _MARGIN_PART)  # its log is stored until then
-            bounds = self._bounds(max(deadline - time.monotonic() - margin, 0.0))
+            bounds = self._bounds(max(deadline - time.monotonic(), 0.0))
             about = {
                 "SKILLWIRE_EXECUTION_ID": attempt.execution.execution_id,
                 "SKILLWIRE_TRACE_ID": attempt.execution.trace_id or "",

@@ -254,6 +254,7 @@ def inner_arguments(
     return [
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
+        *("--setenv", "MALLOC_ARENA_MAX", "1"),  # or each thread reserves 64 MiB of addresses and more
         *("--cap-drop", "ALL"),
         *("--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "skill"),
         *("--seccomp", str(filter_descriptor)),

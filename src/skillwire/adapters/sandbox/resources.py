@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 #: A bound that an execution met; ``details.limit`` of its failure.
 Limit = Literal[
-    "seconds", "cpu_seconds", "memory_bytes", "processes", "open_files", "file_bytes", "work_bytes", "files",
-    "output_bytes", "log_bytes", "blobs", "blob_bytes",
+    "seconds", "cpu_seconds", "memory_bytes", "address_bytes", "processes", "open_files", "file_bytes", "work_bytes",
+    "files", "output_bytes", "log_bytes", "blobs", "blob_bytes",
 ]  # fmt: skip
 
 _OUTPUT_BYTES: dict[Limit, str] = {
     "seconds": "{} s of time",
     "cpu_seconds": "{} s of processor time",
     "memory_bytes": "{} bytes of memory",
+    "address_bytes": "{} bytes of addresses",
     "processes": "{} processes and threads",
     "open_files": "{} open files in one process",
     "file_bytes": "{} bytes in one file",

@@ -23,6 +23,7 @@ except ImportError:  # an interpreter that is made otherwise
 
 _FRAMES = 12
 _PIECE = 64 * 1024
+_STACK = 8 * 1024 * 1024  # bytes of a thread, as usual; 64 of the server's could exceed the address space
 _MESSAGE_LENGTH = 64 * 1024  # cut shorter outside, when secrets have been taken out
 
 
@@ -46,6 +47,7 @@ def main() -> None:
             process, status = os.wait()
         code = os.waitstatus_to_exitcode(status)
         os._exit(code if code >= 0 else 128 - code)
+    _thread.stack_size(_STACK)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a file; what is killed has still printed
     os.write(channel, b"+")
     report, files = _call(request, channel)

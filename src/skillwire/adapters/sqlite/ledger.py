@@ -81,7 +81,10 @@ _CALLERS: Final = (
     f"INDEXED BY executions_tasks WHERE executor = 'human' AND {_OPEN}",
     f"INDEXED BY executions_held WHERE {CLAIMED} AND executor <> 'human'",
 )
-_LATE: Final = f"SELECT execution_id, timeout FROM executions WHERE {_OPEN} AND deadline <= ?"  # noqa: S608  # a constant
+_LATE: Final = (
+    f"SELECT execution_id, timeout FROM executions WHERE {_OPEN}"  # noqa: S608  # a constant
+    " AND deadline <= ? AND (lease_until IS NULL OR deadline <= ?)"
+)
 _LOST: Final = (
     f"SELECT execution_id, {STATE} FROM executions"  # noqa: S608  # constants
     f" WHERE {CLAIMED} AND lease_until IS NOT NULL AND (lease_boot <> ? OR lease_until < ?)"
@@ -284,15 +287,17 @@ class SqliteLedger(Store):
         return connection.execute(f"{query} LIMIT 1", values).fetchone() is not None
 
     async def expire(self, now: Moment) -> Sequence[str]:
+        times = now.wall, now.wall - limits.EXECUTION_END_SECONDS
+
         def expire(connection: Connection) -> Sequence[str]:
-            late = connection.execute(f"{_LATE} LIMIT ?", (now.wall, EXPIRED_PER_BATCH)).fetchall()
+            late = connection.execute(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH)).fetchall()
             return [
                 execution_id
                 for execution_id, timeout in late
                 if apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
             ]
 
-        return await self._database.write(expire) if await self._is_any(_LATE, (now.wall,)) else ()
+        return await self._database.write(expire) if await self._is_any(_LATE, times) else ()
 
     async def recover(self, now: Moment) -> Sequence[str]:
         def recover(connection: Connection) -> Sequence[str]:

@@ -7,6 +7,7 @@ from blockbuster import blockbuster_ctx
 from tests.support.sandbox_driver import make_attempt, make_skill
 from tests.support.sandbox_world import sandbox_missing
 
+from skillwire import limits
 from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.blobs import FileBlobs
@@ -92,6 +93,30 @@ async def test_what_cannot_be_called_is_told(executor, blobs, code, said):
     assert said in failure.message
 
 
+@pytest.mark.parametrize(("threads", "each"), [(9, 0), (32, 2 << 20)])
+async def test_a_pool_of_threads_is_no_use_of_memory(executor, blobs, threads, each):
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nfrom threading import Barrier\n"
+        "def main(args):\n"
+        "    all_run = Barrier(args['threads'])\n"
+        "    def work(_):\n"
+        "        held = b'x' * args['each']\n        all_run.wait()\n        return len(held)\n"
+        "    with ThreadPoolExecutor(args['threads']) as pool:\n"
+        "        return sum(pool.map(work, range(args['threads'])))\n"
+    )
+    outcome = await executor.execute(attempt_of(blobs, code, {"threads": threads, "each": each}, seconds=60.0))
+    assert outcome == Outcome(threads * each)
+
+
+async def test_as_many_threads_run_as_are_documented(executor, blobs):
+    code = (
+        "from threading import Event, Thread\ndef main(args):\n    end, number = Event(), 0\n"
+        "    try:\n        while True:\n            Thread(target=end.wait).start()\n            number += 1\n"
+        "    except RuntimeError:\n        end.set()\n        return number\n"
+    )
+    assert (await executor.execute(attempt_of(blobs, code, seconds=60.0))).output == limits.SANDBOX_PROCESSES
+
+
 async def test_exit_is_no_result(executor, blobs):
     failure = (await executor.execute(attempt_of(blobs, "import sys\ndef main(args):\n    sys.exit('enough')"))).failure
     assert failure.reason == "exit"
@@ -119,7 +144,7 @@ async def test_a_log_is_cut_at_a_character(tmp_path, blobs, length):
     assert set(outcome.log.removeprefix("… ")) == set("ä€😀")
 
 
-async def test_what_takes_too_long_has_ended_with_its_log_before_the_deadline(executor, blobs):
+async def test_what_takes_too_long_has_ended_with_its_log(executor, blobs):
     code = "import time\ndef main(args):\n    print('step one')\n    time.sleep(60)"
     outcome = await executor.execute(attempt_of(blobs, code, seconds=2.0))
     assert (outcome.failure.reason, outcome.log) == ("deadline", "step one\n")

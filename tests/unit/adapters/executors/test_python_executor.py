@@ -1,0 +1,64 @@
+"""What the Python executor gives a sandbox, and what it makes of its end; no sandbox is started."""
+
+import errno
+import time
+from typing import cast
+
+import pytest
+from tests.support.sandbox_driver import make_attempt, make_skill
+
+from skillwire.adapters.executors import python
+from skillwire.adapters.executors.python import PythonExecutor, Shown, outcome_of
+from skillwire.adapters.executors.secrets import Secrets
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sandbox.process import Ending
+from skillwire.adapters.sandbox.resources import ResourceLimits
+from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.model.skill import Action, Permissions
+
+ENDED = Ending(b"", None, 0, b"", is_log_cut=False, started=0.1)
+
+
+class RecordingSandbox:
+    """Keeps the jobs that it is given, and runs none."""
+
+    def __init__(self):
+        self.jobs = []
+
+    async def run(self, job):
+        self.jobs.append(job)
+        return ENDED._replace(report=b'{"output": 1}')
+
+
+@pytest.mark.parametrize("seconds", [0.9, 1.5, 5.0])
+async def test_a_skill_has_its_whole_time(tmp_path, monkeypatch, seconds):
+    now = time.monotonic()
+    monkeypatch.setattr(python.time, "monotonic", lambda: now)
+    blobs, sandbox = FileBlobs(tmp_path / "blobs"), RecordingSandbox()
+    skill = make_skill(blobs, {"main.py": b"def main(args): pass"}, Action("python", "main.py", "main", Permissions()))
+    executor = PythonExecutor(
+        blobs, folder=tmp_path / "unpacked", secrets=Secrets({}), sandbox=cast("Sandbox", sandbox)
+    )
+    assert (await executor.execute(make_attempt(skill, {}, seconds))).output == 1
+    assert [job.bounds.seconds for job in sandbox.jobs] == [pytest.approx(seconds)]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"exception": "MemoryError", "message": "", "errno": None, "memory": True},
+        {"exception": "OSError", "message": "", "errno": errno.ENOMEM, "memory": False},
+    ],
+)
+def test_a_memory_error_is_no_use_of_memory(report):
+    failure = outcome_of(ENDED, report, ResourceLimits(5.0), Shown((), "the skill")).failure
+    assert failure is not None
+    assert failure.message == "the skill got no more memory: one process has at most 1,073,741,824 bytes of addresses"
+    assert (failure.reason, failure.details) == ("limit", {"limit": "address_bytes"})
+
+
+def test_what_was_stopped_for_its_memory_is_told_so():
+    ending = ENDED._replace(limit="memory_bytes", code=137)
+    failure = outcome_of(ending, None, ResourceLimits(5.0), Shown((), "the skill")).failure
+    assert failure is not None
+    assert failure.message == "the skill used more than 536,870,912 bytes of memory"

@@ -58,19 +58,37 @@ description = "Which Salesforce env"
 network = ["https://*.salesforce.com"]
 secrets = ["SALESFORCE_API_KEY"]
 """
+#: The SKILL.md of the text's example of ``read_skill_file``, as it stands there.
 SKILL_MD = """---
-name: leads-sync
-description: Sync leads from a sheet blob into Salesforce.
+name: Salesforce Lead Sync
+short_description: Sync leads from a sheet blob into Salesforce.
+tags: [crm, leads, sync]
 ---
 
 # Salesforce Lead Sync
-"""
+
+This skill syncs lead data from a CSV blob into Salesforce...
+
+## Usage
+
+Call this skill with:
+- `sheet_blob`: Blob ID containing CSV data
+- `env`: Target environment ('dev', 'staging', 'prod')
+
+## Example
+
+```python
+result = execute_skill(
+    name='salesforce.leads.sync',
+    args={'sheet_blob': 'blob:abc', 'env': 'prod'}
+)
+```"""
 #: Paths that lead out of a skill, or would somewhere; the whole list is in tests/corpus.
 ESCAPES = [
     "../outside.txt", "..", "resources/../../outside.txt", "resources/../SKILL.md", "/etc/passwd", "//etc/passwd",
     "C:\\Windows\\win.ini", "\\\\host\\share", "..\\outside.txt", "%2e%2e/outside.txt", "%2e%2e%2foutside.txt",
     "..%2foutside.txt", "%252e%252e/outside.txt", "SKILL.md\x00.png", "SKILL.md%00.png", "\uff0e\uff0e/outside.txt",
-    "./SKILL.md", "resources//schema.json", "SKILL.md/", "", "~/.ssh/id_rsa:x", "file:///etc/passwd", "CON",
+    "SKILL.md/", "", "/./SKILL.md", ".//../SKILL.md", "~/.ssh/id_rsa:x", "file:///etc/passwd", "CON",
     ".git/config",
 ]  # fmt: skip
 
@@ -142,8 +160,9 @@ def test_the_example_of_describe_skill(rpc):
     assert told == {"jsonrpc": "2.0", "id": "2", "result": {"skill": skill}}
     assert json.dumps(skill["manifest"]) == json.dumps(json.loads(MANIFEST))  # in the same order, too
     assert skill["skill_md_frontmatter"] == {
-        "name": "leads-sync",
-        "description": "Sync leads from a sheet blob into Salesforce.",
+        "name": "Salesforce Lead Sync",
+        "short_description": "Sync leads from a sheet blob into Salesforce.",
+        "tags": ["crm", "leads", "sync"],
     }
 
 
@@ -179,7 +198,13 @@ def test_runtimes_must_reject_paths_that_attempt_to_escape(rpc, path):
 
 @pytest.mark.spec("SKP-read-restricted")
 def test_runtimes_must_restrict_the_path_to_the_directory_of_the_skill(rpc):
-    for path in ("code/main.py", "resources/schema.json"):
+    for path in (
+        "code/main.py",
+        "resources/schema.json",
+        "./SKILL.md",
+        "resources//schema.json",
+        ".//./code/./main.py",
+    ):
         assert "content" in call_rpc(rpc, "read_skill_file", name="salesforce.leads.sync", path=path)
     for path in ("resources/schema.json", "leads-sync/SKILL.md", "salesforce.leads.sync/SKILL.md"):
         told = ask(

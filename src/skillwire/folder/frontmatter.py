@@ -103,8 +103,10 @@ class SkillMd(NamedTuple):
         return self.places.get(path) or SourceLocation(self.source, 1)
 
 
-def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
+def parse_skill_md(data: bytes, *, source: str = "SKILL.md", description: str | None = None) -> SkillMd:
     """Return the contents of a SKILL.md, with or without a byte order mark. Raises DecodeError, ValidationError.
+
+    ``description`` is used when the frontmatter has none: the Skills Protocol has it in skill.toml.
 
     Spec: specs §1. Trust: time is linear in the size; the text may hold hidden characters, so show it through
     :func:`skillwire.trust.hidden_text.neutralise`.
@@ -117,7 +119,7 @@ def parse_skill_md(data: bytes, *, source: str = "SKILL.md") -> SkillMd:
     return SkillMd(
         source=source,
         name=fields.name(),
-        description=fields.description(),
+        description=fields.description(description),
         license=fields.text("license"),
         compatibility=fields.text("compatibility"),
         metadata=fields.metadata(),
@@ -176,7 +178,9 @@ class _Fields:
             raise self._error("NAME_FORM", f"{neutralise(name[:80])!r} would lead out of its folder", "name")
         return name
 
-    def description(self) -> str:
+    def description(self, fallback: str | None) -> str:
+        if fallback is not None and "description" not in self._values:
+            return fallback
         description = self._values.get("description")
         if not isinstance(description, str) or not description.strip():
             message = "the frontmatter has no description, or one that is not text"

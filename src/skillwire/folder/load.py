@@ -130,9 +130,10 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
     if SKILL_MD not in documents:
         fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
         findings.add_error(NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", fix=fix), SourceLocation(root))
-    skill_md = read(SKILL_MD, lambda data, source: parse_skill_md(data, source=source), None)
     nothing: tuple[Manifest, list[ValidationError]] = Manifest(), []
     manifest, flaws = read(SKILL_TOML, lambda data, source: read_manifest(data, source=source), nothing)
+    stated = manifest.description if manifest.name else None  # with both, skill.toml describes the skill by itself
+    skill_md = read(SKILL_MD, lambda data, source: parse_skill_md(data, source=source, description=stated), None)
     for flaw in flaws:
         findings.add_error(flaw)
     content = FolderContent(

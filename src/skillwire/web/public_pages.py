@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, UsageError
-from skillwire.folder.frontmatter import parse_skill_md
+from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
@@ -138,7 +138,7 @@ def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
     links = SkillLinks(skill.name, [file.path for file in skill.files], ANCHOR)
     data, manifest = _read(skill, _SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
     try:
-        body = parse_skill_md(data).body
+        body = split_body(data)
     except SkillwireError:  # it was read before it was published; now it is shown as it is
         body = data.decode("utf-8", "replace")
     try:

@@ -82,6 +82,18 @@ def test_the_version(write, metadata, manifest, version):
     assert load_folder(write(**{"SKILL.md": text, "skill.toml": manifest})).version == version
 
 
+@pytest.mark.parametrize("level", ["strict", "lenient"])
+def test_a_skill_that_only_the_skills_protocol_describes(write, found, level):
+    skill_md = "---\nname: Lead Sync\nshort_description: s\ntags: [crm, leads]\n---\n# B\n"
+    skill_toml = 'name = "a.b"\nversion = "1.0.0"\ndescription = "Sync leads."\n'
+    folder = {"SKILL.md": skill_md, "skill.toml": skill_toml}
+    loaded = load_folder(write(**folder), level=level)
+    assert (loaded.name, loaded.description, loaded.version) == ("demo", "Sync leads.", "1.0.0")
+    assert found(level, **folder) == ["warning SKILLS_PROTOCOL_ONLY SKILL.md:1"]
+    for toml in ('name = "a.b"', 'description = "Sync leads."'):
+        assert "error DESCRIPTION_FORM SKILL.md:1" in found(level, **{**folder, "skill.toml": toml})
+
+
 def test_a_folder_without_a_skill_is_not_found(tmp_path):
     for path in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotFoundError, match="SKILL_NOT_FOUND"):

@@ -378,6 +378,13 @@ def test_a_namespace_holds_the_names_below_it(namespace, found):
 
 
 @pytest.mark.spec("SKP-list-pages")
+def test_a_larger_limit_than_a_page_gives_a_whole_page():
+    index = index_of(*(f"a.s{number}" for number in range(501)))
+    first = page(index, limit=100_000)
+    assert len(first["skills"]) == limits.RPC_PAGE
+    assert len(page(index, limit=501, cursor=first["next_cursor"])["skills"]) == 1
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8, 500])
 def test_pages_follow_each_other_with_each_skill_once(limit):
     every = [f"a.x{number}" for number in range(7)]

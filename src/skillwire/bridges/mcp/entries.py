@@ -88,7 +88,7 @@ _Loader: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 def frontmatter_of(skill_md: bytes) -> dict[str, Any]:
     """Return the whole frontmatter. Raises as :func:`skillwire.folder.frontmatter.parse_skill_md`."""
-    head = parse_skill_md(skill_md).head
+    head = parse_skill_md(skill_md, description="").head
     values = _value(yaml.compose(head, Loader=_Loader))  # one document, without aliases: that was looked at
     return values if isinstance(values, dict) else {}
 

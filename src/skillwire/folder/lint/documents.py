@@ -120,14 +120,12 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
         findings.add("SYMLINK_TEXT", "the whole file is one path, as the text of a symbolic link is", start)
     skill_md = content.skill_md
     if skill_md is not None:
-        shown, place = repr(neutralise(skill_md.name[:80])), skill_md.place("name")
-        if not is_skill_name(skill_md.name):
-            findings.add("NAME_RULE", f"{shown} is not a name that every reader takes", place)
-        if skill_md.name != content.name:
-            message = f"the skill is named {shown}, its folder {neutralise(content.name)!r}"
-            findings.add("NAME_FOLDER", message, place)
-        lint_yaml(skill_md, findings)
-        _lint_fields(skill_md, findings)
+        if "description" in skill_md.fields:
+            _lint_name(skill_md, content, findings)
+            lint_yaml(skill_md, findings)
+            _lint_fields(skill_md, findings)
+        else:  # the rules of Agent Skills are not those of its fields
+            findings.add("SKILLS_PROTOCOL_ONLY", "the frontmatter has no description", skill_md.place())
         version = skill_md.metadata.get("version")
         if version is not None and not is_version(version):
             message = f"{neutralise(version[:80])!r} is not a version such as 1.0.0"
@@ -135,6 +133,15 @@ def lint_skill_md(content: FolderContent, findings: Findings) -> None:
         elif version is None and content.manifest.version is None:
             findings.add("VERSION_MISSING", "the skill has no version", skill_md.place())
         _lint_body(skill_md, content, findings)
+
+
+def _lint_name(skill_md: SkillMd, content: FolderContent, findings: Findings) -> None:
+    shown, place = repr(neutralise(skill_md.name[:80])), skill_md.place("name")
+    if not is_skill_name(skill_md.name):
+        findings.add("NAME_RULE", f"{shown} is not a name that every reader takes", place)
+    if skill_md.name != content.name:
+        message = f"the skill is named {shown}, its folder {neutralise(content.name)!r}"
+        findings.add("NAME_FOLDER", message, place)
 
 
 def is_link_text(data: bytes) -> bool:

@@ -34,7 +34,7 @@ class ListSkills(Params, frozen=True, kw_only=True):
 
     namespace: str | None = None
     detail: ListDetail = "names"
-    limit: Annotated[int, Meta(ge=1, le=int(limits.RPC_PAGE))] = 50
+    limit: Annotated[int, Meta(ge=1)] = 50
     cursor: str | None = None
 
 

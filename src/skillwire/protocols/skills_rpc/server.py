@@ -19,6 +19,7 @@ checked, then looked up among the skill's own files; it never becomes a file-sys
 
 from __future__ import annotations
 
+import re
 from array import array
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
@@ -55,6 +56,8 @@ _GUIDE_FOLDER: Final = "skills-protocol-guide"
 _DOT, _AFTER_DOT = ".", "/"
 _SKILL_MD: Final = "SKILL.md"
 _SHOWN: Final = 80
+#: Parts of a relative path that name nothing: ``./`` and doubled slashes.
+_SUPERFLUOUS: Final = re.compile(r"(?:(?<=/)|^(?!/))(?:\.?/)+")
 
 
 def encode_cursor(namespace: str | None, last: str) -> str:
@@ -161,7 +164,7 @@ class SkillIndex:
         if asked.cursor is not None:
             last_name = decode_cursor(asked.cursor, asked.namespace)
             start = max(start, bisect_right(self.numbers, last_name, key=key))
-        end = min(start + asked.limit, stop)
+        end = min(start + min(asked.limit, limits.RPC_PAGE), stop)
         text = self.written.summaries if asked.detail == "summary" else self.written.names
         is_last = end >= stop
         cursor = None if is_last else encode_cursor(asked.namespace, self.written.dotted[self.numbers[end - 1]])
@@ -270,7 +273,7 @@ class SkillsRpc:
         if params.detail == "manifest":
             return encode_described(DescribedSkill(manifest))
         skill_md = _content_of(found, _SKILL_MD) or b""
-        frontmatter = dict(parse_skill_md(skill_md).fields)
+        frontmatter = dict(parse_skill_md(skill_md, description=found.skill.description).fields)
         content = skill_md.decode() if params.detail == "full" else None
         return encode_described(DescribedSkill(manifest, frontmatter, content))
 
@@ -280,8 +283,8 @@ class SkillsRpc:
         Raises TrustError (``PATH_...``, ``PERMISSION_DENIED``), NotFoundError, ValidationError (``ENCODING``,
         ``LIMIT_SIZE``).
         """
-        try:
-            path = check_path(params.path)
+        try:  # links in a SKILL.md are often ./like/this
+            path = check_path(_SUPERFLUOUS.sub("", params.path))
         except TrustError as error:
             fix = "Give a plain path relative to the skill's folder, such as SKILL.md or references/api.md."
             raise TrustError(error.code, error.message, place=SourceLocation("/params/path"), fix=fix) from None

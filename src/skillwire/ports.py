@@ -247,6 +247,9 @@ class RunBlobs(Protocol):
     async def file_of(self, digest: Digest) -> Path | None:
         """Return a local file that holds the bytes."""
 
+    async def remove(self, owner: str, digest: Digest) -> bool:
+        """Delete a blob of ``owner``; return whether there was one. A run that has not read it yet fails."""
+
     def spool(self) -> BinaryIO:
         """Return an unnamed file for content that may become blobs; it is gone when it is closed."""
 

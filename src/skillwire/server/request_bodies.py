@@ -12,9 +12,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import DecodeError
+from skillwire.errors import DecodeError, ValidationError
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.execution_responses import problem_for
+from skillwire.server.http import read_fields
 from skillwire.server.problems import Problem, ProblemError
 
 if TYPE_CHECKING:
@@ -29,13 +30,18 @@ CROWDED: Final = Problem(
 )
 
 
+#: A body that would be decoded could be a bomb, and calls are small.
+COMPRESSED: Final = "the body is compressed; send it without Content-Encoding"
+
+
 class Bounds(NamedTuple):
-    """Bytes of the ``largest`` body, of all held together, and of one address; ``too_large`` refuses a larger one."""
+    """Bytes of the ``largest`` body, of all held together, and of one address, and the responses to other bodies."""
 
     largest: int
     held: int
     of_address: int
     too_large: Problem
+    compressed: Problem
 
 
 INVOCATIONS: Final = Bounds(
@@ -43,6 +49,7 @@ INVOCATIONS: Final = Bounds(
     limits.EXECUTION_BODIES_BYTES,
     limits.EXECUTION_BODIES_ADDRESS_BYTES,
     problem_for(DecodeError("LIMIT_SIZE", f"an invocation has at most {limits.EXECUTION_REQUEST_BYTES:,} bytes")),
+    problem_for(ValidationError("MEDIA_TYPE", COMPRESSED)),
 )
 
 
@@ -91,10 +98,13 @@ class Bodies:
 
     @asynccontextmanager
     async def reading(self, scope: Scope, receive: Receive) -> AsyncIterator[Body]:
-        """Yield the body of a request; empty for a method without one. Raises ProblemError (413, 503)."""
+        """Yield the body of a request; empty for a method without one. Raises ProblemError (413, 415, 503)."""
         body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
         try:
             if scope["method"] in WITH_BODY:
+                coding = read_fields(scope["headers"], b"content-encoding").get(b"content-encoding", "identity")
+                if coding.strip().lower() not in {"", "identity"}:
+                    raise ProblemError(self._bounds.compressed)
                 data, is_whole = bytearray(), False
                 while not is_whole:
                     message = await receive()

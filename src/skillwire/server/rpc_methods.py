@@ -37,7 +37,7 @@ from skillwire.protocols.skills_rpc.server import SkillIndex, SkillsRpc
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import PAGE_REFUSED
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.request_bodies import Bodies, Body, Bounds
+from skillwire.server.request_bodies import COMPRESSED, Bodies, Body, Bounds
 from skillwire.server.revision import AccessView, has_failed
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ RPC_BOUNDS: Final = Bounds(
     limits.RPC_HELD_BYTES,
     limits.RPC_HELD_ADDRESS_BYTES,
     Problem(413, "LIMIT_SIZE", f"a request has at most {limits.RPC_REQUEST_BYTES:,} bytes; send more to /blobs"),
+    Problem(415, "MEDIA_TYPE", COMPRESSED, fields={"Accept-Encoding": "identity"}),
 )
 
 

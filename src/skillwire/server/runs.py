@@ -185,6 +185,11 @@ class BlobUploads:
         except OSError as error:
             raise StorageError("STORAGE", f"a blob cannot be read: {error.strerror}") from error
 
+    async def remove(self, owner: str, blob_id: str) -> None:
+        """Delete a blob of ``owner``. Raises NotFoundError (``BLOB_NOT_FOUND``)."""
+        if not await self._blobs.remove(owner, digest_of(blob_id)):
+            raise blob_not_found(blob_id)
+
     async def read(self, owner: str, params: ReadBlob) -> BlobContent:
         """Return a part of a blob. Raises NotFoundError, DecodeError (``ENCODING``) for bytes asked for as text."""
         with await self.open(owner, params.blob_id) as blob:

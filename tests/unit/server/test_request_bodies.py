@@ -34,7 +34,7 @@ def pieces(*bodies, more_last=False):
 
 async def test_bodies_are_bounded_each_and_together(monkeypatch):
     monkeypatch.setattr("skillwire.limits.EXECUTION_SMALL_BODY_BYTES", 2)
-    bodies, post = Bodies(INVOCATIONS._replace(largest=10, held=15)), {"method": "POST"}
+    bodies, post = Bodies(INVOCATIONS._replace(largest=10, held=15)), {"method": "POST", "headers": []}
     async with bodies.reading(post, pieces(b"12345", b"67890")) as body:
         assert body.data == b"1234567890"
         async with bodies.reading(post, pieces(b"12")) as small:  # small ones are always read
@@ -62,7 +62,7 @@ async def test_the_bodies_of_one_address_do_not_take_the_room_of_another(monkeyp
     bodies = Bodies(INVOCATIONS._replace(of_address=15))
 
     def post(address):
-        return {"method": "POST", "client": (address, 1)}
+        return {"method": "POST", "headers": [], "client": (address, 1)}
 
     async with bodies.reading(post("2001:db8::1"), pieces(b"1234567890")):
         with pytest.raises(ProblemError) as refused:

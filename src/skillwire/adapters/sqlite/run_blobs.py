@@ -114,6 +114,14 @@ class SqliteRunBlobs(Store):
         path = self._place(digest)
         return path if await asyncio.to_thread(path.is_file) else None
 
+    @writes
+    def remove(self, connection: Connection, owner: str, digest: Digest) -> bool:
+        query = "DELETE FROM run_blobs WHERE owner = ? AND digest = ?"
+        is_removed = connection.execute(query, (owner, str(digest))).rowcount > 0
+        if is_removed:
+            self._remove_unowned(connection, digest)
+        return is_removed
+
     def spool(self) -> BinaryIO:
         with storage_errors(self._folder):
             make_folder(self._folder, mode=0o700)

@@ -5,10 +5,10 @@ What reaches JSON-RPC is answered in its terms, errors too, with 200; notificati
 that come too often) is answered as everywhere else on this server. A batch counts as many requests as it holds. A
 client that disconnects while something is executed is not waited for; the run goes on.
 
-``POST /blobs`` keeps the body as a blob of its Content-Type, and ``GET /blobs/ID`` returns it, or a part of it, to its
-owner; other callers get a 404. Blobs are streamed, never whole in memory. They are served under our origin, so browsers
-are instructed to save them and to run nothing. Pages of other origins need a credential. Spec: JSON-RPC 2.0; specs §4.
-The statuses are ours.
+``POST /blobs`` keeps the body as a blob of its Content-Type, ``GET /blobs/ID`` returns it, or a part of it, to its
+owner, and ``DELETE /blobs/ID`` removes it; other callers get a 404. Blobs are streamed, never whole in memory. They are
+served under our origin, so browsers are instructed to save them and to run nothing. Pages of other origins need a
+credential. Spec: JSON-RPC 2.0; specs §4. The statuses are ours.
 """
 
 from __future__ import annotations
@@ -91,6 +91,16 @@ _READ_BLOB: Final = Operation(
 )
 
 
+_REMOVE_BLOB: Final = Operation(
+    "Remove a blob",
+    {
+        "204": Answer("It is gone; a run that has not read it yet fails.", {}, ("Cache-Control",)),
+        "404": problem("The caller has no such blob, or not any more: `BLOB_NOT_FOUND`."),
+    },
+    ("blob",),
+)
+
+
 class GoneError(Exception):
     """The client disconnected before the whole blob was sent."""
 
@@ -106,7 +116,14 @@ class BlobRoutes:
         """Return both rows."""
         return [
             Route(BLOBS_PATH, self.create, "rpc", methods=("POST",), loads=False, describes=_CREATE_BLOB),
-            Route(f"{BLOBS_PATH}/{{blob}}", self.read, "rpc", loads=False, describes=_READ_BLOB),
+            Route(
+                f"{BLOBS_PATH}/{{blob}}",
+                self.read,
+                "rpc",
+                methods=("GET", "HEAD", "DELETE"),
+                loads=False,
+                describes={"get": _READ_BLOB, "delete": _REMOVE_BLOB},
+            ),
         ]
 
     async def create(self, context: RequestContext) -> ASGIApp | None:
@@ -127,6 +144,9 @@ class BlobRoutes:
         """Answer at ``/blobs/ID``."""
         self._check_page(context)
         try:
+            if context.method == "DELETE":
+                await self._runs.blobs.remove(context.owner, context.parameters["blob"])
+                return no_content
             blob = await self._runs.blobs.open(context.owner, context.parameters["blob"])
         except SkillwireError as error:
             return _blob_problem(error)
@@ -188,6 +208,7 @@ def _blob_problem(error: SkillwireError) -> Problem:
 RPC_PATH: Final = "/rpc"
 _ALLOWED: Final = ("POST", "OPTIONS")
 _JSON: Final = re.compile(r"application/(?:(?:[a-z0-9.+-]+\+)?json|json-?rpc|jsonrequest)\s*(?:;.*)?", re.IGNORECASE)
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
 
 
 class SkillsRpcProtocol(Protocol):
@@ -202,6 +223,7 @@ class SkillsRpcProtocol(Protocol):
         row = Route(
             RPC_PATH, rpc.answer, "rpc", methods=(), authenticates=False, loads=False, describes={"post": _operation()}
         )
+        row.path_regex = re.compile(f"{RPC_PATH}/?")  # some clients add a slash to each base URL
         return [row, *BlobRoutes(services.executions.runs, origins).routes()]
 
     def announce(self, services: Services) -> Sequence[Interface]:
@@ -243,7 +265,7 @@ def _operation() -> Operation:
             ),
             "204": Answer("Nothing: only notifications came.", {}, ("Cache-Control",)),
             "413": problem(f"The request has more than {limits.RPC_REQUEST_BYTES:,} bytes: `LIMIT_SIZE`."),
-            "415": problem("The body is not JSON by its media type: `MEDIA_TYPE`."),
+            "415": problem("The body is compressed, or not JSON in UTF-8: `MEDIA_TYPE`."),
         },
         body={JSON: {"anyOf": [request, batch]}},
     )
@@ -323,3 +345,6 @@ def _check_type(context: RequestContext) -> None:
     if not _JSON.fullmatch(given):
         told = f"the body is {ascii(given)[:60]}" if given else "the body has no Content-Type"
         raise ProblemError(Problem(415, "MEDIA_TYPE", f"{told}, and only application/json is read"))
+    charset = _CHARSET.search(given)
+    if charset is not None and charset[1].lower() not in {"utf-8", "utf8", "us-ascii"}:
+        raise ProblemError(Problem(415, "MEDIA_TYPE", f"the charset is {charset[1][:60]}, and only UTF-8 is read"))

@@ -46,6 +46,16 @@ def put(blobs, content, owner="anna", kind="text/plain", now=NOW):
     return blob
 
 
+def test_a_removed_blob_leaves_its_bytes_to_other_owners(blobs):
+    digests = {put(blobs, b"x", owner).digest for owner in ("anna", "ben")}
+    (digest,) = digests
+    assert [blobs.remove(owner, digest) for owner in ("eve", "anna", "anna")] == [False, True, False]
+    assert blobs.find("anna", digest, NOW) is None
+    assert blobs.file_of(digest).read_bytes() == b"x"
+    assert blobs.remove("ben", digest)
+    assert blobs.file_of(digest) is None
+
+
 async def whole(content):
     yield content
 

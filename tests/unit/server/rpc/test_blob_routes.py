@@ -83,6 +83,19 @@ async def test_another_callers_blob_is_not_there(rpc, key):
     assert (await get(rpc, fields=key)).body == CONTENT
 
 
+@pytest.mark.spec("SKP-blob-routes")
+async def test_a_blob_is_removed_by_its_owner(rpc, key):
+    await create(rpc, fields=key)
+    page = {"Host": "127.0.0.1:8000", "Origin": "http://evil.example"}
+    refused = [await get(rpc, fields=fields, method="DELETE") for fields in ({}, page)]
+    assert [one.status for one in refused] == [404, 403]
+    await create(rpc)
+    removed = await get(rpc, fields=key, method="DELETE")
+    assert (removed.status, removed.body) == (204, b"")
+    assert (await get(rpc, fields=key)).status == (await get(rpc, fields=key, method="DELETE")).status == 404
+    assert (await get(rpc)).body == CONTENT  # another caller's row of the same bytes
+
+
 async def test_a_blob_is_bounded_while_it_comes(speaking):
     rpc = await speaking(ServerConfiguration(runs=RunSettings(execute_skill=True, blob_bytes=100_000)))
     refused = await create(rpc, b"x" * 100_001)
@@ -103,7 +116,8 @@ async def test_nobody_hands_in_what_nothing_could_read(speaking):
 
 
 @pytest.mark.parametrize(
-    ("path", "method", "allowed"), [("/blobs", "GET", "POST, OPTIONS"), (f"/blobs/{ID}", "POST", "GET, HEAD, OPTIONS")]
+    ("path", "method", "allowed"),
+    [("/blobs", "GET", "POST, OPTIONS"), (f"/blobs/{ID}", "POST", "GET, HEAD, DELETE, OPTIONS")],
 )
 async def test_each_path_has_its_methods(rpc, path, method, allowed):
     refused = await rpc.caller.request(path, method=method)

@@ -130,7 +130,13 @@ class TestBeforeJsonRpc:
         assert (answer.status, answer.fields["access-control-allow-methods"]) == (204, "POST, OPTIONS")
         assert "Content-Type" in answer.fields["access-control-allow-headers"]
 
-    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            *("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"),
+            *("application/json; charset=latin-1", 'application/json; x=1; Charset="utf-16"'),
+        ],
+    )
     async def test_only_json_is_read(self, rpc, kind):
         answer = await rpc.send(request("list_skills", id=1), {"Content-Type": kind})
         assert (answer.status, answer.json()["error"]["code"]) == (415, "MEDIA_TYPE")
@@ -141,6 +147,18 @@ class TestBeforeJsonRpc:
     )
     async def test_json_has_several_names(self, rpc, kind):
         assert (await rpc.send(request("list_skills", id=1), {"Content-Type": kind})).status == 200
+
+    async def test_a_compressed_body_is_refused_as_such(self, rpc):
+        answer = await rpc.send(request("list_skills", id=1), {"Content-Encoding": "gzip"})
+        assert (answer.status, answer.json()["error"]["code"]) == (415, "MEDIA_TYPE")
+        assert answer.fields["accept-encoding"] == "identity"
+        assert (await rpc.send(request("list_skills", id=1), {"Content-Encoding": "identity"})).status == 200
+
+    async def test_a_slash_at_the_end_is_ignored(self, rpc):
+        body = json.dumps(request("list_skills", id=1)).encode()
+        fields = {"Content-Type": "application/json"}
+        answer = await rpc.caller.request("/rpc/", fields, method="POST", body=body)
+        assert (answer.status, answer.json()["id"]) == (200, 1)
 
     @pytest.mark.spec("SKP-http-before")
     async def test_a_body_is_bounded(self, rpc):

@@ -18,7 +18,10 @@ the user named                      which opens
                                     choose which
 ``allow = ["10.0.0.0/8"]``          these addresses, whatever the name
 ``allow = ["skills.example.com"]``  this machine and private networks through this name, plain http
+``allow = ["https://x.y:8443"]``    the same, with this scheme and port alone
 ==================================  ============================================================================
+
+An origin opens with its scheme, host and port: other ports of the same host may be services of other people.
 
 Metadata services, which provide a cloud machine's credentials, open through ``allow`` only; multicast and the
 unspecified address never.
@@ -203,7 +206,6 @@ class _Rules(NamedTuple):
     allow: tuple[str, ...]
     allowed: AllowList
     origins: frozenset[Origin]
-    hosts: frozenset[str]
 
 
 class AddressPolicy(_Rules):
@@ -225,9 +227,7 @@ class AddressPolicy(_Rules):
         for entry in allow:
             try:
                 if "://" in entry:
-                    url = parse_url(entry)
-                    origins.add(url.origin)
-                    hosts.add(url.host)
+                    origins.add(parse_url(entry).origin)
                 elif "/" in entry or _is_address(entry):
                     networks.append(read_network(entry))
                 elif entry.startswith("*."):
@@ -237,8 +237,7 @@ class AddressPolicy(_Rules):
             except ValidationError as error:
                 raise UsageError("ALLOW_ENTRY", f"allow has the entry {entry[:80]!r}: {error.message}") from error
         allowed = AllowList(tuple(networks), frozenset(hosts), tuple(endings), frozenset(origins))
-        of_named = frozenset(parse_url(origin).host for origin in named)
-        return super().__new__(cls, named, allow, allowed, named | allowed.origins, of_named)
+        return super().__new__(cls, named, allow, allowed, named | allowed.origins)
 
     def naming(self, url: Url) -> AddressPolicy:
         """Return this policy with the origin of ``url`` named. Only for origins that the user typed or configured."""
@@ -251,14 +250,13 @@ class AddressPolicy(_Rules):
         """
         if _is_address(url.host):
             self.check_address(url, url.host)
-        elif is_local_name(url.host) and not self._vouched(url.host):
-            raise _refusal(url, f"{url.host} is a local name")
-        elif url.scheme == "http" and not (
-            self.allowed.lists_host(url.host) or (is_local_name(url.host) and url.host in self.hosts)
-        ):
+        elif is_local_name(url.host):
+            if not self._is_vouched(url):
+                raise self._other_port(url) or _refusal(url, f"{url.host} is a local name")
+        elif url.scheme == "http" and not self._is_listed(url):
             raise _plain_http(url)
         if url.port != DEFAULT_PORTS[url.scheme] and url.origin not in self.origins:
-            raise _refusal(url, f"port {url.port} of {url.host} was not named by you", "PORT_REFUSED", port=url.port)
+            raise _unnamed_port(url)
 
     def check_address(self, url: Url, address: str) -> None:
         """Check the address that the host of ``url`` is about to be connected as.
@@ -275,23 +273,33 @@ class AddressPolicy(_Rules):
         ):
             lead = "" if address == url.host else f"{url.host} leads to "
             fix = _FIXES.get(reach)
-            if fix is None and url.host in self.hosts and not _is_address(url.host):
+            if fix is None and (error := self._other_port(url)) is not None:
+                raise error
+            if fix is None and self._is_vouched(url) and not _is_address(url.host):
                 fix = f'If that is right, put allow = ["{url.host}"] in your settings.'
             raise _refusal(url, f"{lead}{address}, {reach.value}", fix=fix, address=address)
 
-    def _vouched(self, host: str) -> bool:
-        return host in self.hosts or self.allowed.lists_host(host)
+    def _is_listed(self, url: Url) -> bool:
+        return self.allowed.lists_host(url.host) or url.origin in self.allowed.origins
+
+    def _is_vouched(self, url: Url) -> bool:
+        return url.origin in self.named or self._is_listed(url)
+
+    def _other_port(self, url: Url) -> TrustError | None:
+        """Return the refusal of a local host when only another of its origins was named."""
+        is_other = not self._is_vouched(url) and any(parse_url(origin).host == url.host for origin in self.origins)
+        return _unnamed_port(url) if is_other and is_local_host(url.host) else None
 
     def _opened(self, url: Url, address: Address) -> frozenset[AddressScope]:
-        """Return the kinds of addresses that the user opened for the host of ``url``."""
+        """Return the kinds of addresses that the user opened for the origin of ``url``."""
         host = url.host
-        if not self._vouched(host):
+        if not self._is_vouched(url):
             return frozenset()
         if _is_address(host):
             return _TYPED_ADDRESS if read_address(host) == address else frozenset()
         if is_localhost(host):
             return frozenset({AddressScope.LOOPBACK})
-        return _LOCAL_HOST if is_local_name(host) or self.allowed.lists_host(host) else frozenset()
+        return _LOCAL_HOST if is_local_name(host) or self._is_listed(url) else frozenset()
 
 
 def _is_address(host: str) -> bool:
@@ -302,6 +310,11 @@ def _refusal(
     url: Url, what: str, code: str = "ADDRESS_REFUSED", *, fix: str | None = None, **details: object
 ) -> TrustError:
     return TrustError(code, what, place=SourceLocation(str(url)), fix=fix, details={"host": url.host, **details})
+
+
+def _unnamed_port(url: Url) -> TrustError:
+    what = f"port {url.port} of {url.host} was not named by you"
+    return _refusal(url, what, "PORT_REFUSED", port=url.port)
 
 
 def _plain_http(url: Url) -> TrustError:

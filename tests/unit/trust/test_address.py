@@ -116,7 +116,8 @@ def test_a_typed_address_opens_itself_and_nothing_beside_it():
     assert refusal(policy, "http://127.0.0.1:8000/x", "127.0.0.2") == "ADDRESS_REFUSED"
     assert refusal(policy, "http://127.0.0.2:8000/x") == "ADDRESS_REFUSED"
     assert refusal(policy, "http://localhost:8000/x") == "ADDRESS_REFUSED"
-    assert refusal(policy, "http://127.0.0.1:9200/") == "PORT_REFUSED"
+    for other in ("http://127.0.0.1:9200/", "http://127.0.0.1/", "https://127.0.0.1/", "https://127.0.0.1:8000/"):
+        assert refusal(policy, other) == "PORT_REFUSED"
     assert refusal(policy, "https://example.com/", "127.0.0.1") == "ADDRESS_REFUSED"
 
 
@@ -150,7 +151,9 @@ def test_a_local_name_is_refused_before_it_is_looked_up_unless_it_was_named():
     assert refusal(AddressPolicy(), "https://nas.local/") == "ADDRESS_REFUSED"
     policy = naming("http://nas.local/")
     assert refusal(policy, "http://nas.local/", "192.168.0.9") is None
-    assert refusal(policy, "https://nas.local/", PUBLIC_V4) is None
+    assert refusal(policy, "https://nas.local/") == "PORT_REFUSED"
+    assert refusal(naming("http://nas.local:8000/"), "http://nas.local/") == "PORT_REFUSED"
+    assert refusal(naming("https://nas.local/"), "https://nas.local/", PUBLIC_V4) is None
     assert refusal(policy, "http://nas.local/", PUBLIC_V4) == "PLAIN_HTTP_REFUSED"
     assert refusal(policy, "http://nas.local/", "169.254.169.254") == "ADDRESS_REFUSED"
 
@@ -191,8 +194,12 @@ def test_allow_lists_hosts_and_endings():
 def test_allow_lists_origins_with_their_port():
     policy = AddressPolicy(allow=("http://127.0.0.1:8000", "https://skills.example.com:8443"))
     assert refusal(policy, "http://127.0.0.1:8000/", "127.0.0.1") is None
-    assert refusal(policy, "http://127.0.0.1:8001/") == "PORT_REFUSED"
+    for other in ("http://127.0.0.1:8001/", "http://127.0.0.1/", "https://127.0.0.1/", "https://127.0.0.1:8000/"):
+        assert refusal(policy, other) == "PORT_REFUSED"
     assert refusal(policy, "https://skills.example.com:8443/", "10.1.2.3") is None
+    assert refusal(policy, "https://skills.example.com/", "10.1.2.3") == "ADDRESS_REFUSED"
+    assert refusal(policy, "http://skills.example.com/") == "PLAIN_HTTP_REFUSED"
+    assert refusal(AddressPolicy(allow=("http://127.0.0.1:8000", "127.0.0.1")), "http://127.0.0.1/") is None
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "224.0.0.1", "::", "ff02::1"])  # noqa: S104 - an address to refuse

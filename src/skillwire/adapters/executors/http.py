@@ -35,7 +35,7 @@ import msgspec
 import structlog
 
 from skillwire import limits
-from skillwire.adapters.executors.secrets import hide
+from skillwire.adapters.executors.secrets import SecretMask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError
 from skillwire.executions.view import read_trace
 from skillwire.folder.executors import (
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 _ACCEPT: Final = "application/json, text/*;q=0.5, */*;q=0.1"
 _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_REDACTED: Final = b"[secret]"
 #: Shorter secrets are left in outputs: they would be found in what is none.
 _REDACTED_LENGTH: Final = 8
 _CHARSET: Final = re.compile(r'charset="?([A-Za-z0-9_-]{1,40})', re.IGNORECASE)
@@ -155,7 +154,7 @@ def _outcome(response: HttpResponse, upstream: Upstream, secrets: list[str]) -> 
     if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
         return Outcome(failure=_refusal(response, secrets))
     try:
-        output = _output(response, [secret for secret in secrets if len(secret) >= _REDACTED_LENGTH])
+        output = _output(response, SecretMask(secret for secret in secrets if len(secret) >= _REDACTED_LENGTH))
     except (DecodeError, UnicodeDecodeError):
         return Outcome(failure=Failure("output", "The upstream's answer is not what its content type says"))
     if upstream.result is None:
@@ -166,22 +165,19 @@ def _outcome(response: HttpResponse, upstream: Upstream, secrets: list[str]) -> 
         return Outcome(failure=Failure("output", f"The upstream's answer has no {upstream.result}"))
 
 
-def _output(response: HttpResponse, secrets: list[str]) -> Any:
+def _output(response: HttpResponse, mask: SecretMask) -> Any:
     content_type = response.headers.get("content-type", "")
     media_type = content_type_of(response)
     body = bytes(response.body)
     if not body:
         return None
     if is_json(media_type):
-        data = hide(body.decode(), secrets).encode()
-        return load_json(data, max_bytes=len(data), source="the upstream's answer")
+        return mask.value(load_json(body, max_bytes=len(body), source="the upstream's answer"))
     found = _CHARSET.search(content_type)
     charset = found[1].lower() if found else "utf-8"
     if media_type.startswith("text/") and charset in _CHARSETS:
-        return hide(body.decode(charset), secrets)
-    for secret in secrets:
-        body = body.replace(secret.encode(), _REDACTED)
-    return {"content_type": neutralise(media_type[:_MEDIA_TYPE]), "base64": b64encode(body).decode()}
+        return mask.text(body.decode(charset))
+    return {"content_type": neutralise(media_type[:_MEDIA_TYPE]), "base64": b64encode(mask.data(body)).decode()}
 
 
 def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
@@ -194,7 +190,7 @@ def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Failure("upstream", "The upstream has had too many requests", details=details, is_passing=True)
     if is_json(media_type) or media_type.startswith("text/"):
-        text = hide(bytes(response.body).decode("utf-8", "replace"), secrets)
+        text = SecretMask(secrets).text(bytes(response.body).decode("utf-8", "replace").replace("\0", ""))  # UTF-16
         line = neutralise(" ".join(text[: 2 * limits.UPSTREAM_EXCERPT].split()))[: limits.UPSTREAM_EXCERPT]
         details |= {"excerpt": line} if line else {}
     return Failure("upstream", message, details=details)

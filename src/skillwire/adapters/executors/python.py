@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import structlog
 
-from skillwire.adapters.executors.secrets import Secrets, hide, longest
+from skillwire.adapters.executors.secrets import SecretMask, Secrets
 from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.atomic import cache_directory, storage_error
 from skillwire.adapters.http.connection import Resolver, resolve_host
@@ -148,7 +148,7 @@ class Shown:
     """
 
     def __init__(self, secrets: tuple[str, ...], called: str) -> None:
-        self._secrets = secrets
+        self._mask = SecretMask(secrets)
         self.called = called
 
     def text(self, text: object) -> str:
@@ -160,14 +160,14 @@ class Shown:
         return neutralise(self._clean(str(text))[-length:])
 
     def _clean(self, text: str) -> str:
-        return hide(text, self._secrets).replace(find_interpreter().library, "<python>")
+        return self._mask.text(text).replace(find_interpreter().library, "<python>")
 
     def log(self, ending: Ending, length: int) -> str:
         """Return the end of what was printed."""
         kept = ending.log.lstrip(_CONTINUED) if ending.is_log_cut else ending.log
         printed = self._clean(kept.decode(errors="replace"))
         if ending.is_log_cut:
-            printed = printed[longest(self._secrets) :]  # it may begin within a secret
+            printed = printed[self._mask.longest :]  # it may begin within a secret
         cut = ending.is_log_cut or len(printed) > length
         return ("… " if cut else "") + neutralise(printed[-length:])
 
@@ -335,7 +335,7 @@ class PythonExecutor:
                 environment={**found, **about},
                 bounds=bounds,
                 proxy=proxy,
-                log_bytes=bounds.log_shown_bytes + 4 * longest(found.values()),
+                log_bytes=bounds.log_shown_bytes + 4 * SecretMask(found.values()).longest,
                 code=code,
                 mounts=mounts,
                 spool=self._run_blobs.spool if self._run_blobs and attempt.execution.attachments else None,

@@ -1,17 +1,22 @@
-"""Secrets for skills: where their values come from, and how they stay out of everything that is shown.
+r"""Secrets for skills: where their values come from, and how they stay out of everything that is shown.
 
 A skill names the secrets that it needs in ``permissions.secrets``, and a grant shows these names. Their values come
 from the operator's file, or else from the server's environment. They travel through a pipe into the skill's
 environment, never over a command line, and are removed from everything shown of what the skill printed or raised.
+:class:`SecretMask` removes them also where a program escaped them: an API that echoes its header fields as JSON writes
+``\/`` or ``\u002f`` for a slash.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
+import re
 import stat
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from skillwire import limits
@@ -92,23 +97,121 @@ class Secrets:
         return StorageError("SECRETS_FILE", why, place=SourceLocation(str(self._file)), fix=fix)
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return ``text`` without ``secrets``, also where they stand as JSON, in a URL, or in base64."""
-    forms = {form for secret in secrets for form in _forms(secret) if form}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, _HIDDEN)
-    return text
+#: An escaped character: of JSON, a string literal, a URL or HTML, escaped any number of times.
+_ESCAPED: Final = re.compile(
+    r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2})|([!-/:-@\[-`{-~]))|%(?:25)*([0-9a-f]{2})"
+    r"|&(?:amp;)*((?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,4});)",
+    re.IGNORECASE,
+)
+_ESCAPED_LENGTH: Final = len(r"\ud83d\ude00")
+#: A shorter piece of base64 is found in what is none.
+_ENCODED_LENGTH: Final = 8
+_BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 
 
-def longest(secrets: Iterable[str]) -> int:
-    """Return how many characters the longest form of a secret has; a cut text may begin or end within one."""
-    return max((len(form) for secret in secrets for form in _forms(secret)), default=0)
+class SecretMask:
+    """Replaces secrets with ``[secret]``, also as JSON, HTML, a part of a URL, or within base64."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = tuple(filter(None, secrets))
+        self._forms = tuple({form for secret in self._secrets for form in _forms(secret)})
+        self._encoded = tuple({core for secret in self._secrets for core in _encoded(secret)})
+
+    @property
+    def longest(self) -> int:
+        """How many characters an escaped secret has at most; a cut text may begin or end within one."""
+        return _ESCAPED_LENGTH * max(map(len, self._secrets), default=0)
+
+    def text(self, text: str) -> str:
+        """Return ``text`` without secrets."""
+        text = _replaced(text, self._spans(text))
+        plain = _ESCAPED.sub(_unescape, text)
+        spans = [] if plain == text else self._spans(plain)
+        if not spans:
+            return text
+        at, here = [0], [0]  # where a piece begins in ``plain``, and in ``text``
+        for found in _ESCAPED.finditer(text):
+            begin = at[-1] + found.start() - here[-1]
+            at += begin, begin + len(_unescape(found))
+            here += found.span()
+
+        def place(index: int) -> int:
+            piece = bisect_right(at, index) - 1
+            return here[piece] + index - at[piece]
+
+        return _replaced(text, [(place(begin), place(end)) for begin, end in spans])
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where secrets stand; base64 is hidden whole, with what was encoded beside the secret."""
+        spans = []
+        for form in self._forms:
+            begin = text.find(form)
+            while begin >= 0:
+                spans.append((begin, begin + len(form)))
+                begin = text.find(form, begin + len(form))
+        for core in self._encoded:
+            begin, end = text.find(core), 0
+            while begin >= 0:
+                while begin > end and text[begin - 1] in _BASE64:
+                    begin -= 1
+                while (end := max(end, begin) + 1) < len(text) and text[end] in _BASE64:
+                    pass
+                spans.append((begin, end))
+                begin = text.find(core, end)
+        return sorted(spans)
+
+    def value(self, value: Any) -> Any:
+        """Return a decoded JSON value without secrets."""
+        if not self._secrets:
+            return value
+        if isinstance(value, dict):
+            return {self.text(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if isinstance(value, int | float) and self._spans(str(value)):
+            return _HIDDEN
+        return self.text(value) if isinstance(value, str) else value
+
+    def data(self, data: bytes) -> bytes:
+        """Return bytes that are no text without secrets."""
+        for secret in self._secrets:
+            for encoding in ("utf-8", "utf-16-le", "utf-16-be"):
+                data = data.replace(secret.encode(encoding), _HIDDEN.encode())
+        return data
 
 
-def _forms(secret: str) -> tuple[str, ...]:
-    escaped = json.dumps(secret)[1:-1]
-    encoded = base64.b64encode(secret.encode()).decode()
-    return secret, escaped, repr(secret)[1:-1], quote(secret, safe=""), encoded, encoded.rstrip("=")
+def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
+    """Return ``text`` with spans, which are sorted and may overlap, replaced."""
+    pieces, end = [], 0
+    for begin, stop in spans:
+        if begin >= end:
+            pieces += text[end:begin], _HIDDEN
+        end = max(end, stop)
+    return "".join([*pieces, text[end:]])
+
+
+def _unescape(found: re.Match[str]) -> str:
+    """Return the character that an escape means; of an unknown one its text."""
+    code = found[1] or found[2] or found[4]
+    if code:
+        return chr(int(code, 16))
+    return found[3] or html.unescape(f"&{found[5]}")
+
+
+def _forms(secret: str) -> set[str]:
+    """Return the spellings of ``secret`` that are looked for as they are."""
+    spelled = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, safe="")}
+    return spelled | {_ESCAPED.sub(_unescape, form) for form in spelled}
+
+
+def _encoded(secret: str) -> set[str]:
+    """Return what base64 makes of ``secret`` wherever it stands, without the characters that its neighbours change."""
+    cores = set()
+    for data in (secret.encode(errors="surrogatepass"), secret.encode("utf-16-le", "surrogatepass")):
+        for before in range(3):
+            core = base64.b64encode(bytes(before) + data)[-(-before * 4 // 3) : (before + len(data)) * 4 // 3].decode()
+            cores |= {core, core.translate({ord("+"): "-", ord("/"): "_"})}
+    return {core for core in cores if len(core) >= _ENCODED_LENGTH}
 
 
 def _read_rows(data: bytes, *, is_toml: bool) -> dict[str, str]:

@@ -216,6 +216,21 @@ async def test_a_secret_that_an_api_repeats_is_taken_out():
     assert result.failure.details["excerpt"] == "[secret]"
 
 
+@pytest.mark.parametrize(
+    "echo", [lambda text: text.replace("/", r"\/"), lambda text: "".join(f"\\u{ord(one):04x}" for one in text)]
+)
+async def test_a_secret_that_an_api_escapes_is_taken_out(echo):
+    settings, key = {"headers": {"Authorization": "Bearer ${API_KEY}"}}, "sk/AbC+123=xyz&q"
+    body = b'{"auth": "Bearer ' + echo(key).encode() + b'", "amount": 1}'
+    assert (await outcome(answer(200, body), settings, secrets={"API_KEY": key})).output == {
+        "auth": "Bearer [secret]",
+        "amount": 1,
+    }
+    for text in (body, b"\xff\xfe" + f"Bearer {key}".encode("utf-16-le")):
+        failure = (await outcome(answer(500, text, "text/plain"), settings, secrets={"API_KEY": key})).failure
+        assert "Bearer [secret]" in failure.details["excerpt"]
+
+
 async def test_a_short_secret_is_left_in_outputs_and_taken_out_of_failures():
     settings = {"headers": {"X-Pin": "${PIN}"}}
     assert (await outcome(answer(200, b'"a1b"'), settings, secrets={"PIN": "1"})).output == "a1b"

@@ -1,6 +1,7 @@
 """Secrets come from a file or the environment, and are taken out of whatever is shown."""
 
 import base64
+import html
 import json
 from urllib.parse import quote
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwire.adapters.executors.secrets import Secrets, hide, longest
+from skillwire.adapters.executors.secrets import SecretMask, Secrets
 from skillwire.errors import StorageError
 
 
@@ -90,12 +91,65 @@ def test_no_form_of_a_secret_is_left(secret, before, after):
         base64.b64encode(secret.encode()).decode(),
     ]
     for form in forms:
-        shown = hide(before + form + after, [secret])
+        shown = SecretMask([secret]).text(before + form + after)
         assert secret not in shown.replace("[secret]", "") or secret in "[secret]"  # noqa: S105  # the mark itself
-        assert len(form) <= longest([secret]) + 2  # without quotes
+        assert len(form) <= SecretMask([secret]).longest + 2  # without quotes
 
 
 def test_longer_secrets_are_taken_out_first():
-    assert hide("key-and-more key", ["key", "key-and-more"]) == "[secret] [secret]"
-    assert hide("nothing", []) == "nothing"
-    assert longest([]) == 0
+    assert SecretMask(["key", "key-and-more"]).text("key-and-more key") == "[secret] [secret]"
+    assert SecretMask([]).text("nothing \\u0041") == "nothing \\u0041"
+    assert SecretMask([]).longest == 0
+
+
+VALUE = 'sk/AbC+123=xyz&"q~<é'
+ASCII = VALUE.removesuffix("é")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        json.dumps(VALUE)[1:-1].replace("/", r"\/"),
+        "".join(f"\\u{ord(one):04x}" for one in VALUE),
+        "".join(f"\\u{ord(one):04X}" for one in VALUE),
+        json.dumps(json.dumps(VALUE)),
+        json.dumps(json.dumps(VALUE).replace("/", r"\/")),
+        "".join(f"\\x{ord(one):02x}" for one in VALUE),
+        html.escape(VALUE),
+        html.escape(html.escape(VALUE)),
+        "".join(f"&#{ord(one)};" for one in VALUE),
+        "".join(f"&#x{ord(one):04X};" for one in VALUE),
+        quote(VALUE),
+        quote(ASCII, safe="").lower().replace("abc", "AbC"),
+        quote(quote(ASCII, safe=""), safe=""),
+        "".join(f"%{ord(one):02x}" for one in ASCII),
+        f"<b>{html.escape(ASCII)}</b>",
+        base64.b64encode(VALUE.encode()).decode(),
+        base64.b64encode(f"user:{VALUE}".encode()).decode(),
+        base64.b64encode(f"us:{VALUE}:more".encode()).decode(),
+        base64.urlsafe_b64encode(f"use:{VALUE}".encode()).decode(),
+        base64.b64encode(f"u:{VALUE}".encode()).decode().replace("/", r"\/").replace("+", r"\u002b"),
+        quote(base64.b64encode(VALUE.encode()).decode(), safe=""),
+        base64.b64encode(VALUE.encode("utf-16-le")).decode(),
+    ],
+)
+def test_an_escaped_secret_is_taken_out(shown):
+    found = SecretMask([VALUE, ASCII]).text(f"before &amp; {shown} after \\u0041")
+    assert found.startswith("before &amp; ")
+    assert found.endswith(" after \\u0041")
+    rest = found.removeprefix("before &amp; ").removesuffix(" after \\u0041").replace("[secret]", "")
+    assert len(rest) <= len("<b></b>"), rest
+
+
+def test_a_decoded_document_has_no_secrets_left():
+    document = {"n": 1, VALUE: [f"Bearer {VALUE}", None, True, 1.5, {"deep": html.escape(VALUE)}], "k": 1234567890}
+    assert SecretMask([VALUE, "1234567890"]).value(document) == {
+        "n": 1,
+        "[secret]": ["Bearer [secret]", None, True, 1.5, {"deep": "[secret]"}],
+        "k": "[secret]",
+    }
+    assert SecretMask([]).value(document) is document
+
+
+def test_bytes_have_no_secrets_left():
+    assert SecretMask(["key-1234"]).data(b"\0key-1234" + "key-1234".encode("utf-16-le")) == b"\0[secret][secret]"

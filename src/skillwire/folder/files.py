@@ -8,6 +8,7 @@ reads ten thousand folders, and three files take about 60 µs. Spec: specs §0.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, SourceLocation, TrustError
+from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError
 from skillwire.folder.rules import Findings
 from skillwire.model.skill import FileContent
 from skillwire.trust.paths import check_path, collision_key
@@ -38,11 +39,33 @@ _PRIVATE: Final = re.compile(
     r"\.env(?:\.(?!example$|sample$|template$).*)?|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.aws|\.ssh|\.gnupg|\.kube"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:p12|pfx|keystore|jks)"
 )
+#: Errors of the machine or of a network disk, which say nothing about the folder that was being read.
+_MACHINE_ERRORS: Final = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENOTCONN,
+        errno.ETIMEDOUT,
+        errno.EHOSTDOWN,
+    }
+)
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
+def raise_machine_error(error: OSError, path: str) -> None:
+    """Raise StorageError (``STORAGE``) for an error that says nothing about ``path``: nothing follows from it."""
+    if error.errno in _MACHINE_ERRORS:
+        raise StorageError("STORAGE", f"{error.strerror}", place=SourceLocation(path)) from error
+
+
 def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
-    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first, and add what is wrong with them."""
+    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first, and add what is wrong with them.
+
+    Raises StorageError (``STORAGE``) when the machine fails.
+    """
     walk = _Walk(root, findings)
     walk.folder(root, "")
     files = sorted(walk.files, key=lambda file: (file.path != SKILL_MD, file.path))
@@ -162,6 +185,7 @@ class _Walk:
         return False
 
     def _unreadable(self, error: OSError, path: str) -> None:
+        raise_machine_error(error, f"{self._root}/{path}")
         self._add("FILE_UNREADABLE", error.strerror or "it cannot be read", path)
 
     def _add(self, code: str, message: str, path: str) -> None:
@@ -185,17 +209,19 @@ def find_folders(root: Path) -> list[Path]:
     return [Path(folder) for folder in find_folder_names(str(root))]
 
 
-def find_folder_names(root: str) -> list[str]:
-    """Return :func:`find_folders` as text: 10,000 path objects take noticeable time."""
-    return sorted(_find(root, SEARCH_DEPTH, set()), key=lambda folder: folder.split("/"))
+def find_folder_names(root: str, unreadable: dict[str, OSError] | None = None) -> list[str]:
+    """Return :func:`find_folders` as text, and add to ``unreadable`` the folders that may hold more."""
+    found = _find(root, SEARCH_DEPTH, set(), {} if unreadable is None else unreadable)
+    return sorted(found, key=lambda folder: folder.split("/"))
 
 
-def _find(folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[str]:
+def _find(folder: str, depth: int, seen: set[tuple[int, int]], unreadable: dict[str, OSError]) -> Iterator[str]:
     try:
         state = os.stat(folder)  # noqa: PTH116  # text, for its number
         entries = list(os.scandir(folder))
-    except OSError:
-        return  # a folder that cannot be read holds no readable skill
+    except OSError as error:
+        unreadable[folder] = error
+        return
     if (state.st_dev, state.st_ino) in seen:
         return
     seen.add((state.st_dev, state.st_ino))
@@ -203,8 +229,13 @@ def _find(folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[str]:
         yield folder
     elif depth:
         for entry in entries:
-            if not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir():
-                yield from _find(entry.path, depth - 1, seen)
+            try:
+                is_searched = not entry.name.startswith(".") and not is_junk(entry.name) and entry.is_dir()
+            except OSError as error:  # such as a circle of links
+                unreadable[entry.path] = error
+            else:
+                if is_searched:
+                    yield from _find(entry.path, depth - 1, seen, unreadable)
 
 
 def find_bare_folders(root: Path, skills: Collection[Path], *, level: CheckLevel = "strict") -> Iterator[Finding]:

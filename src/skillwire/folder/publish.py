@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, UsageError
-from skillwire.folder.files import SKILL_MD
+from skillwire.folder.files import SKILL_MD, raise_machine_error
 from skillwire.folder.load import check_files, check_folder, identify
 from skillwire.folder.manifest import load_action
 from skillwire.folder.pack import pack
@@ -110,7 +110,10 @@ def _read_stated(file: Path, most: int, load: Callable[[bytes], Any]) -> Access:
     try:
         data = _content(file, most)
         document = {} if data is None else load(data)
-    except (OSError, SkillwireError):  # the access is unknown; another check reports the reason
+    except OSError as error:
+        raise_machine_error(error, str(file))
+        return Access.PRIVATE
+    except SkillwireError:  # the access is unknown; another check reports the reason
         return Access.PRIVATE
     if not isinstance(document, dict):
         return Access.PRIVATE

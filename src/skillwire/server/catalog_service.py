@@ -10,7 +10,8 @@ mounted anew). So the folders are also compared, every second for replaced roots
 notifications are unavailable.
 
 After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
-may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down.
+may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down, with the reason; the
+log has it once. Folders that cannot be read keep their skills, and nothing is published before each root was read once.
 
 Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
 with the process: Python keeps free tuples, and each pins a megabyte; the C library of Linux keeps one heap per
@@ -88,10 +89,11 @@ _POLL_SHARE: Final = 0.1
 
 
 class Watch(NamedTuple):
-    """Whether changes of the folders are followed now, and how often that was interrupted."""
+    """Whether changes of the folders are followed now, how often that was interrupted, and why it is now."""
 
     alive: bool = True
     interruptions: int = 0
+    reason: str = ""
 
 
 def watch_folders(
@@ -161,6 +163,8 @@ _UNUSED_BLOB_SECONDS: Final = 900.0
 #: Seconds until what failed is tried again; each time twice as long, up to the second.
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+#: How many unreadable folders the log names.
+_NAMED: Final = 5
 
 
 class CatalogService:
@@ -242,7 +246,8 @@ class CatalogService:
                 try:
                     self._follow()
                 except Exception as error:  # noqa: BLE001  # it may pass, and is reported nowhere else
-                    self._log.error("the folders are not watched", again_in=self._pause, exc_info=error)
+                    if self._interrupt(getattr(error, "strerror", None) or type(error).__name__):
+                        self._log.error("the folders are not watched", exc_info=error)
                     self._wait()
         finally:
             self.blobs.unlock()
@@ -254,16 +259,23 @@ class CatalogService:
             self._is_restored = True
         for touched in watch_folders(self.folders.roots, stop=self._stop, again=self._again, poll=self._poll):
             if self._refresh(touched):
-                self.watch, self._pause = self.watch._replace(alive=True), _FIRST_PAUSE
+                if not self.watch.alive:
+                    self._log.info("the folders are watched again")
+                self.watch, self._pause = self.watch._replace(alive=True, reason=""), _FIRST_PAUSE
             else:
                 self._wait()
                 self._again.set()
             trim_memory()
         self.folders.save()
 
+    def _interrupt(self, reason: str) -> bool:
+        """Report the watch as down; return whether the reason is new."""
+        before = self.watch
+        self.watch = Watch(False, before.interruptions + 1, reason)
+        return reason != before.reason
+
     def _wait(self) -> None:
-        """Report the watch as down, and wait before the next attempt."""
-        self.watch = Watch(alive=False, interruptions=self.watch.interruptions + 1)
+        """Wait before the next attempt."""
         self._stop.wait(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
@@ -275,15 +287,23 @@ class CatalogService:
         try:
             self._is_owed |= self.folders.refresh(touched)
         except SkillwireError as error:  # what is served stays, and all is looked at again
-            self._log.error("the folders cannot be read", code=error.code, reason=one_line(error))
+            if self._interrupt(error.message):
+                self._log.error("changes are not published", code=error.code, reason=one_line(error))
             return False
+        unreadable = self.folders.unreadable
         first = self.current is None
-        if self._is_owed:
+        if self._is_owed and not (first and unreadable.keys() & set(self.folders.roots)):
             self._publish()
             self._is_owed = False
-        if first:
+        if first and self.current is not None:
             self.folders.save()
             self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
+        if unreadable:
+            if self._interrupt("; ".join(sorted(set(unreadable.values())))):
+                reasons = "; ".join(f"{folder}: {reason}" for folder, reason in sorted(unreadable.items())[:_NAMED])
+                fix = "Make the folders readable, or mount them; where they are to be empty, restart the server."
+                self._log.error("folders cannot be read, and keep their skills", reason=reasons, fix=fix)
+            return False
         return True
 
     def _publish(self) -> None:

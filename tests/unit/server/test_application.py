@@ -254,7 +254,14 @@ async def test_health_readiness_and_metrics(client):
     assert (await client.get("/healthz")).json() == {"status": "alive"}
     await client.get(INDEX)
     ready = await client.get("/readyz")
-    assert ready.json() == {"status": "ready", "watching": True, "revision": 1, "skills": 2, "broken": []}
+    assert ready.json() == {
+        "status": "ready",
+        "watching": True,
+        "reason": None,
+        "revision": 1,
+        "skills": 2,
+        "broken": [],
+    }
     assert ready.fields["cache-control"] == "no-store"
     await client.get("/.well-known/agent-skills/tools/SKILL.md?token=secret")
     await client.get("/no-such-thing-secret")

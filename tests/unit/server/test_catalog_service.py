@@ -1,6 +1,8 @@
 """What a server does for its memory."""
 
+import errno
 import gc
+import os
 import shutil
 import sqlite3
 import time
@@ -279,6 +281,98 @@ def test_a_disk_that_fails_leaves_what_is_served_and_is_tried_again(published, m
     monkeypatch.setattr(FileBlobs, "put", put)
     assert published.look() is not first
     assert published.description("one") == "Changed."
+
+
+def unmount(published, monkeypatch):
+    """Put another, empty folder in the place of the skills, as an unmounted volume leaves it."""
+    published.skills.rename(published.skills.parent / "away")
+    published.skills.mkdir()
+
+
+def move_away(published, monkeypatch):
+    published.skills.rename(published.skills.parent / "away")
+
+
+def refuse(published, monkeypatch, number=errno.EMFILE, calls=("scandir", "open")):
+    """Let no folder and no file below the skills be opened."""
+    for name in calls:
+        real = getattr(os, name)
+
+        def fail(path, *arguments, real=real, **options):
+            if str(path).startswith(str(published.skills)):
+                raise OSError(number, os.strerror(number), str(path))
+            return real(path, *arguments, **options)
+
+        monkeypatch.setattr(os, name, fail)
+
+
+FAILURES = {
+    "no descriptors": (refuse, "Too many open files"),
+    "no descriptors for files": (lambda *them: refuse(*them, calls=("open",)), "Too many open files"),
+    "a stale network disk": (lambda *them: refuse(*them, number=errno.ESTALE), os.strerror(errno.ESTALE)),
+    "closed": (lambda *them: refuse(*them, number=errno.EACCES), "Permission denied"),
+    "moved away": (move_away, "No such file or directory"),
+    "unmounted": (unmount, "another folder without any skill is in its place"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_folder_that_cannot_be_read_keeps_its_skills_and_the_reason_is_logged_once(published, monkeypatch, failure):
+    write_skill(published.skills, "one")
+    write_skill(published.skills / "team", "two")
+    first = published.look()
+    fail, reason = FAILURES[failure]
+    with monkeypatch.context() as patch, structlog.testing.capture_logs() as log:
+        fail(published, patch)
+        for touched in (None, [str(published.skills / "one" / "SKILL.md")], None):
+            assert published.look(touched) is first
+        assert (published.publication.watch.alive, published.publication.watch.reason) == (False, reason)
+    [error] = log
+    assert (error["log_level"], reason in error["reason"]) == ("error", True)
+    if (away := published.skills.parent / "away").exists():
+        shutil.rmtree(published.skills, ignore_errors=True)
+        away.rename(published.skills)
+    shutil.rmtree(published.skills / "one")
+    published.look()
+    assert published.names == ["two"]
+    assert published.folders.unreadable == {}
+
+
+def test_of_two_folders_the_one_that_can_be_read_is_followed(tmp_path):
+    published = Published(tmp_path, tmp_path / "skills", tmp_path / "volume")
+    write_skill(published.skills, "one")
+    write_skill(tmp_path / "volume", "two")
+    published.look()
+    (tmp_path / "volume").rename(tmp_path / "away")
+    write_skill(published.skills, "three")
+    published.look()
+    assert published.names == ["one", "three", "two"]
+    assert list(published.folders.unreadable) == [str(tmp_path / "volume")]
+
+
+def test_before_each_folder_was_read_once_nothing_is_published(tmp_path):
+    published = Published(tmp_path, tmp_path / "skills", tmp_path / "volume")
+    write_skill(published.skills, "one")
+    assert published.look() is None
+    (tmp_path / "volume").mkdir()
+    assert published.look() is not None
+    assert published.names == ["one"]
+
+
+def test_what_was_never_readable_below_a_folder_does_not_matter(published, monkeypatch):
+    write_skill(published.skills, "one")
+    (published.skills / "circle").symlink_to("circle")
+    (published.skills / "lost+found").mkdir()
+    scan = os.scandir
+
+    def refuse_lost(path):
+        if str(path).endswith("lost+found"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_lost)
+    published.look()
+    assert (published.names, published.folders.unreadable) == (["one"], {})
 
 
 def test_a_restart_reads_nothing_that_has_not_changed(published, tmp_path, settle):

@@ -40,7 +40,7 @@ from skillwire.adapters.files.atomic import cache_directory, storage_error, writ
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
-from skillwire.folder.files import is_junk
+from skillwire.folder.files import is_junk, raise_machine_error
 from skillwire.folder.lint.documents import lint_executor
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
@@ -75,7 +75,7 @@ class Signature(NamedTuple):
 
 
 def sign_folder(folder: str) -> Signature:
-    """Return the signature of ``folder``; one of its own for a folder that cannot be read."""
+    """Return the signature of ``folder``; one of its own for a folder that it may not read. Raises StorageError."""
     now = time.time_ns()
     lines: list[str] = []
     newest = _collect(folder, "", lines)
@@ -101,6 +101,7 @@ def _collect(folder: str, prefix: str, lines: list[str]) -> int:
                 if S_ISDIR(mode):
                     newest = max(newest, _collect(entry.path, f"{prefix}{name}/", lines))
     except OSError as error:  # removed or unreadable: the next reader reports it
+        raise_machine_error(error, folder)
         lines.append(f"{prefix}\0{error.errno}")
     return newest
 

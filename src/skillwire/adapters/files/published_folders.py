@@ -4,11 +4,17 @@ A folder that becomes invalid keeps its last good version, with the narrower of 
 that the folder states now; an unreadable access counts as private. Of two skills with one name, the published one
 stays; between two new ones, the order of the folders decides.
 
+A folder that cannot be read is not empty: its skills stay as they were, and :attr:`PublishedFolders.unreadable` has the
+reason. The same holds for a root that is missing, and for one that is suddenly another folder without any skill, as the
+mount point of a volume is once the volume is gone.
+
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Finding, Identifiers, Skill
 
+#: Errors that say that a folder is not there, or closed to us; below a root they matter where a skill was known.
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+_CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP})
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
 
@@ -59,6 +68,9 @@ class PublishedFolders:
         self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[PreparedSkill] = ()
     ) -> None:
         self.roots = roots
+        #: Folders that could not be read by the last :meth:`refresh`, with the reason.
+        self.unreadable: dict[str, str] = {}
+        self._identities: dict[str, tuple[int, int]] = {}  # of the roots, when skills were last found there
         self._blobs = blobs
         self._prepared = {_IN_NO_FOLDER + one.skill.name: one for one in prepared}
         self._job = LoadJob(publisher, "blobs", (str(blobs.directory),))
@@ -82,14 +94,17 @@ class PublishedFolders:
 
         Raises StorageError (``STORAGE``, ``WORKER_LOST``).
         """
-        found = {folder for root in self.roots for folder in find_folder_names(root)}
-        gone = self._states.keys() - found - self._prepared.keys()
+        self.unreadable, found, kept = {}, set[str](), set[str]()
+        for root in self.roots:
+            found |= self._search(root, kept)
+        found -= kept
+        gone = self._states.keys() - found - kept - self._prepared.keys()
         for folder in gone:
             del self._states[folder]
         looked_at = found
         if touched is not None:
             near = {folder for path in touched for folder in (path, *map(str, Path(path).parents))}
-            looked_at = (found - self._states.keys()) | (near & self._states.keys())
+            looked_at = (found - self._states.keys()) | (near & self._states.keys() & found)
         stale = [folder for folder in sorted(looked_at) if self._is_stale(folder)]
         self._changed |= bool(gone)
         for loaded in chain(self._load_prepared(), load_folders(self._job, stale)):
@@ -108,6 +123,27 @@ class PublishedFolders:
             self._choose()
         self._changed = False
         return changed
+
+    def _search(self, root: str, kept: set[str]) -> set[str]:
+        """Return the skill folders below ``root``; add to ``kept`` those that are known where nothing can be read."""
+        failed: dict[str, OSError] = {}
+        before = _identity(root)
+        found = set(find_folder_names(root, failed))
+        identity = _identity(root)
+        reasons = {folder: error.strerror or str(error) for folder, error in failed.items()}
+        if identity != before:
+            reasons.setdefault(root, "the folder is being replaced")
+        elif identity is not None and not found and identity != self._identities.get(root, identity):
+            reasons[root] = "another folder without any skill is in its place"
+        for folder, reason in reasons.items():
+            known = {one for one in self._states if f"{one}/".startswith(f"{folder}/")}
+            number = failed[folder].errno if folder in failed else None
+            if folder == root or number not in _ABSENT | _CLOSED or (known and number in _CLOSED):
+                self.unreadable[folder] = reason
+                kept |= known
+        if found and identity is not None:
+            self._identities[root] = identity
+        return found
 
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""
@@ -206,6 +242,14 @@ class PublishedFolders:
 
     def _has_blobs(self, packed: bytes) -> bool:
         return all(self._blobs.has(digest, size) for digest, size in _sizes(unpack_skill(packed)))
+
+
+def _identity(folder: str) -> tuple[int, int] | None:
+    try:
+        state = os.stat(folder)  # noqa: PTH116  # text, for its number
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def _sizes(skill: Skill) -> Iterator[tuple[Digest, int]]:

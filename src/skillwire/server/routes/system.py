@@ -9,6 +9,7 @@ public, so nothing here depends on skills that are not.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -69,6 +70,7 @@ class Readiness(Struct, forbid_unknown_fields=True):
 
     status: Literal["ready", "stale"]
     watching: bool
+    reason: str | None
     revision: Annotated[int, Meta(ge=0)]
     skills: Annotated[int, Meta(ge=0)]
     broken: list[BrokenFolder]
@@ -121,17 +123,18 @@ def system_routes(services: Services) -> Sequence[Route]:
         return json_response(msgspec.json.encode(Liveness()))
 
     async def readiness(_: RequestContext) -> ASGIApp:
-        revision, alive = catalog.current, catalog.watch.alive
+        revision, watch = catalog.current, catalog.watch
         if revision is None:
-            return NOT_READY
+            return NOT_READY if watch.alive else replace(NOT_READY, message=f"no skills are loaded: {watch.reason}")
         content = Readiness(
-            status="ready" if alive else "stale",
-            watching=alive,
+            status="ready" if watch.alive else "stale",
+            watching=watch.alive,
+            reason=watch.reason or None,
             revision=revision.catalog.revision,
             skills=revision.skills,
             broken=[_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
         )
-        status = HTTPStatus.OK if alive else HTTPStatus.SERVICE_UNAVAILABLE
+        status = HTTPStatus.OK if watch.alive else HTTPStatus.SERVICE_UNAVAILABLE
         return json_response(msgspec.json.encode(content), status)
 
     async def metrics(_: RequestContext) -> ASGIApp:

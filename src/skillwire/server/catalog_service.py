@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 import watchfiles
 
+from skillwire import limits
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills
 from skillwire.server.log import log_broken, log_changes, log_templates
-from skillwire.server.revision import make_revision
+from skillwire.server.revision import Superseded, make_revision
 from skillwire.server.search import SearchAnswers
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class CatalogService:
         self._all = self._skills = self._known = PackedSkills({})
         self._public_number = 0
         self._reported: list[InvalidFolder] = []
-        self._superseded: dict[Artifact, tuple[str, float]] = {}
+        self._superseded: dict[Artifact, Superseded] = {}
         self._make_index = make_index
         self._index: SkillIndex | None = None
         self._log = structlog.get_logger("skillwire")
@@ -308,15 +309,15 @@ class CatalogService:
 
     def _publish(self) -> None:
         everything, skills = self.folders.all_skills(), self.folders.public_skills()
-        changes = skills.changes_since(self._skills)
+        changes, whole = skills.changes_since(self._skills), everything.changes_since(self._all)
         # Replaced artifacts are kept for a while, unless their skill is gone.
         now = time.monotonic()
-        for name in changes.changed:
-            self._superseded[self._skills[name].artifact] = (name, now)
+        for name in whole.changed:
+            self._superseded[self._all[name].artifact] = Superseded(name, now, name in self._skills)
         self._superseded = {
-            artifact: (name, since)
-            for artifact, (name, since) in self._superseded.items()
-            if name in skills and now - since < _UNUSED_BLOB_SECONDS
+            artifact: one
+            for artifact, one in self._superseded.items()
+            if one.name in everything and now - one.since < _UNUSED_BLOB_SECONDS
         }
         self._number += 1
         broken = tuple(self.folders.broken())
@@ -332,7 +333,7 @@ class CatalogService:
             Catalog(self._public_number, skills),
             SearchAnswers(self._indexed(skills, changes), skills, self._base_url),
             base_url=self._base_url,
-            superseded=self._superseded.keys(),
+            superseded=self._superseded,
             broken=broken,
         )
         for prepare in self.prepares:
@@ -348,13 +349,16 @@ class CatalogService:
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)
-        whole, self._all = everything.changes_since(self._all), everything
+        self._all = everything
         listed, news = (everything, whole) if self._logs_all else (skills, changes)
         log_changes(self._log, self._number, len(listed), news)
         log_templates(self._log, listed.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             self._warn([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
+        if len(skills) > limits.INDEX_ENTRIES >= len(skills) - len(changes.added):
+            message = f"clients read at most {limits.INDEX_ENTRIES:,} skills of an index"
+            self._log.warning(message, skills=len(skills), fix="Publish fewer skills at one address.")
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""

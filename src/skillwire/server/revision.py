@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from skillwire import limits
 from skillwire.protocols.agent_skills.messages import JSON
@@ -122,6 +122,14 @@ class AccessView:
 _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 
+class Superseded(NamedTuple):
+    """An artifact that was replaced: of which skill, when (monotonic seconds), and whether everyone might use it."""
+
+    name: str
+    since: float
+    was_public: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """A revision: its prepared responses and its public view; ``guarded`` is everything that is not public."""
@@ -134,6 +142,7 @@ class Revision:
     guarded: Catalog
     public_view: AccessView
     broken: tuple[InvalidFolder, ...] = ()
+    superseded: Mapping[Artifact, Superseded] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:
@@ -158,11 +167,12 @@ def make_revision(
     answers: SearchAnswers,
     *,
     base_url: str,
-    superseded: Iterable[Artifact] = (),
+    superseded: Mapping[Artifact, Superseded],
     broken: Iterable[InvalidFolder] = (),
 ) -> Revision:
     """Return the revision that serves ``everything``, and without credentials ``public``; takes 0.5 s for 10,000."""
-    site = Site(public, base_url, superseded)
+    open_before = [artifact for artifact, one in superseded.items() if one.was_public and one.name in public.skills]
+    site = Site(public, base_url, open_before)
     view = AccessView(known, public, site, Site(known.without(public)), is_public=True)
     found = {path: site.lookup(path) for path in _PREPARED}
     prepared = {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}
@@ -175,6 +185,7 @@ def make_revision(
         everything.without(public),
         view,
         tuple(broken),
+        superseded,
     )
 
 
@@ -218,6 +229,10 @@ def make_access_view(revision: Revision, principal: Principal, base_url: str) ->
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
     usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
+    before = [artifact for artifact, one in revision.superseded.items() if principal.has(one.name)]
     return AccessView(
-        visible, usable, Site(usable, base_url, below=public.site), Site(guarded.visible_to(principal).without(usable))
+        visible,
+        usable,
+        Site(usable, base_url, before, below=public.site),
+        Site(guarded.visible_to(principal).without(usable)),
     )

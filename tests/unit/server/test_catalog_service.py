@@ -13,14 +13,17 @@ import structlog
 from tests.support.publishing import write_skill
 from tests.support.sites import Published
 
+from skillwire import limits
 from skillwire.adapters.files import loading
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import StorageError
 from skillwire.folder.publish import prepare
+from skillwire.model.access import Principal
 from skillwire.model.search import SearchQuery
 from skillwire.server.catalog_service import keep_what_is_loaded
+from skillwire.server.revision import make_access_view
 
 
 class Knot:
@@ -230,6 +233,40 @@ def test_an_artifact_that_was_replaced_is_found_by_digest_for_a_while(published,
     assert not [path for path in paths if published.look().site.lookup(path)]
 
 
+@pytest.mark.spec("ASD-server-digest-url")
+def test_a_replaced_artifact_of_a_guarded_skill_is_found_by_who_may_use_it(published):
+    """One that was private stays so when its skill is opened; one that was public is closed with its skill."""
+    closed, opened = {"skill.toml": 'access = "private"\n'}, {"skill.toml": 'access = "public"\n'}
+
+    def found(path, *grants):
+        revision = published.publication.current
+        if not grants:
+            return revision.site.lookup(path) is not None
+        return make_access_view(revision, Principal("ann", frozenset(grants)), "").lookup(path) is not None
+
+    def path_of_skill():
+        digest = published.publication._all["one"].artifact
+        return f"/.well-known/agent-skills/sha256/{digest.digest.hex}{digest.extension}"
+
+    paths = []
+    for number, access in enumerate((closed, closed, opened, opened, closed)):
+        write_skill(published.skills, "one", access, description=f"Version {number}.")
+        published.look()
+        paths.append(path_of_skill())
+        assert [found(path, "one") for path in paths] == [True] * len(paths)
+        assert not any(found(path, "two") for path in paths[:2])
+        assert [found(path) for path in paths] == [access is opened and nth >= 2 for nth in range(len(paths))]
+
+
+def test_more_skills_than_clients_read_are_published_with_a_warning(published, monkeypatch):
+    monkeypatch.setattr(limits, "INDEX_ENTRIES", 1)
+    with structlog.testing.capture_logs() as log:
+        for name in ("one", "two", "three"):
+            write_skill(published.skills, name)
+            published.look()
+    assert [event["skills"] for event in log if event["log_level"] == "warning"] == [2]
+
+
 def test_a_folder_that_goes_on_changing_is_not_published(published, monkeypatch):
     folder = write_skill(published.skills, "one")
 
@@ -283,13 +320,13 @@ def test_a_disk_that_fails_leaves_what_is_served_and_is_tried_again(published, m
     assert published.description("one") == "Changed."
 
 
-def unmount(published, monkeypatch):
+def unmount(published, _):
     """Put another, empty folder in the place of the skills, as an unmounted volume leaves it."""
     published.skills.rename(published.skills.parent / "away")
     published.skills.mkdir()
 
 
-def move_away(published, monkeypatch):
+def move_away(published, _):
     published.skills.rename(published.skills.parent / "away")
 
 

@@ -199,7 +199,9 @@ def _segment(segment: str, inputs: Mapping[str, Any]) -> str:
         raise _unfit(names[0], "is empty")
     decoded = filled = _filled(segment, inputs)
     for _ in range(_DECODINGS):
-        if _CONTROL.search(decoded) or {".", "..", ""} & set(re.split(r"[/\\]", decoded)):
+        # Servlet containers take "..;x" for "..": what follows a semicolon is a parameter.
+        parts = {part.partition(";")[0] for part in re.split(r"[/\\]", decoded)}
+        if _CONTROL.search(decoded) or {".", "..", ""} & parts:
             raise _unfit(names[0], "cannot be part of a path")
         decoded = unquote(decoded, errors="replace")
     return filled

@@ -65,10 +65,16 @@ _SECRET: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 #: Shorter secrets are left in outputs: they would be found in what is none.
 _REDACTED_LENGTH: Final = 8
 _CHARSET: Final = re.compile(r'charset="?([A-Za-z0-9_-]{1,40})', re.IGNORECASE)
-_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"})
+#: Those of the web (WHATWG, Encoding) that Python has under the same name.
+_CHARSETS: Final = re.compile(
+    r"utf-?8|utf-16(?:le|be)?|(?:us-)?ascii|latin1|iso-8859-(?:[1-9]|1[013456])|windows-125[0-8]|koi8-[ru]"
+    r"|shift_jis|euc-(?:jp|kr)|iso-2022-jp|gb(?:k|2312|18030)|big5"
+)
 _MEDIA_TYPE: Final = 128
 _READ_APART_BYTES: Final = 64 * 1024  # more than this keeps the loop waiting for a millisecond
 _DIGITS: Final = 9
+#: The methods whose repetition an API recognises by ``Idempotency-Key`` alone.
+_UNREPEATABLE: Final = frozenset({"POST", "PATCH"})
 #: Statuses after which another attempt may help → the code of the failure.
 _PASSING: Final[dict[int, str]] = {
     HTTPStatus.BAD_GATEWAY: "ENDPOINT_UNREACHABLE",
@@ -92,9 +98,9 @@ class HttpExecutor:
         if action is None:
             return Outcome(failure=Failure("unavailable", "The skill is no action any more"))
         upstream = read_upstream(action.settings)
+        names = sorted({name for value in upstream.headers.values() for name in secret_names(value)})
         secrets: dict[str, str] = {}
-        for name in {name for value in upstream.headers.values() for name in secret_names(value)}:
-            secret = await asyncio.to_thread(self._secrets, name)
+        for name, secret in await asyncio.to_thread(self._find_all, names) if names else ():
             if secret is None or not _SECRET.fullmatch(secret):
                 self._log.error("a secret is not set, or cannot be sent", skill=attempt.skill.name, secret=name)
                 return Outcome(failure=Failure("unavailable", f"The operator has not set {name}"))
@@ -114,10 +120,17 @@ class HttpExecutor:
             return await asyncio.to_thread(_outcome, response, upstream, known)
         return _outcome(response, upstream, known)
 
+    def _find_all(self, names: list[str]) -> list[tuple[str, str | None]]:
+        return [(name, self._secrets(name)) for name in names]
+
 
 def _request(upstream: Upstream, attempt: Attempt, secrets: Mapping[str, str]) -> HttpRequest:
     target = fill(upstream, attempt.inputs)
     headers = {"accept": _ACCEPT}
+    if upstream.method in _UNREPEATABLE:  # hashed as the span below
+        headers["idempotency-key"] = hashlib.sha256(f"repeat {attempt.execution.execution_id}".encode()).hexdigest()[
+            :32
+        ]
     headers |= {name.lower(): fill_secrets(value, secrets) for name, value in upstream.headers.items()}
     trace = read_trace(attempt.execution.trace_id)
     if trace is not None:  # the span is hashed: the execution's ID is a secret of its caller
@@ -155,8 +168,8 @@ def _outcome(response: HttpResponse, upstream: Upstream, secrets: list[str]) -> 
         return Outcome(failure=_refusal(response, secrets))
     try:
         output = _output(response, SecretMask(secret for secret in secrets if len(secret) >= _REDACTED_LENGTH))
-    except (DecodeError, UnicodeDecodeError):
-        return Outcome(failure=Failure("output", "The upstream's answer is not what its content type says"))
+    except (DecodeError, UnicodeDecodeError) as error:
+        return Outcome(failure=_unreadable(error, bytes(response.body), SecretMask(secrets)))
     if upstream.result is None:
         return Outcome(output)
     try:
@@ -175,9 +188,23 @@ def _output(response: HttpResponse, mask: SecretMask) -> Any:
         return mask.value(load_json(body, max_bytes=len(body), source="the upstream's answer"))
     found = _CHARSET.search(content_type)
     charset = found[1].lower() if found else "utf-8"
-    if media_type.startswith("text/") and charset in _CHARSETS:
+    if media_type.startswith("text/") and _CHARSETS.fullmatch(charset):
         return mask.text(body.decode(charset))
-    return {"content_type": neutralise(media_type[:_MEDIA_TYPE]), "base64": b64encode(mask.data(body)).decode()}
+    return {
+        "content_type": neutralise(mask.text(content_type)[:_MEDIA_TYPE]),
+        "base64": b64encode(mask.data(body)).decode(),
+    }
+
+
+def _unreadable(error: DecodeError | UnicodeDecodeError, body: bytes, mask: SecretMask) -> Failure:
+    """Return which rule an answer breaks, and where; the rule alone where a cut could hide a secret from the mask."""
+    message = "The upstream's answer cannot be used"
+    if isinstance(error, UnicodeDecodeError):
+        return Failure("output", f"{message}: it is not {error.encoding} at byte {error.start}")
+    text, place = body.decode(errors="replace"), error.place
+    where = f" (line {place.line}, column {place.column})" if place is not None and place.line else ""
+    what = neutralise(error.message) if mask.text(text) == text else f"it breaks the rule {error.code}"
+    return Failure("output", f"{message}: {what}{where}", details={"code": error.code})
 
 
 def _refusal(response: HttpResponse, secrets: list[str]) -> Failure:

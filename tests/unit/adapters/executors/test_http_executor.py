@@ -75,7 +75,7 @@ async def test_or_into_a_form_or_the_query():
 async def test_nothing_of_the_caller_but_the_trace_is_sent():
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     request = await sent(trace_id=trace, caller_id="alice")
-    assert set(request.headers) == {"accept", "content-type", "traceparent"}
+    assert set(request.headers) == {"accept", "content-type", "idempotency-key", "traceparent"}
     assert request.headers["traceparent"].startswith(f"00-{trace}-")
     again = await sent(trace_id=f"00-{trace}-00f067aa0ba902b7-00", attempt=2)
     assert again.headers["traceparent"].split("-")[1] == trace
@@ -83,6 +83,17 @@ async def test_nothing_of_the_caller_but_the_trace_is_sent():
     assert again.headers["traceparent"] != request.headers["traceparent"]
     for none in (None, "order 66", "0" * 32, trace.upper()):
         assert "traceparent" not in (await sent(trace_id=none)).headers
+
+
+async def test_a_repeated_write_has_the_key_of_its_execution():
+    first, again = await sent(attempt=1), await sent(attempt=2)
+    other = await sent(execution_id="exec-" + "1" * 32)
+    assert len(first.headers["idempotency-key"]) == 32
+    assert first.headers["idempotency-key"] == again.headers["idempotency-key"] != other.headers["idempotency-key"]
+    assert "exec-" not in repr(first.headers)
+    assert "idempotency-key" in (await sent({"method": "PATCH"})).headers
+    for method in ("GET", "PUT", "DELETE"):
+        assert "idempotency-key" not in (await sent({"method": method})).headers
 
 
 async def test_secrets_stand_in_header_fields():
@@ -120,7 +131,9 @@ async def test_an_input_that_cannot_stand_in_the_path_is_the_callers_mistake():
         (b"", "application/json", None),
         (b"\x89PNG", "image/png", {"content_type": "image/png", "base64": "iVBORw=="}),
         (b"\x89PNG", "", {"content_type": "", "base64": "iVBORw=="}),
-        (b"abc", "text/plain; charset=utf-7", {"content_type": "text/plain", "base64": "YWJj"}),
+        ("価格 100".encode("shift_jis"), "text/plain; charset=Shift_JIS", "価格 100"),
+        ("12 €".encode("iso-8859-15"), 'text/plain; charset="iso-8859-15"', "12 €"),
+        (b"abc", "text/plain; charset=utf-7", {"content_type": "text/plain; charset=utf-7", "base64": "YWJj"}),
     ],
 )
 async def test_an_answer_becomes_the_output(body, content_type, output):
@@ -130,19 +143,28 @@ async def test_an_answer_becomes_the_output(body, content_type, output):
 
 
 @pytest.mark.parametrize(
-    ("body", "content_type"),
+    ("body", "content_type", "why"),
     [
-        (b"{", "application/json"),
-        (b'{"a":1,"a":2}', "application/json"),
-        (b"NaN", "application/json"),
-        (b"[" * 1000 + b"]" * 1000, "application/json"),
-        (b"\xff", "text/plain"),
-        (b'"\xff"', "application/json"),
+        (b"{", "application/json", "expecting property name enclosed in double quotes (line 1, column 2)"),
+        (b'{"a":1,\n"a":2}', "application/json", 'the key "a" occurs twice in one object (line 2, column 1)'),
+        (b"NaN", "application/json", "NaN is not JSON (line 1, column 1)"),
+        (b"[" * 1000, "application/json", "nests 1000 levels deep, at most 64 are read (line 1, column 65)"),
+        (b"[" + b"1" * 30 + b"]", "text/json", "1111111111111111... (30 characters) is beyond what a field can hold"),
+        (b"a\xff", "text/plain", "it is not utf-8 at byte 1"),
+        (b'"\xff"', "application/json", "not UTF-8 at byte 1 (line 1, column 2)"),
+        (
+            b'{"%s":1,"%s":2}' % (KEY.encode(), KEY.encode()),
+            "application/json",
+            "it breaks the rule JSON_DUPLICATE_KEY",
+        ),
     ],
 )
-async def test_an_answer_that_is_not_what_it_says_fails(body, content_type):
-    result = await outcome(answer(200, body, content_type))
+async def test_an_answer_that_breaks_a_rule_fails_with_the_rule_and_the_place(body, content_type, why):
+    headers = {"X-Key": "${API_KEY}"}
+    result = await outcome(answer(200, body, content_type), {"headers": headers}, secrets={"API_KEY": KEY})
     assert (result.failure.reason, result.failure.is_passing) == ("output", False)
+    assert result.failure.message.startswith(f"The upstream's answer cannot be used: {why}")
+    assert KEY not in repr(result)
 
 
 async def test_a_pointer_takes_a_part():

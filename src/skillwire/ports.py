@@ -199,14 +199,14 @@ class ExecutionLedger(Protocol):
     async def cancel(self, execution_id: str, by: str, now: Moment) -> Execution | None:
         """End an execution, unless it has ended; return it as it is then."""
 
-    async def expire(self, now: Moment) -> Sequence[str]:
-        """End executions past their deadline as ``timeout``; return at most ``EXPIRED_PER_BATCH`` IDs.
+    async def expire(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
+        """End executions past their deadline, but ``held`` ones; return at most ``EXPIRED_PER_BATCH`` IDs.
 
         A worker has :data:`~skillwire.limits.EXECUTION_END_SECONDS` more to report on an attempt.
         """
 
-    async def recover(self, now: Moment) -> Sequence[str]:
-        """Release or fail executions whose worker was lost; return at most ``EXPIRED_PER_BATCH`` IDs."""
+    async def recover(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
+        """Release or fail what lost its worker, but ``held`` ones; return at most ``EXPIRED_PER_BATCH`` IDs."""
 
     async def due_callbacks(self, now: Moment, *, limit: int, queue: str = "") -> Sequence[Execution]:
         """Return ended executions of a queue whose callback is due; no other process gets them for a minute."""
@@ -225,6 +225,9 @@ class ExecutionLedger(Protocol):
 
     async def exists(self) -> bool:
         """Whether the ledger was created. A server that only publishes creates none."""
+
+    async def check(self) -> None:
+        """Try to write if the last attempt failed."""
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another process has changed the ledger."""

@@ -238,17 +238,19 @@ class MemoryLedger:
 
     # --- what servers do now and then
 
-    async def expire(self, now: Moment) -> Sequence[str]:
+    async def expire(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         ended = now.wall - limits.EXECUTION_END_SECONDS
         open_rows = [(row, now.wall if row.lease is None else ended) for row in self._open()]
-        late = [row for row, until in open_rows if row.execution.deadline <= until][:EXPIRED_PER_BATCH]
+        late = [row for row, until in open_rows if row.execution.deadline <= until and not _is_held(row, held)]
+        late = late[:EXPIRED_PER_BATCH]
         for row in late:
             one = row.execution
             self._step(row, "expire", now, failure=timed_out(one.execution_id, one.timeout))
         return [row.execution.execution_id for row in late]
 
-    async def recover(self, now: Moment) -> Sequence[str]:
+    async def recover(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         lost = [row for row in self._open() if row.lease and (row.lease[1] != now.boot or row.lease[0] < now.steady)]
+        lost = [row for row in lost if not _is_held(row, held)]
         for row in lost[:EXPIRED_PER_BATCH]:
             self._step(row, after_loss(row.state), now, failure=loss_of(row.state))
         return [row.execution.execution_id for row in lost[:EXPIRED_PER_BATCH]]
@@ -297,6 +299,9 @@ class MemoryLedger:
 
     async def remove_orphaned_outputs(self) -> int:
         return 0
+
+    async def check(self) -> None:
+        """Memory does not fail."""
 
     async def exists(self) -> bool:
         return True
@@ -367,6 +372,10 @@ class MemoryLedger:
         row.losses, row.lease = after.losses, None
         row.callback_at = now.wall if is_final and row.execution.webhook is not None else None
         return True
+
+
+def _is_held(row: _Row, held: Collection[Claim]) -> bool:
+    return Claim(row.execution.execution_id, row.execution.worker or "", row.execution.attempt) in held
 
 
 def _matches(row: _Row, query: ExecutionQuery) -> bool:

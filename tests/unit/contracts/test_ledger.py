@@ -308,6 +308,16 @@ class TestLosses:
             assert list(office.ledger.recover(office.clock.now)) == []
         assert office.ledger.complete(claim, b"1", office.clock.now)
 
+    def test_what_a_live_worker_holds_is_neither_lost_nor_late(self, office):
+        first, second = office.accept(timeout=LEASE), office.accept(is_repeatable=True)
+        held = [claim_of(one) for one in office.claim(limit=2)]
+        office.clock.pass_(LEASE + 5)
+        assert list(office.ledger.expire(office.clock.now, held=held)) == []
+        assert list(office.ledger.recover(office.clock.now, held=held)) == []
+        assert list(office.ledger.recover(office.clock.now, held=held[:1])) == [second.execution_id]
+        assert office.ledger.complete(held[0], b"1", office.clock.now)
+        assert office.find(first).status is ExecutionStatus.COMPLETED
+
     def test_what_may_be_run_twice_is_run_again(self, office):
         accepted = office.accept(is_repeatable=True)
         claim = claim_of(office.claim_one())

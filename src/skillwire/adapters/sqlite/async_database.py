@@ -69,13 +69,18 @@ class AsyncDatabase:
         self._run: _WriterRun | None = None
         self._thread: threading.Thread | None = None
         self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], object]] | None = None
+        self._has_failed = False
 
     async def read(self, call: Callable[[Connection], T]) -> T:
         """Return what ``call`` returns, done in a thread."""
 
         def read() -> T:
-            with self.database.reading() as connection:
-                return call(connection)
+            try:
+                with self.database.reading() as connection:
+                    return call(connection)
+            except StorageError:
+                self._has_failed = True
+                raise
 
         return await asyncio.to_thread(read)
 
@@ -91,6 +96,11 @@ class AsyncDatabase:
             self._run.waiting.append(_Write(call, future))
             self._changed.notify_all()
         return await future
+
+    async def check(self) -> None:
+        """Write something if the last read or write failed, so that the failure is reported until it is over."""
+        if self._has_failed:
+            await self.write(lambda connection: connection.execute("UPDATE migrations SET checksum = checksum"))
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` on the running event loop whenever another connection has written."""
@@ -145,9 +155,11 @@ class AsyncDatabase:
     def _write(self, writes: list[_Write]) -> list[_Result]:
         try:
             with self.database.writing() as connection:
-                return [self._do(write, connection) for write in writes]
+                results = [self._do(write, connection) for write in writes]
         except Exception as error:  # noqa: BLE001  # nothing was committed, and each caller gets the error
-            return [(write.future, None, error) for write in writes]
+            results = [(write.future, None, error) for write in writes]
+        self._has_failed = any(isinstance(error, StorageError) for _, _, error in results)
+        return results
 
     def _do(self, write: _Write, connection: Connection) -> _Result:
         try:

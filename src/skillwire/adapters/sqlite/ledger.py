@@ -82,7 +82,7 @@ _CALLERS: Final = (
     f"INDEXED BY executions_held WHERE {CLAIMED} AND executor <> 'human'",
 )
 _LATE: Final = (
-    f"SELECT execution_id, timeout FROM executions WHERE {_OPEN}"  # noqa: S608  # a constant
+    f"SELECT execution_id, worker, attempt, timeout FROM executions WHERE {_OPEN}"  # noqa: S608  # a constant
     " AND deadline <= ? AND (lease_until IS NULL OR deadline <= ?)"
 )
 _LOST: Final = (
@@ -286,26 +286,29 @@ class SqliteLedger(Store):
     def _is_any(self, connection: Connection, query: str, values: tuple[object, ...]) -> bool:
         return connection.execute(f"{query} LIMIT 1", values).fetchone() is not None
 
-    async def expire(self, now: Moment) -> Sequence[str]:
+    async def expire(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         times = now.wall, now.wall - limits.EXECUTION_END_SECONDS
 
         def expire(connection: Connection) -> Sequence[str]:
-            late = connection.execute(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH)).fetchall()
+            late = connection.execute(f"{_LATE} LIMIT ?", (*times, EXPIRED_PER_BATCH + len(held))).fetchall()
             return [
                 execution_id
-                for execution_id, timeout in late
-                if apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
+                for execution_id, worker, attempt, timeout in late
+                if Claim(execution_id, worker, attempt) not in held
+                and apply_transition(connection, execution_id, "expire", now, failure=timed_out(execution_id, timeout))
             ]
 
         return await self._database.write(expire) if await self._is_any(_LATE, times) else ()
 
-    async def recover(self, now: Moment) -> Sequence[str]:
+    async def recover(self, now: Moment, *, held: Collection[Claim] = ()) -> Sequence[str]:
         def recover(connection: Connection) -> Sequence[str]:
-            lost = connection.execute(f"{_LOST} LIMIT ?", (now.boot, now.steady, EXPIRED_PER_BATCH)).fetchall()
+            most = EXPIRED_PER_BATCH + len(held)
+            lost = connection.execute(f"{_LOST} LIMIT ?", (now.boot, now.steady, most)).fetchall()
             return [
                 execution_id
                 for execution_id, state in [(execution_id, read_state(rest)) for execution_id, *rest in lost]
-                if apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
+                if Claim(execution_id, state.worker or "", state.attempt) not in held
+                and apply_transition(connection, execution_id, after_loss(state), now, failure=loss_of(state))
             ]
 
         return await self._database.write(recover) if await self._is_any(_LOST, (now.boot, now.steady)) else ()
@@ -353,6 +356,9 @@ class SqliteLedger(Store):
 
     async def exists(self) -> bool:
         return await asyncio.to_thread(self._database.database.path.exists)
+
+    async def check(self) -> None:
+        await self._database.check()
 
     def watch(self, changed: Callable[[], object]) -> None:
         self._database.watch(changed)

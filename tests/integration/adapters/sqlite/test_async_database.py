@@ -144,6 +144,23 @@ async def test_error_that_undoes_everything_is_told_to_everyone(writer):
     assert writer.rows() == [3]
 
 
+async def test_a_failure_lasts_until_something_can_be_written(writer):
+    def fail():
+        raise StorageError("DATABASE", "database or disk is full")
+
+    await writer.commit.check()
+    with pytest.raises(StorageError):
+        await writer.write(fail)
+    with writer.database.writing() as connection:
+        connection.execute("ALTER TABLE migrations RENAME TO kept")
+    with pytest.raises(StorageError, match="migrations"):
+        await writer.commit.check()
+    with writer.database.writing() as connection:
+        connection.execute("ALTER TABLE kept RENAME TO migrations")
+    await writer.commit.check()
+    assert not writer.commit._has_failed
+
+
 async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):
     (tmp_path / "a.db").write_bytes(b"something else" * 100)
     commit = AsyncDatabase(Database(tmp_path / "a.db", migrations=[SCHEMA]))

@@ -34,6 +34,7 @@ from skillwire.model.execution import (
     NewExecution,
     OutputBlob,
 )
+from skillwire.server.background import BackgroundTasks
 from skillwire.server.quotas import ConcurrencyLimit, QueueQuota
 
 if TYPE_CHECKING:
@@ -201,8 +202,10 @@ class ExecutionService:
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         log_accepted: bool = True,
+        background: BackgroundTasks | None = None,
     ) -> None:
         self.ledger = ledger
+        self.background = background or BackgroundTasks()
         self.settings = settings
         self.changes = Notifier()
         self.dispatcher = Dispatcher()

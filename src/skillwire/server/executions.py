@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import structlog
 import uvloop
 from starlette.exceptions import HTTPException
 
@@ -23,6 +22,7 @@ from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials
+from skillwire.server.background import BackgroundTasks
 from skillwire.server.callable_skills import CallableSkills, GrantCache
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.execution_service import ExecutionService, Sleep
@@ -48,7 +48,7 @@ from skillwire.server.webhooks import WebhookSender
 from skillwire.server.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from starlette.types import ASGIApp, Scope
 
@@ -100,20 +100,21 @@ class Executions:
         self._tasks: list[asyncio.Task[None]] = []
         self._skills: tuple[int, dict[str, Skill]] = (0, {})
         self._endpoints: tuple[int, Endpoints] | None = None
-        self._log = structlog.get_logger("skillwire.executions")
 
     async def resume(self) -> None:
         """Begin to run what other processes accepted, as soon as there may be something."""
-        if await self.service.ledger.exists():
-            self.start()
-        else:
 
-            async def await_ledger() -> None:
-                while not await self.service.ledger.exists():  # another process may create it
-                    await self.service.sleep(_LEDGER_LOOK)
+        async def look() -> None:
+            if await self.service.ledger.exists():
                 self.start()
 
-            self._awaiting = self._begin(await_ledger())
+        def has_begun() -> bool:
+            return bool(self._tasks)
+
+        await look()
+        if not self._tasks:  # another process may create it
+            looking = self.service.background.repeat("ledger", look, self.service.sleep, _LEDGER_LOOK, has_begun)
+            self._awaiting = asyncio.create_task(looking)
 
     def start(self) -> None:
         """Begin to run what waits, unless that has begun."""
@@ -125,7 +126,7 @@ class Executions:
 
         if not self._tasks:
             self.service.ledger.watch(look)
-            self._tasks = [self._begin(one.work()) for one in self._background]
+            self._tasks = [asyncio.create_task(one.work()) for one in self._background]
 
     def hang_up(self) -> None:
         """Answer every waiting request: the server stops."""
@@ -170,16 +171,6 @@ class Executions:
         if name not in kept:
             kept[name] = view.usable.skills[name]
         return kept[name]
-
-    def _begin(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
-
-        def log_failure(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                self._log.error("a background task of executions has ended", exc_info=error)
-
-        task = asyncio.create_task(coroutine)
-        task.add_done_callback(log_failure)
-        return task
 
     async def described(self, path: str, scope: Scope, revision: Revision) -> EndpointMatch | None:
         """Return the match of a path that a publisher's own descriptor names, or None."""
@@ -347,11 +338,22 @@ def make_executions(
     base_url: str = "",
     access_log: bool = True,
     functions: Collection[str] = (),
+    report: Callable[[Mapping[str, str]], object] = lambda _: None,
 ) -> Executions:
-    """Return what accepts, runs and follows executions; ``executors`` are made when first needed."""
+    """Return what accepts, runs and follows executions; ``executors`` are made when first needed.
+
+    ``report`` gets the background tasks that fail.
+    """
     runs = runs or RunSettings()
     callables = CallableSkills(blobs)
-    service = ExecutionService(ledger, settings=settings, clock=clock, sleep=sleep, log_accepted=access_log)
+    service = ExecutionService(
+        ledger,
+        settings=settings,
+        clock=clock,
+        sleep=sleep,
+        log_accepted=access_log,
+        background=BackgroundTasks(report),
+    )
 
     async def may_run(skill: Skill) -> bool:
         if is_code(skill):  # no grant can name code that comes with a call: all of it is allowed, or none

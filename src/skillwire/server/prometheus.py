@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.execution_stats import ExecutionStats
     from skillwire.server.metrics import Histogram, LanCount, Metrics
 
 
 def render_metrics(
-    metrics: Metrics, catalog: CatalogService, executions: ExecutionStats, network: LanCount | None
+    metrics: Metrics,
+    catalog: CatalogService,
+    executions: ExecutionStats,
+    network: LanCount | None,
+    background: BackgroundTasks,
 ) -> bytes:
     """Return the metrics of the server and of its process; ``network`` is None without a local network."""
 
@@ -72,6 +77,10 @@ def render_metrics(
             ):
                 buckets, total = _histogram(histogram)
                 yield HistogramMetricFamily(f"skillwire_{name}_seconds", text, buckets=buckets, sum_value=total)
+            text = "Times that a background task failed."
+            yield _labelled(CounterMetricFamily, "task_failures", text, "task", dict(background.failures))
+            text = "1 for each background task that does not work now."
+            yield _labelled(GaugeMetricFamily, "task_failing", text, "task", dict.fromkeys(list(background.failing), 1))
             if network is not None:  # without the names of its agents
                 yield _labelled(
                     GaugeMetricFamily, "lan_skills", "Skills listed on the local network.", "status", network.statuses

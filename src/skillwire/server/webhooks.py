@@ -63,19 +63,18 @@ class WebhookSender:
 
     async def work(self) -> None:
         """Deliver, until :meth:`stop`."""
-        self._key = await asyncio.to_thread(self._read_key)
-        seen = 0
-        while not self._stopping.is_set():
-            try:
-                free = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
-                if free > 0:
-                    now = self._service.clock()
-                    for one in await self._service.ledger.due_callbacks(now, limit=free, queue=self._queue):
-                        await self._begin(one)
-            except SkillwireError as error:
-                self._log.error("the ledger failed", error=one_line(error))  # its message says all
+        seen, service = 0, self._service
+
+        async def begin_due() -> None:
+            nonlocal seen
+            self._key = self._key or await asyncio.to_thread(self._read_key)
+            free = limits.WEBHOOK_CONCURRENCY - len(self._under_way)
+            if free > 0:
+                for one in await service.ledger.due_callbacks(service.clock(), limit=free, queue=self._queue):
+                    await self._begin(one)
             seen = await self._changed(seen)
-            await self._service.sleep(_PAUSE)
+
+        await service.background.repeat("webhooks", begin_due, service.sleep, _PAUSE, self._stopping.is_set)
 
     def look(self) -> None:
         """Do nothing: the loop waits for changes itself."""

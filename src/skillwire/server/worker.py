@@ -129,16 +129,19 @@ class ExpiryTask:
         self._outputs_due = float("-inf")
         self._log = structlog.get_logger("skillwire.executions")
 
-    async def run(self) -> bool:
-        """End late executions, and recover those of lost workers; return whether there was any."""
+    async def run(self, running: Collection[Claim] = (), finished: Collection[Claim] = ()) -> bool:
+        """End late executions, and recover those of lost workers; return whether there was any.
+
+        What is ``running`` in this process is not lost, and a ``finished`` result that waits for the disk is not late.
+        """
         ledger = self._service.ledger
-        was_late = await self._all(ledger.expire, lambda _: "deadline")
+        was_late = await self._all(lambda now: ledger.expire(now, held=finished), lambda _: "deadline")
 
         def loss_outcome(execution: Execution) -> str:
             failure = execution.failure
             return WORKER_LOST.reason if failure is not None and failure.reason == WORKER_LOST.reason else "released"
 
-        return await self._all(ledger.recover, loss_outcome) or was_late
+        return await self._all(lambda now: ledger.recover(now, held=running), loss_outcome) or was_late
 
     async def forget(self, is_over: Callable[[], bool]) -> None:
         """Forget everything old, unless ``is_over`` comes first."""
@@ -227,6 +230,7 @@ class Worker:
         )
         self._running: dict[Claim, asyncio.Task[None]] = {}
         self._lost: set[Claim] = set()
+        self._finished: set[Claim] = set()  # whose outcome is known here and not in the ledger
         self._claiming = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._looked = asyncio.Event()
@@ -234,11 +238,13 @@ class Worker:
 
     async def work(self) -> None:
         """Claim and run, until :meth:`stop`."""
+        repeat, is_over = self._service.background.repeat, self._stopping.is_set
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._forever(self._watch, _WATCH))
-            group.create_task(self._forever(self._keep, 0.0, self._is_over))
-            group.create_task(self._forever(lambda: self._expiry.forget(self._stopping.is_set), _FORGET))
-            group.create_task(self._forever(self._claim, 0.0))
+            group.create_task(repeat("ledger", self._service.ledger.check, self._pause, _WATCH, is_over))
+            group.create_task(repeat("expiry", self._watch, self._pause, _WATCH, is_over))
+            group.create_task(repeat("leases", self._keep, self._pause, 0.0, self._is_over))
+            group.create_task(repeat("retention", lambda: self._expiry.forget(is_over), self._pause, _FORGET, is_over))
+            group.create_task(repeat("claims", self._claim, self._pause, 0.0, is_over))
 
     async def stop(self, seconds: float) -> None:
         """Claim no more; wait ``seconds`` for what runs, then end it."""
@@ -257,17 +263,6 @@ class Worker:
     def _is_over(self) -> bool:
         """Whether nothing runs any more, and nothing will."""
         return self._stopping.is_set() and not self._running and not self._claiming.locked()
-
-    async def _forever(self, do: Callable[[], Any], pause: float, is_over: Callable[[], bool] | None = None) -> None:
-        """Repeat ``do`` until the end. An error of the disk is logged each time."""
-        is_over = is_over or self._stopping.is_set
-        while not is_over():
-            try:
-                await do()
-            except SkillwireError as error:
-                self._log.error("the ledger failed", error=one_line(error))  # its message says all
-                await self._pause(_LOOK)
-            await self._pause(pause)
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -293,11 +288,13 @@ class Worker:
     def _ended(self, claim: Claim, _: asyncio.Task[None]) -> None:
         self._running.pop(claim, None)
         self._lost.discard(claim)
+        self._finished.discard(claim)
         self._service.dispatcher.wake()
 
     async def _watch(self) -> None:
         """Expire and recover executions, and end here the attempts that ended elsewhere."""
-        if await self._expiry.run():
+        running = [claim for claim in self._running if claim not in self._lost]
+        if await self._expiry.run(running, self._finished):
             await self._renew()
 
     async def _keep(self) -> None:
@@ -391,6 +388,7 @@ class Worker:
         service, failure, output = self._service, outcome.failure, b""
         if failure is None:
             output, failure = await validate_output(outcome.output, callable_skill)
+        self._finished.add(claim)
         while True:
             try:
                 if failure is not None:

@@ -12,6 +12,7 @@ from tests.support.receiver import Receiver
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.executions.webhooks import verify_webhook
 from skillwire.model.url import parse_url
+from skillwire.server.background import BackgroundTasks
 from skillwire.server.webhooks import WebhookSender
 from skillwire.trust.address import AddressPolicy
 
@@ -27,6 +28,7 @@ class Hall:
     def __post_init__(self):
         self.ledger = self.office.ledger.wrapped
         self.changes = self
+        self.background = BackgroundTasks()
 
     def clock(self):
         return self.office.clock.now

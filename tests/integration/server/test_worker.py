@@ -141,6 +141,26 @@ async def test_what_came_of_an_attempt_is_written_when_there_is_room_again(servi
     assert len(executor.attempts) == 1
 
 
+@pytest.mark.usefixtures("report")
+async def test_a_result_outlasts_its_lease_and_its_deadline_while_the_disk_is_full(serving, executor, disk):
+    caller = await serving(ExecutionSettings(grant_all=True, lease=0.5))
+
+    async def fill():
+        disk.clear()
+        return Outcome("done")
+
+    executor.script = lambda _: fill()
+    accepted = await caller.invoke("report", context={"timeout_ms": 1_000})
+    await executor.began()
+    over = moment().steady + 1.2
+    await eventually_async(lambda: moment().steady > over)
+    background = caller.application.services.executions.service.background
+    await eventually_async(lambda: "leases" in background.failing)
+    disk.set()
+    assert (await caller.ended(accepted)).json()["status"] == "completed"
+    await eventually_async(lambda: not background.failing)
+
+
 ACCEPTING = ExecutionSettings(concurrency=0, grant_all=True)
 
 

@@ -261,6 +261,7 @@ async def test_health_readiness_and_metrics(client):
         "revision": 1,
         "skills": 2,
         "broken": [],
+        "failing": {},
     }
     assert ready.fields["cache-control"] == "no-store"
     await client.get("/.well-known/agent-skills/tools/SKILL.md?token=secret")
@@ -280,6 +281,17 @@ async def test_health_readiness_and_metrics(client):
     ):
         assert line in text.splitlines()
     assert "secret" not in text
+
+
+async def test_what_does_not_work_is_named_while_the_skills_are_served(client):
+    background = client.application.services.executions.service.background
+    await client.get(INDEX)
+    await background.failed("claims", StorageError("DATABASE", "database or disk is full"))
+    ready = await client.get("/readyz")
+    assert (ready.status, ready.json()["failing"]) == (200, {"claims": "DATABASE"})
+    lines = (await client.get("/metrics")).body.decode().splitlines()
+    assert 'skillwire_task_failing{task="claims"} 1.0' in lines
+    assert 'skillwire_task_failures_total{task="claims"} 1.0' in lines
 
 
 async def test_it_is_not_ready_before_the_first_catalog_and_requests_wait_for_it(client):

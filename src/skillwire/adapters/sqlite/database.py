@@ -109,6 +109,16 @@ class _Turn:
 
 #: Seconds that a writer waits for another one.
 _BUSY_SECONDS: Final = 10.0
+#: Errors that a connection keeps when their cause is gone. A connection of a read-only disk stays read-only, and makes
+#: read-only what the process opens beside it, so none is kept.
+_LASTING: Final = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+}
+_PRIMARY: Final = 0xFF  # the part of an extended error code that names its kind
 _MIGRATIONS: Final = "skillwire.adapters.sqlite"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
 #: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
@@ -182,8 +192,8 @@ class Database:
         """Close this thread's connection."""
         connection = getattr(self._local, "connection", None)
         if connection is not None:
-            connection.close()
             self._local.connection = None
+            connection.close()
 
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -213,7 +223,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._local.connection = connection
+        self._local.connection, self._local.is_unusable = connection, not os.access(self.path, os.W_OK)
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
@@ -251,7 +261,13 @@ class Database:
         try:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _LASTING:
+                self._local.is_unusable = True
             raise self._error(str(error), None) from error
+        finally:
+            connection = getattr(self._local, "connection", None)
+            if connection is not None and self._local.is_unusable and not connection.in_transaction:
+                self.close()
 
     def _error(self, message: str, fix: str | None) -> StorageError:
         return StorageError("DATABASE", message, place=SourceLocation(str(self.path)), fix=fix)

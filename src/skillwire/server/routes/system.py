@@ -74,6 +74,7 @@ class Readiness(Struct, forbid_unknown_fields=True):
     revision: Annotated[int, Meta(ge=0)]
     skills: Annotated[int, Meta(ge=0)]
     broken: list[BrokenFolder]
+    failing: dict[str, str]
 
 
 class SearchHit(Struct, forbid_unknown_fields=True):
@@ -133,6 +134,7 @@ def system_routes(services: Services) -> Sequence[Route]:
             revision=revision.catalog.revision,
             skills=revision.skills,
             broken=[_describe(one) for one in revision.broken if one.access is Access.PUBLIC],
+            failing=services.executions.service.background.failing,
         )
         status = HTTPStatus.OK if watch.alive else HTTPStatus.SERVICE_UNAVAILABLE
         return json_response(msgspec.json.encode(content), status)
@@ -140,7 +142,8 @@ def system_routes(services: Services) -> Sequence[Route]:
     async def metrics(_: RequestContext) -> ASGIApp:
         network = None if services.lan is None else services.lan.count()
         await services.stats.refresh()
-        text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network)
+        background = services.executions.service.background
+        text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network, background)
         return json_response(text, media_type=_PROMETHEUS)
 
     async def search(context: RequestContext) -> None:

@@ -106,6 +106,23 @@ def test_transaction_that_cannot_be_committed_is_undone(path):
     database.close()
 
 
+def test_a_connection_that_cannot_write_is_not_kept(path, monkeypatch):
+    database = Database(path, migrations=[FIRST])
+    with database.reading() as connection:
+        connection.execute("PRAGMA query_only = ON")  # as SQLite does by itself on a read-only disk
+    with pytest.raises(StorageError, match="readonly"), database.writing() as connection:
+        connection.execute("DELETE FROM a")
+    with database.writing() as connection:
+        connection.execute("DELETE FROM a")
+    database.close()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with database.reading() as first:
+        assert first.execute("SELECT count(*) FROM a").fetchone() == (0,)
+    with database.reading() as second:
+        assert second is not first
+    database.close()
+
+
 def test_many_threads_open_and_write_at_once(path):
     database = Database(path, migrations=[FIRST])
     start = threading.Barrier(8)

@@ -1,0 +1,84 @@
+"""The background tasks of a server: each is repeated for as long as the server runs, whatever it raises.
+
+After an error a task pauses, twice as long each time up to a bound. Until it works again, ``/readyz``, the metrics and
+``skillwire doctor`` name it with the code of its error. The log has a line when that begins, changes and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from skillwire.errors import SkillwireError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+#: Seconds until a task that failed is repeated: the first time, and at most.
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 5.0
+
+
+class BackgroundTasks:
+    """Repeats tasks; ``failing`` are those that do not work now, with the codes of their errors.
+
+    ``report`` gets ``failing`` whenever it has changed, in a thread.
+    """
+
+    def __init__(self, report: Callable[[Mapping[str, str]], object] = lambda _: None) -> None:
+        self.failing: dict[str, str] = {}
+        self.failures: Counter[str] = Counter()
+        self._report = report
+        self._reporting = threading.Lock()
+        self._log = structlog.get_logger("skillwire")
+
+    async def repeat(
+        self,
+        name: str,
+        do: Callable[[], Awaitable[object]],
+        pause: Callable[[float], Awaitable[object]],
+        every: float,
+        is_over: Callable[[], bool],
+    ) -> None:
+        """Repeat ``do`` with ``every`` seconds between two calls, until ``is_over``; ``pause`` waits some seconds."""
+        after_failure = _FIRST_PAUSE
+        while not is_over():
+            try:
+                await do()
+            except Exception as error:  # noqa: BLE001  # whatever it is, it may pass
+                await self.failed(name, error)
+                await pause(after_failure)
+                after_failure = min(2 * after_failure, _LONGEST_PAUSE)
+            else:
+                if name in self.failing:
+                    await self.recovered(name)
+                after_failure = _FIRST_PAUSE
+                await pause(every)
+
+    async def failed(self, name: str, error: Exception) -> None:
+        """Count a failure; log and report the first of several with the same code."""
+        self.failures[name] += 1
+        code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
+        if self.failing.get(name) == code:
+            return
+        self.failing[name] = code
+        facts: dict[str, Any] = {"error": one_line(error)} if isinstance(error, SkillwireError) else {"exc_info": error}
+        self._log.error("a background task failed, and is repeated", task=name, **facts)
+        await self._report_failing()
+
+    async def recovered(self, name: str) -> None:
+        """Log and report that a task works again."""
+        del self.failing[name]
+        self._log.info("a background task works again", task=name, failures=self.failures[name])
+        await self._report_failing()
+
+    async def _report_failing(self) -> None:
+        def report() -> None:
+            with self._reporting:  # the newest state is written last
+                self._report(dict(self.failing))
+
+        await asyncio.to_thread(report)

@@ -602,6 +602,9 @@ CODES: dict[str, CodeInfo] = {
         "messages.",
         "Set profile in [discovery], and groupKeyFile in [discovery.trust], to the same values on all agents of a "
         "network.", exit_code=7),
+    "LAN_REFUSED": CodeInfo("Another agent's registration was refused",
+        "One of its fields is malformed, its clock is wrong, or it did not answer the challenge with a P-256 key.",
+        "Correct the registration of the agent shown.", exit_code=4),
     "LAN_TRUST": CodeInfo("The certificates for verifying agents cannot be used",
         "A file of roots, intermediates or revocations is missing or invalid, or our certificate is for another "
         "agent.",

@@ -116,6 +116,14 @@ def test_what_is_no_identifier_is_refused(name):
         encode(m.Discover(name, (), (), (), 0))
 
 
+@pytest.mark.spec("SDP-identifier")
+def test_an_identifier_counts_once_in_a_list():
+    once = decode(DISCOVER)
+    named = once.capabilities[0].encode()
+    assert decode(DISCOVER.replace(named, named + b"," + named)) == once
+    assert encode(m.Discover("a", ("b", "a", "b"), (), (), 1)) == b"SKILL_DISCOVER:a;b,a;;;1"
+
+
 @pytest.mark.spec("SDP-free-text")
 def test_free_text_is_percent_encoded():
     update = m.StatusUpdate("a", "s", m.HealthStatus.DEGRADED, "slow; 50 % of 4 ö|p", 1, "SIG")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skillwire.protocols.skill_discovery import messages as m
 
 identifiers = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True)
-names = st.lists(identifiers, max_size=4).map(tuple)
+names = st.lists(identifiers, max_size=4, unique=True).map(tuple)
 timestamps = st.integers(0, 10**14 - 1)
 signatures = st.from_regex(r"[A-Za-z0-9+/]{1,96}={0,2}", fullmatch=True)
 versions = st.builds("{}.{}.{}".format, *[st.integers(0, 99)] * 3) | st.just("1.0.0-rc.1+build.5")
@@ -68,7 +68,7 @@ unsigned_messages = st.one_of(
         m.Discover, identifiers, names, names, st.lists(st.sampled_from(m.SkillType), max_size=3).map(tuple), timestamps
     ),
     st.builds(m.DiscoverResponse, identifiers, st.lists(records, max_size=3).map(tuple), timestamps),
-    st.builds(m.Challenge, identifiers, _nonces, timestamps),
+    st.builds(m.Challenge, identifiers, _nonces, st.sampled_from([b"", bytes(8)]), timestamps),
     st.builds(m.JoinSceneResponse, identifiers, answers, timestamps),
     st.builds(m.SceneJoinResponse, identifiers, answers, timestamps),
     st.builds(m.SceneNotFound, identifiers, identifiers, timestamps),

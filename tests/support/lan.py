@@ -1,5 +1,6 @@
 """A local network of discovery nodes in virtual time, whose suspects are probed as a driver would."""
 
+from ipaddress import ip_network
 from random import Random
 from typing import Any
 
@@ -46,6 +47,12 @@ class Lan(FakeNetwork):
         self.nodes[host] = node
         self.add(host, node, is_in_group=not roles or bool({REGISTRY, Role.OBSERVER} & set(roles)), skew=skew)
         return node
+
+    def on_link(self, network="192.168.1.0/24"):
+        """Put every agent on a link with this network."""
+        for node in self.nodes.values():
+            node.use_networks((ip_network(network),))
+        return self
 
     def offer(self, host, skill_id, *, capabilities=("user-auth",), scenes=("auth",), **changes):
         facts: dict[str, Any] = {

@@ -55,7 +55,7 @@ class VirtualLan:
 
     def host(self, address) -> Any:
         """Return the network as the machine with this address sees it: a ``SystemNetwork``."""
-        return _Host(self, LinkAddress("eth0", 1, address))
+        return _Host(self, LinkAddress("eth0", 1, address, prefix=24))
 
     def carry(self, data, source, to):
         for one in self.open_sockets:

@@ -39,7 +39,7 @@ from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
 from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
-from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameInUse, PeerMismatch
+from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameInUse, PeerMismatch, Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Reason
@@ -215,6 +215,10 @@ class EventRouter:
                     said = ascii(event.message)[1:-1][:200]
                     text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
                     self._on_trouble(TrustError("DISC_003", text))
+            elif isinstance(event, Refused):
+                named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
+                reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
+                self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}"))
             elif isinstance(event, GroupChanged):
                 self._notice(link, event)
             elif isinstance(event, NameInUse):
@@ -320,8 +324,9 @@ class Listeners:
 class LanAgent:
     """One agent on the local network; identity and authority come from its folder by default.
 
-    ``on_trouble`` gets refused registrations (``DISC_003``), another agent with our name (``LAN_NAME``), and ignored
-    peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``; StorageError; ValidationError: ``LAN_TRUST``.
+    ``on_trouble`` gets refused registrations, ours (``DISC_003``) and those of others (``LAN_REFUSED``), another agent
+    with our name (``LAN_NAME``), and ignored peers (``LAN_UNHEARD``). Raises: ConflictError: ``LAN_NAME``;
+    StorageError; ValidationError: ``LAN_TRUST``.
     """
 
     def __init__(

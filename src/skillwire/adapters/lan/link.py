@@ -227,6 +227,7 @@ class Link:
     def open(self, address: LinkAddress, sockets: LinkSockets) -> None:
         """Use an address and its sockets."""
         self.address = address
+        self.node.use_networks(address.networks)
         self.driver.open(sockets)
 
     def close(self) -> None:

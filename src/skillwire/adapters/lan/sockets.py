@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from fcntl import ioctl
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError
@@ -34,6 +34,8 @@ _GET_FLAGS: Final = 0x8913  # SIOCGIFFLAGS
 _UP: Final = 0x1
 _LOOPBACK: Final = 0x8
 _MULTICAST: Final = 0x1000
+_IPV4: Final = 4
+_LINK_LOCAL: Final = IPv6Network("fe80::/64")
 #: Links at most: a machine with hundreds of containers has as many interfaces, and each link is a node of its own.
 _MOST: Final = 16
 
@@ -45,6 +47,7 @@ class LinkAddress(NamedTuple):
     number: int
     host: str
     flags: int = _UP | _MULTICAST
+    prefix: int | None = None  # bits of its network; None for the host alone
 
     @property
     def family(self) -> int:
@@ -55,6 +58,12 @@ class LinkAddress(NamedTuple):
     def name(self) -> str:
         """What tells this link from others, and stays when its address changes: ``eth0/4``."""
         return f"{self.interface}/{self.family}"
+
+    @property
+    def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks whose hosts are on the link: its own, and for IPv6 the link-local one."""
+        own = ip_network(self.host if self.prefix is None else f"{self.host}/{self.prefix}", strict=False)
+        return (own,) if own.version == _IPV4 else (own, _LINK_LOCAL)
 
     @property
     def is_up(self) -> bool:
@@ -80,7 +89,8 @@ def present() -> list[LinkAddress]:
             flags = _flags(asked, adapter.name)
             for ip in adapter.ips:
                 host = ip.ip if isinstance(ip.ip, str) else ip.ip[0]
-                found.append(LinkAddress(adapter.name, adapter.index or 0, without_zone(host), flags))
+                number, prefix = adapter.index or 0, ip.network_prefix
+                found.append(LinkAddress(adapter.name, number, without_zone(host), flags, prefix))
     return found
 
 
@@ -154,7 +164,6 @@ _READ: Final = 2048
 _BUFFER: Final = 4 * 1024 * 1024
 #: Datagrams that are read before the loop does something else.
 BATCH: Final = 256
-_IPV4: Final = 4
 #: The interface or the address is another by now; what is only unreachable may be back in a moment.
 _FATAL: Final = frozenset({errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL, errno.EBADF})
 # Linux has these; Python does not name them.

@@ -1,8 +1,8 @@
 """Challenges: an agent proves which key it has, and that it is at the address that it sends from.
 
 A challenge goes to the address of a message, and the answer has to come from there, so it proves the address, too. Each
-nonce counts once, and for ten seconds. **[ours]**: its second half is the beginning of the SHA-256 of the challenged
-datagram, so an agent that sent many knows which one is meant; the other 128 bits are random.
+nonce is 32 random bytes, counts once, and for ten seconds. **[ours]**: a challenge also names the challenged datagram
+by the beginning of its SHA-256, so an agent that sent many knows which one is meant.
 
 :class:`Challenges` holds messages by unknown keys, and questions with large answers, until their senders prove
 themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*.
@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.model.url import without_zone
-from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse
 from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
+    from collections.abc import Callable, Sequence
 
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
 
-_HALF: Final = 16
 #: Seconds until a challenge of a challenger is sent again.
 _REPEAT: Final = 0.06
 #: Seconds between the challenges of a responder, as often as datagram loss demands.
@@ -48,16 +46,13 @@ _LONGEST_SIGNATURE: Final = "A" * 96
 #: Not challenged: heartbeats and statuses are repeated anyway, and a proof proves itself.
 _UNCHALLENGED: Final = (b"SKILL_HEARTBEAT:", b"SKILL_STATUS:", b"CHALLENGE_RESPONSE:")
 _CHALLENGE: Final = b"CHALLENGE:"
+REGISTRATION: Final = b"SKILL_REGISTER:"
 
 
 def challenge_text(challenger: str, prover: str, nonce: bytes, datagram_digest: bytes) -> bytes:
     """Return the text that the answer to a challenge of a datagram, given by its SHA-256, signs. Spec: specs §3."""
     encoded = base64.b64encode(nonce).decode("ascii")
     return f"skill-discovery/0.7 challenge\n{challenger}\n{prover}\n{encoded}\n{datagram_digest.hex()}".encode()
-
-
-def _nonce_about(datagram_digest: bytes, random: Random) -> bytes:
-    return random.randbytes(_HALF) + datagram_digest[:_HALF]
 
 
 class Pending(NamedTuple):
@@ -77,7 +72,14 @@ class Challenges:
         self._seconds = seconds
         self._pending: dict[Peer, Pending] = {}
         self._repeats: TimerQueue[Peer] = TimerQueue()
-        self.timer: Timer = self._repeats.timer
+        self._unanswered: TimerQueue[Peer] = TimerQueue()  # by the end of their challenges
+        longest = Challenge(outbox.agent_id, bytes(NONCE_BYTES), bytes(ABOUT_BYTES), _SOME_TIME)
+        self._challenge_size = len(encode_signed(longest, lambda _: _LONGEST_SIGNATURE, outbox.profile))
+
+    def timer(self) -> float | None:
+        """Return when something is due next."""
+        both = self._repeats.timer(), self._unanswered.timer()
+        return min((due for due in both if due is not None), default=None)
 
     def hold(self, question: VerifiedMessage, now: Moment) -> None:
         """Hold a message until its sender proves itself, and challenge the sender.
@@ -88,17 +90,35 @@ class Challenges:
         if question.is_released:
             return
         is_first = not self.awaits(question.source, now.steady)
-        self._outbox.send_challenge(question.source, self._ask(question.source, question.data, now.steady), now)
+        nonce = self._ask(question.source, question.data, now.steady)
+        asked = self._pending[question.source]
+        if question.data.startswith(REGISTRATION):
+            self._unanswered.set(question.source, asked.expires)
+        self._outbox.send_challenge(question.source, nonce, asked.digest, now)
         if is_first and isinstance(question.message, Challenge) and question.source not in self._repeats:
             self._repeats.set(question.source, now.steady + _REPEAT)
 
-    def answer(self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment) -> None:
-        """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof."""
-        if sum(map(len, answers)) > self._outbox.limit.allowance(question.source, now.steady):
-            self.hold(question, now)
+    def answer(
+        self,
+        question: VerifiedMessage,
+        answers: Sequence[bytes],
+        now: Moment,
+        *,
+        shorter: Callable[[float], Sequence[bytes]] = lambda _: (),
+    ) -> None:
+        """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof.
+
+        ``shorter`` returns answers of at most so many bytes. They go first, for peers that know no challenge.
+        """
+        allowed = self._outbox.limit.allowance(question.source, now.steady)
+        is_whole = sum(map(len, answers)) <= allowed
+        if not is_whole:
+            answers = shorter(allowed - self._challenge_size) or shorter(allowed)
         delay = self._outbox.answer_delay()
         for data in answers:
             self._outbox.send(data, now, question.source, after=delay)
+        if not is_whole:
+            self.hold(question, now)
 
     def take(self, peer: Peer, nonce: bytes, now: float) -> Pending | None:
         """Return and end the challenge that an answer from ``peer`` is to; None for no valid one."""
@@ -106,6 +126,7 @@ class Challenges:
         if found is None or found.nonce != nonce:
             return None
         del self._pending[peer]
+        self._unanswered.cancel(peer)
         return found if found.expires > now else None
 
     def awaits(self, peer: Peer, now: float) -> bool:
@@ -117,7 +138,17 @@ class Challenges:
         """Repeat the challenges that are due."""
         while (peer := self._repeats.pop(now.steady)) is not None:
             if self.awaits(peer, now.steady):
-                self._outbox.send_challenge(peer, self._pending[peer].nonce, now)
+                asked = self._pending[peer]
+                self._outbox.send_challenge(peer, asked.nonce, asked.digest, now)
+
+    def expired(self, now: float) -> list[tuple[Peer, Pending]]:
+        """Return and end the challenges of registrations that were not answered in time."""
+        found = []
+        while (peer := self._unanswered.pop(now)) is not None:
+            pending = self._pending.get(peer)
+            if pending is not None and pending.expires <= now:
+                found.append((peer, self._pending.pop(peer)))
+        return found
 
     def _ask(self, peer: Peer, datagram: bytes, now: float) -> bytes:
         """Hold a datagram; return the nonce to send, the same while a challenge lasts; the oldest makes way."""
@@ -128,9 +159,11 @@ class Challenges:
             return found.nonce
         self._pending.pop(peer, None)
         if len(self._pending) >= limits.LAN_CHALLENGES:
-            del self._pending[next(iter(self._pending))]
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            self._unanswered.cancel(oldest)
         digest = hashlib.sha256(datagram).digest()
-        nonce = _nonce_about(digest, self._outbox.random)
+        nonce = self._outbox.random.randbytes(NONCE_BYTES)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
 
@@ -173,7 +206,7 @@ class ResponderProofs:
     def ask(self, peer: Peer, data: bytes, now: Moment) -> bytes:
         """Ask ``peer`` to prove that it sent a datagram; return the digest by which the proof names it."""
         digest = hashlib.sha256(data).digest()
-        nonce = _nonce_about(digest, self._outbox.random)
+        nonce = self._outbox.random.randbytes(NONCE_BYTES)
         oldest = self._asked.put(nonce, _AnswerChallenge(digest, peer))
         if oldest is not None:
             self._repeats.cancel(oldest)
@@ -199,7 +232,7 @@ class ResponderProofs:
         if asked.sends > len(_PAUSES):
             del self._asked[nonce]
             return
-        self._outbox.send_challenge(asked.peer, nonce, now)
+        self._outbox.send_challenge(asked.peer, nonce, asked.digest, now)
         self._asked[nonce] = asked._replace(sends=asked.sends + 1)
         self._repeats.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.sends])
 
@@ -228,12 +261,12 @@ class ChallengeResponder:
             return
         digest = hashlib.sha256(data).digest()
         sent = self._sent_challenges if data.startswith(_CHALLENGE) else self._sent
-        sent.put(digest[:_HALF], (digest, now))
+        sent.put(digest[:ABOUT_BYTES], (digest, now))
 
     def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> Sequence[NodeEvent] | None:
         """Answer a challenge; None when it is about no datagram of ours."""
         outbox, source = self._outbox, question.source
-        digest = self._digest_for(message.nonce, now.steady)
+        digest = self._digest_for(message.about, now.steady)
         if digest is None:
             return None
         certificate = outbox.identity.certificate
@@ -249,10 +282,10 @@ class ChallengeResponder:
             outbox.send(encode(proof), now, source)
         return ()
 
-    def _digest_for(self, nonce: bytes, now: float) -> bytes | None:
-        """Return the digest of the datagram that a nonce names; for another implementation's nonce, of the last one."""
-        name, last = nonce[_HALF:], next(reversed(self._sent.values()), None)
-        for found in (self._sent.get(name), self._sent_challenges.get(name), last):
+    def _digest_for(self, about: bytes, now: float) -> bytes | None:
+        """Return the digest of the datagram that a challenge names; of the last one when it names none."""
+        last = next(reversed(self._sent.values()), None)
+        for found in (self._sent.get(about), self._sent_challenges.get(about), last):
             if found is not None and found[1] > now - self._seconds:
                 return found[0]
         return None

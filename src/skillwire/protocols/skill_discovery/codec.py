@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 
 NONCE_BYTES: Final = 32
+#: Bytes of a SHA-256 that name a datagram in a challenge.
+ABOUT_BYTES: Final = 8
 _IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{int(limits.LAN_IDENTIFIER_LENGTH)}}}", re.ASCII).fullmatch
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #: A name's last label begins with a letter: what looks like an address in another notation is none, and no name.
@@ -46,8 +48,9 @@ _MAX_PORT: Final = 65535
 #: Until the year 5138; longer numbers are no time.
 _TIMESTAMP: Final = re.compile(r"0|[1-9][0-9]{0,13}", re.ASCII).fullmatch
 _END_OF_TIME: Final = 10**14
-#: Base64, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis. Verifying judges.
-_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,120}={0,2}", re.ASCII).fullmatch
+#: Base64, of other curves too, or hexadecimal for HMAC; and dots, since the text's own examples end in an ellipsis.
+#: Verifying judges.
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/.]{1,190}={0,2}", re.ASCII).fullmatch
 _TEXT: Final = re.compile(r"[ -$&-:<-~]*(?:%[0-9A-Fa-f]{2}[ -$&-:<-~]*)*", re.ASCII).fullmatch
 _PLAIN: Final = re.compile(r"[ -$&-:<-{}~]*", re.ASCII).fullmatch
 _SAFE: Final = " !\"#$&'()*+,/:=?@[]^`{}<>\\"
@@ -87,13 +90,17 @@ _once: Final = lru_cache(maxsize=1024)
 
 @_once
 def read_identifiers(text: str) -> tuple[str, ...]:
-    """Return identifiers that are separated by commas; none when there is no text."""
+    """Return identifiers that are separated by commas, each once; none when there is no text."""
     if not text:
         return ()
     names = text.split(",")
     if len(names) > limits.LAN_LIST_ENTRIES:
         raise DecodeError("DATAGRAM", f"a list of {len(names)} identifiers")
-    return tuple([read_identifier(name) for name in names])
+    return tuple(dict.fromkeys([read_identifier(name) for name in names]))
+
+
+def _write_identifiers(names: Iterable[str]) -> str:
+    return ",".join(read_identifiers(",".join(map(read_identifier, names))))
 
 
 @_once
@@ -184,6 +191,13 @@ def _read_nonce(text: str) -> bytes:
     return nonce
 
 
+def _read_about(text: str) -> bytes:
+    about = _read_base64(text)
+    if len(about) not in {0, ABOUT_BYTES}:
+        refuse(f"the first {ABOUT_BYTES} bytes of a digest", text)
+    return about
+
+
 def _read_answer(text: str) -> m.SceneAnswer:
     document = load_json(_read_text(text).encode(), max_bytes=limits.DATAGRAM_BYTES, source="datagram")
     try:
@@ -249,13 +263,14 @@ def _of(kind: type[E], *excluded: E) -> Field:
 
 
 IDENTIFIER: Final = _of_itself(read_identifier)
-IDENTIFIERS: Final = _reading_back(read_identifiers, ",".join)
+IDENTIFIERS: Final = Field(read_identifiers, _write_identifiers)
 VERSION: Final = _of_itself(_read_version)
 ENDPOINT: Final = _reading_back(read_endpoint, str)
 TIMESTAMP: Final = Field(_read_timestamp, _write_timestamp)
 SIGNATURE: Final = _of_itself(_matching("a signature", _SIGNATURE))
 TEXT: Final = Field(_read_text, write_text)
 NONCE: Final = _reading_back(_read_nonce, _write_base64)
+ABOUT: Final = _reading_back(_read_about, _write_base64)
 CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
 RECORD: Final = _reading_back(read_record, write_record)
 SCENE_ANSWER: Final = _reading_back(_read_answer, lambda answer: write_text(msgspec.json.encode(answer).decode()))
@@ -295,7 +310,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "SKILL_DISCOVER_RESPONSE": Shape(m.DiscoverResponse, (IDENTIFIER,)),  # and then the skills
     "SKILL_HEARTBEAT": Shape(m.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
     "SKILL_STATUS": Shape(m.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
-    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE)),
+    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE, ABOUT)),
     "CHALLENGE_RESPONSE": Shape(m.ChallengeResponse, (IDENTIFIER, NONCE, CERTIFICATE), is_signed=True),
     "JOIN_SCENE": Shape(m.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
     "REQUEST_SCENE": Shape(m.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
@@ -356,6 +371,8 @@ def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
         requester, *records, timestamp = parts
         skills = () if records == [""] else tuple([read_record(record) for record in records])
         return m.DiscoverResponse(read_identifier(requester), skills, TIMESTAMP.read(timestamp), signature)
+    if message is m.Challenge and len(parts) == len(("agent", "nonce", "timestamp")):  # it names no datagram
+        parts.insert(2, "")
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
     return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
@@ -389,6 +406,13 @@ def encode_signed(message: m.Message, sign: Callable[[bytes], str], profile: m.P
     return data
 
 
+def read_registrant(data: bytes) -> m.Register:
+    """Return a registration that cannot be read, with no more than the names in it: empty ones where there are none."""
+    names = data.partition(b":")[2].decode("ascii", "replace").split(";")[:2]
+    agent_id, skill_id = (name if _IDENTIFIER(name) else "" for name in (*names, "", "")[:2])
+    return m.Register(agent_id, skill_id, "", m.SkillType.TOOL, m.Endpoint("", 0), (), (), 0)
+
+
 def record_fits(skill: m.SkillRecord) -> bool:
     """Return whether a skill fits into a response to any requester, signed or not."""
     return len(write_record(skill)) < _RECORD_ROOM
@@ -400,12 +424,20 @@ def signed_part(data: bytes) -> bytes:
 
 
 def encode_responses(
-    requester_id: str, skills: Iterable[m.SkillRecord], timestamp: int, *, sign: Callable[[bytes], str] | None = None
+    requester_id: str,
+    skills: Iterable[m.SkillRecord],
+    timestamp: int,
+    *,
+    sign: Callable[[bytes], str] | None = None,
+    most: float | None = None,
 ) -> list[bytes]:
-    """Return skills in as many messages as they need, at least one; too long skills are skipped. Spec: specs §3."""
+    """Return skills in as many messages as they need, or in one of ``most`` bytes; too long skills are skipped.
+
+    Spec: specs §3.
+    """
     profile = m.Profile.OPEN if sign is None else m.Profile.SIGNED
     empty = m.DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
-    room = limits.DATAGRAM_BYTES - len(encode(empty, profile))
+    room = (limits.DATAGRAM_BYTES if most is None else min(most, limits.DATAGRAM_BYTES)) - len(encode(empty, profile))
     parts: list[list[m.SkillRecord]] = [[]]
     left = room
     for skill in skills:
@@ -413,6 +445,8 @@ def encode_responses(
         if size > room:
             continue
         if size > left and parts[-1]:
+            if most is not None:
+                break
             parts.append([])
             left = room
         parts[-1].append(skill)
@@ -420,4 +454,5 @@ def encode_responses(
     return [
         encode_signed(m.DiscoverResponse(requester_id, tuple(part), timestamp), sign or (lambda _: ""), profile)
         for part in parts
+        if part
     ]

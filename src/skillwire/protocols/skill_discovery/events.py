@@ -96,6 +96,16 @@ class GroupChanged(NamedTuple):
     status: HealthStatus
 
 
+class Refused(NamedTuple):
+    """A registration of another agent was refused; a few for each host. The names can be empty."""
+
+    by: Peer
+    agent_id: str
+    skill_id: str
+    status: Outcome
+    reason: str
+
+
 class NameInUse(NamedTuple):
     """Another agent proved to use our name, with another key."""
 
@@ -110,4 +120,6 @@ class PeerMismatch(NamedTuple):
     difference: str  # such as `speaks the profile open, and we signed`
 
 
-NodeEvent = Change | Acknowledged | Discovered | SceneJoined | SceneMissing | GroupChanged | NameInUse | PeerMismatch
+NodeEvent = (
+    Change | Acknowledged | Refused | Discovered | SceneJoined | SceneMissing | GroupChanged | NameInUse | PeerMismatch
+)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import challenge_text
-from skillwire.protocols.skill_discovery.codec import decode, signed_part
+from skillwire.protocols.skill_discovery.challenges import REGISTRATION, challenge_text
+from skillwire.protocols.skill_discovery.codec import decode, read_registrant, signed_part
 from skillwire.protocols.skill_discovery.events import NameInUse, PeerMismatch, VerifiedMessage
 from skillwire.protocols.skill_discovery.identity import Standing
-from skillwire.protocols.skill_discovery.limits import Freshness
+from skillwire.protocols.skill_discovery.limits import Freshness, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Profile
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ _ABOUT: Final = {
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
 _QUESTION: Final = b"CHALLENGE:"
-_REGISTRATION: Final = b"SKILL_REGISTER:"
-#: The answers to a registration whose signer proved its address and is refused nevertheless.
+#: The answers to a registration that is refused for its sender.
 _REFUSALS: Final = {
     "certificate": (m.Outcome.UNAUTHORIZED, "the certificate is refused"),
     "another key": (m.Outcome.UNAUTHORIZED, "another key has this name"),
     "no room": (m.Outcome.INVALID, "no room"),
+    "unanswered": (m.Outcome.UNAUTHORIZED, "no answer to the challenge"),
 }
 _ACKS: Final = b"SKILL_REGISTER_ACK:", b"SKILL_UNREGISTER_ACK:"
 #: Hosts that are asked whether they use our name.
@@ -60,8 +60,6 @@ _STALE: Final = {Freshness.OUTSIDE: "outside the window", Freshness.OLD: "replay
 _OTHER: Final = {Profile.OPEN: Profile.SIGNED, Profile.SIGNED: Profile.OPEN}
 #: HMAC-SHA256 in hexadecimal; an ECDSA signature is longer.
 _GROUP_SIGNATURE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-#: Hosts that are reported for each kind of mismatch.
-_REPORTED_HOSTS: Final = 16
 
 
 class Ingress:
@@ -88,7 +86,7 @@ class Ingress:
         self._proofs = proofs
         self._rates = rates
         self._answer_rates = answer_rates
-        self._reported: dict[str, set[str]] = {}  # hosts, by the kind of their mismatch
+        self._reports: dict[str, ReportLimit] = {}  # by the kind of the mismatch
         self._same_name: set[str] = set()  # hosts that proved to use our name, our own among them
         self._last_signer: tuple[str, Peer, int] | None = None
 
@@ -99,8 +97,8 @@ class Ingress:
         self._outbox.limit.came(source, len(data))
         try:
             message = decode(data, self._profile)
-        except DecodeError:
-            return self._stop(self._why_malformed(data, source))
+        except DecodeError as error:
+            return self._refuse_malformed(data, source, error.message)
         if isinstance(message, m.Unknown):
             return self._stop("unknown type")
         if isinstance(message, m.ChallengeResponse):
@@ -155,7 +153,9 @@ class Ingress:
         if judgement is None:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
                 difference = "signs with a group key, and we have none"
-                return self._stop(self._report("another group key", difference, source))
+                self.stopped[self._report("another group key", difference, source)] += 1
+                refused = m.Outcome.UNAUTHORIZED, "signed with a group key, which is unknown here"
+                return [received._replace(refused=refused)] if kind is m.Register else []
             if kind in _ABOUT and not isinstance(message, _CHALLENGED):
                 return [received]
             self._challenges.hold(received, now)
@@ -216,10 +216,26 @@ class Ingress:
         for data in pending.held:
             if not refused or data.startswith(_QUESTION):
                 found += self._judge(decode(data, self._profile), data, source, now, is_released=True)
-            elif data.startswith(_REGISTRATION):
+            elif data.startswith(REGISTRATION):
                 message = decode(data, self._profile)
                 found.append(VerifiedMessage(message, data, source, is_released=True, refused=_REFUSALS[refused]))
         return found
+
+    def refuse_unanswered(self, now: Moment) -> list[VerifiedMessage]:
+        """Return the registrations whose senders did not answer our challenge in time, each with its refusal."""
+        found = []
+        for source, pending in self._challenges.expired(now.steady):
+            held = tuple(data for data in pending.held if data.startswith(REGISTRATION))
+            found += self._release(pending._replace(held=held), source, now, "unanswered")
+        return found
+
+    def _refuse_malformed(self, data: bytes, source: Peer, why: str) -> list[VerifiedMessage]:
+        reason = self._why_malformed(data, source)
+        self.stopped[reason] += 1
+        if reason != "malformed" or not data.startswith(REGISTRATION):
+            return []
+        refused = m.Outcome.INVALID, why
+        return [VerifiedMessage(read_registrant(data), data, source, is_released=True, refused=refused)]
 
     def _why_malformed(self, data: bytes, source: Peer) -> str:
         other = _OTHER[self._profile]
@@ -238,8 +254,6 @@ class Ingress:
         return self._report("another group key", f"signs with {theirs}", source)
 
     def _report(self, reason: str, difference: str, source: Peer) -> str:
-        reported = self._reported.setdefault(reason, set())
-        if source.host not in reported and len(reported) < _REPORTED_HOSTS:
-            reported.add(source.host)
+        if self._reports.setdefault(reason, ReportLimit()).allows(source.host, reason):
             self.events.append(PeerMismatch(source, difference))
         return reason

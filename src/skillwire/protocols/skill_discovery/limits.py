@@ -4,7 +4,9 @@
 of the heartbeats that the host owes, pays only for heartbeats, registrations, goodbyes and answers. A host that showed
 a key that signs is treated for some minutes as if it owed a thousand heartbeats more: it is about to register or to
 answer. **Amplification.** A source address can be forged, and the answer then hits its owner. So each address may get
-three bytes for each byte that came from there, until it returned one of our nonces. **Replay.** A signed message counts
+three bytes for each byte that came from there, until it returned one of our nonces. Peers that know only the text
+return none, so in the profile *open* an address in the link's own network gets whole answers to its questions, within a
+budget for each host and for all. **Replay.** A signed message counts
 once: its timestamp lies in a window around our clock and is newer than the last of its stream (agent, skill, message
 type); a digest tells a repetition from another message with the same time. Spec: specs §3; SPEC.md SDP-rate-bound,
 SDP-amplification, SDP-replay.
@@ -15,12 +17,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from skillwire import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from ipaddress import IPv4Network, IPv6Network
 
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
     from skillwire.wire.node import Peer
@@ -117,10 +121,20 @@ class RateLimits:
         self._signing.put(host, now + self._proof)
 
 
+#: Seconds in which a spent budget for answers in our own network is whole again.
+_BUDGET_SECONDS: Final = 10.0
+_ALL_HOSTS: Final = ""
+
+
 class AmplificationLimit:
-    """How many bytes may go to each address: ``factor`` for each byte that came; any number once it is proven."""
+    """How many bytes may go to each address: ``factor`` for each byte that came; any number once it is proven.
+
+    ``networks`` are the link's own; their hosts may get answers from a budget before their proof.
+    """
 
     def __init__(self, factor: float, proof: float) -> None:
+        self.networks: Sequence[IPv4Network | IPv6Network] = ()
+        self._budgets: BoundedDict[str, tuple[float, float]] = BoundedDict(limits.LAN_SOURCES)  # bytes left, since when
         self._factor = factor
         self._proof = proof
         self._most = factor * limits.DATAGRAM_BYTES
@@ -145,6 +159,29 @@ class AmplificationLimit:
         self._allowed[peer] = allowed - size
         return True
 
+    def answer_allowance(self, peer: Peer, now: float) -> float:
+        """Return how many bytes of an answer to a question may go to an address."""
+        allowed = self.allowance(peer, now)
+        if not self.networks or not any(ip_address(peer.host) in one for one in self.networks):
+            return allowed
+        return max(allowed, min(self._left(peer.host, now), self._left(_ALL_HOSTS, now)))
+
+    def allow_answer(self, peer: Peer, size: int, now: float) -> bool:
+        """Return whether an answer of ``size`` bytes may go to an address, and allow it at the cost of the budgets."""
+        if size <= self.allowance(peer, now):
+            return True
+        if size > self.answer_allowance(peer, now):
+            return False
+        for host in (peer.host, _ALL_HOSTS):
+            self._budgets.put(host, (self._left(host, now) - size, now))
+        self._allowed.put(peer, size)
+        return True
+
+    def _left(self, host: str, now: float) -> float:
+        most = limits.LAN_ANSWERS_BYTES if host == _ALL_HOSTS else limits.LAN_ANSWERS_PER_HOST_BYTES
+        left, since = self._budgets.get(host, (most, now))
+        return min(most, left + (now - since) * most / _BUDGET_SECONDS)
+
     def is_proven(self, peer: Peer, now: float) -> bool:
         """Return whether an agent proved lately that it is at an address."""
         return self._proven.get(peer, now) > now
@@ -152,6 +189,28 @@ class AmplificationLimit:
     def prove(self, peer: Peer, now: float) -> None:
         """Lift the limit of an address, since a nonce that was sent there came back."""
         self._proven.put(peer, now + self._proof)
+
+
+#: Hosts about which is reported, and reports about one.
+_REPORTED_HOSTS: Final = 16
+_REPORTS_PER_HOST: Final = 4
+
+
+class ReportLimit:
+    """Bounds reports about peers: each text once for a host, few for each of the first hosts."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, set[str]] = {}
+
+    def allows(self, host: str, text: str) -> bool:
+        """Return whether a text about a host is to be reported, and count it."""
+        if host not in self._reported and len(self._reported) >= _REPORTED_HOSTS:
+            return False
+        texts = self._reported.setdefault(host, set())
+        if text in texts or len(texts) >= _REPORTS_PER_HOST:
+            return False
+        texts.add(text)
+        return True
 
 
 #: Message type, agent, and skill or scene.

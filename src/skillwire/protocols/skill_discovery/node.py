@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
@@ -22,11 +23,11 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, Responder, ResponderProofs
 from skillwire.protocols.skill_discovery.codec import encode_responses
-from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
+from skillwire.protocols.skill_discovery.events import NodeEvent, Refused, VerifiedMessage
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import Ingress
-from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard
+from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
@@ -35,6 +36,7 @@ from skillwire.protocols.skill_discovery.search import Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
     from random import Random
 
     from skillwire.model.execution import Moment
@@ -74,15 +76,20 @@ class McpAgent:
         self._challenges = challenges
         self._groups = scenes.Groups(self.registry, outbox, settings)
         self._pinger = SuspectPinger(self.registry, outbox, settings)
+        self._reports = ReportLimit()
 
-    def register(self, received: VerifiedMessage, message: m.Register, now: Moment) -> list[Change]:
+    def register(self, received: VerifiedMessage, message: m.Register, now: Moment) -> list[NodeEvent]:
         """Take a registration, and acknowledge its outcome. Spec: SDP §2.2."""
         status, why = self._judge(received, message, now)
         if status in m.ACCEPTED:
             self._pinger.note_address(message.agent_id, received.source)
         text = f"{message.skill_id} {why}"
-        self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
-        return self.take_changes(now)
+        if message.agent_id:
+            self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
+        events: list[NodeEvent] = [*self.take_changes(now)]
+        if status not in m.ACCEPTED and not received.is_repeated and self._reports.allows(received.source.host, text):
+            events.append(Refused(received.source, message.agent_id, message.skill_id, status, why))
+        return events
 
     def on_heartbeat(
         self, received: VerifiedMessage, message: m.Heartbeat | m.StatusUpdate, now: Moment
@@ -112,13 +119,16 @@ class McpAgent:
 
     def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> Sequence[NodeEvent]:
         """Answer with the skills that pass the filters, as many as fit; not at all without any. Spec: SDP §3.3."""
-        allowed = self._outbox.limit.allowance(received.source, now.steady)
+        limit, source = self._outbox.limit, received.source
+        allowed = limit.answer_allowance(source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), allowed // _LEAST_RECORD + 1)  # one more shows that there are more
         found = [record_of(listed.registration) for listed in self.registry.find(message, int(most))]
         if found:
             sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
-            answers = encode_responses(message.requester_id, found, self._outbox.stamp(now), sign=sign)
-            self._challenges.answer(received, answers, now)
+            write = partial(encode_responses, message.requester_id, found, self._outbox.stamp(now), sign=sign)
+            answers = write()
+            limit.allow_answer(source, sum(map(len, answers)), now.steady)
+            self._challenges.answer(received, answers, now, shorter=lambda most: write(most=most))
         return ()
 
     def join(
@@ -266,9 +276,17 @@ class DiscoveryNode:
         parts = self.mcp_agent, self.route_agent, self.searches, self.memberships, self._challenges, self._proofs
         self._timers = (outbox.timer, *(part.timer for part in parts))
 
+    def use_networks(self, networks: Sequence[IPv4Network | IPv6Network]) -> None:
+        """Answer questions from these networks, the link's own, without a proof; in the profile *open* alone."""
+        if self._outbox.profile is Profile.OPEN:
+            self._outbox.limit.networks = networks
+
     def receive(self, data: bytes, source: Peer, now: Moment) -> None:
         """Take a datagram. Trust: it comes from an untrusted peer; it never raises."""
-        for received in self.ingress.accept(data, source, now):
+        self._handle(self.ingress.accept(data, source, now), now)
+
+    def _handle(self, messages: Sequence[VerifiedMessage], now: Moment) -> None:
+        for received in messages:
             handler = self._handlers.get(type(received.message))
             events = None if handler is None else handler(received, received.message, now)
             if events is None:
@@ -304,6 +322,7 @@ class DiscoveryNode:
         self._events += self.searches.on_timer(now)
         self._events += self.memberships.on_timer(now)
         self._challenges.on_timer(now)
+        self._handle(self.ingress.refuse_unanswered(now), now)
         self._proofs.on_timer(now)
 
     def review(self, now: Moment) -> None:

@@ -88,7 +88,7 @@ def make_offer(skill: Skill, endpoint: Endpoint) -> Offer:
         skill.version,
         _USUAL_TYPE if skill.skill_type is None else SkillType(skill.skill_type),
         endpoint,
-        skill.capabilities,
+        tuple(dict.fromkeys(skill.capabilities)),
         skill.scenes,
     )
 
@@ -413,6 +413,7 @@ _LOGGED: Final = 50
 _EVENTS: Final = {
     "DISC_003": "not registered on the LAN",
     "LAN_NAME": "another agent has our name on the LAN",
+    "LAN_REFUSED": "refused a registration on the LAN",
     "LAN_UNHEARD": "an agent on the LAN has another profile or group key",
 }
 
@@ -425,7 +426,7 @@ class PeerWarnings:
         self._log = structlog.get_logger("skillwire.lan")
 
     def log(self, error: SkillwireError) -> None:
-        """Log ``DISC_003``, ``LAN_NAME`` or ``LAN_UNHEARD``, unless it or too many of its code were logged."""
+        """Log ``DISC_003`` or one of the ``LAN_`` codes, unless it or too many of its code were logged."""
         logged = self._logged[error.code]
         if error.message in logged or len(logged) >= _LOGGED:
             return

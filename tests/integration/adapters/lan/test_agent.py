@@ -20,7 +20,7 @@ from skillwire.adapters.lan.link import Link
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
-from skillwire.protocols.skill_discovery.events import Acknowledged
+from skillwire.protocols.skill_discovery.events import Acknowledged, Refused
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -455,6 +455,23 @@ def test_who_is_forgotten_elsewhere_is_told_nothing():
     listeners.new()
     gc.collect()
     assert not listeners._all
+
+
+def test_a_registration_that_is_refused_here_is_reported_with_address_name_and_reason():
+    reported: list[TrustError] = []
+    settings = LanSettings(agent_id="agent-001")
+    agent = LanAgent(settings, identity=KEY, authority=KEY, keeps_state=False, on_trouble=reported.append)
+    by, said = Peer("192.0.2.1", 54321), "not a version: '1\x1b[2J'"
+    refused = [
+        Refused(by, "agent-2", "skill-a", Outcome.INVALID, said),
+        Refused(by, "", "", Outcome.INVALID, said),
+    ]
+    agent._router.take(cast("Link", None), refused)
+    assert {error.code for error in reported} == {"LAN_REFUSED"}
+    assert [error.message for error in reported] == [
+        "192.0.2.1: the registration of skill-a by agent-2 is refused: INVALID, not a version: '1\\x1b[2J'",
+        "192.0.2.1: the registration of a skill by an agent is refused: INVALID, not a version: '1\\x1b[2J'",
+    ]
 
 
 @pytest.mark.parametrize(

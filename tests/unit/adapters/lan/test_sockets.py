@@ -64,6 +64,12 @@ def test_what_is_named_is_used_and_nothing_else(wanted, expected):
     assert hosts(links([*LO, *ETH, WIFI], wanted)) == expected
 
 
+def test_the_networks_of_a_link_are_its_own_and_for_ipv6_the_link_local_one():
+    assert [str(one) for one in ETH[0]._replace(prefix=24).networks] == ["192.168.1.0/24"]
+    assert [str(one) for one in ETH[0].networks] == ["192.168.1.10/32"]
+    assert [str(one) for one in ETH[3]._replace(prefix=64).networks] == ["fd00::/64", "fe80::/64"]
+
+
 def test_without_an_ipv6_group_there_is_no_ipv6():
     assert hosts(links([*LO, *ETH], has_ipv6=False)) == ["192.168.1.10"]
 

@@ -1,5 +1,6 @@
 """Who answers proves that the answer is its own: what is found says who offers it, and whether that is certified."""
 
+import base64
 import hashlib
 from random import Random
 from types import SimpleNamespace
@@ -7,12 +8,13 @@ from typing import Any
 
 import pytest
 from tests.support.certificates import NOW, TakenBackNumbers, center, root, serial
+from tests.support.datagrams import registration
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import Responder, ResponderProofs
-from skillwire.protocols.skill_discovery.codec import decode, encode
+from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
@@ -286,6 +288,26 @@ def test_who_never_proves_itself_is_waited_for_a_moment_and_named_as_nobody():
     assert len(lan.events(SceneJoined, C)) == 1
 
 
+@pytest.mark.spec("SDP-authentication-flow")
+def test_a_nonce_is_32_random_bytes_and_the_challenge_names_its_datagram_beside_it():
+    lan = Lan()
+    lan.node(C, REGISTRY, identity=own("c"), authority=AUTHORITY)
+    identity, sent = own("agent-a"), lan.sent_from(C)
+    data = [encode_signed(registration(agent="agent-a", at=AT + n), identity.sign) for n in range(2)]
+    for number, one in enumerate(data):
+        lan.inject(one, Peer(AGENT, number), C)
+    lan.run(0.1)
+    asked = [message for _, one in sent if isinstance(message := decode(one), m.Challenge)]
+    digests = [hashlib.sha256(one).digest() for one in data]
+    assert [one.about for one in asked] == [digest[:8] for digest in digests]
+    assert [len(one.nonce) for one in asked] == [32, 32]
+    halves = {half for one in asked for half in (one.nonce[:16], one.nonce[16:])}
+    assert len(halves) == 4
+    assert not halves & {digest[:16] for digest in digests}
+    three_fields = encode(asked[0]).replace(b";" + base64.b64encode(asked[0].about), b"")
+    assert decode(three_fields) == m.Challenge("agent-192.168.1.20", asked[0].nonce, b"", asked[0].timestamp)
+
+
 @pytest.mark.spec("SDP-hostile")
 def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
     monkeypatch.setattr(limits, "LAN_ANSWERERS", 8)
@@ -317,7 +339,7 @@ def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
     for peer in peers:
         assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()
-    nonces = [nonce for _, nonce, _ in sent]
+    nonces = [nonce for _, nonce, _, _ in sent]
     assert witnesses.take(peers[0], nonces[0]) is None, "the oldest was given up"
     assert witnesses.take(peers[0], nonces[2]) is None, "it is another's"
     assert witnesses.take(peers[2], nonces[2]) is not None

@@ -4,13 +4,14 @@ Each begins with a true one that is taken, so that the refusal is for the reason
 """
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 from tests.support.datagrams import registration
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.codec import encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch
+from skillwire.protocols.skill_discovery.codec import decode, encode_signed
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch, Refused
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
@@ -177,6 +178,10 @@ CHAIN, NAME, SIGNED = (
             lambda _: center().issue(agents=[AGENT], key=other_curve()), "refused", "certificate",
             marks=CHAIN, id="curve",
         ),
+        pytest.param(
+            lambda _: certified(key=ec.generate_private_key(ec.SECP384R1())), "refused", "certificate",
+            marks=CHAIN, id="P-384",
+        ),
         pytest.param(lambda _: certified(start=-8, days=7), "refused", "certificate", marks=CHAIN, id="expired"),
         pytest.param(lambda _: certified(start=1, days=7), "refused", "certificate", marks=CHAIN, id="not yet"),
         pytest.param(revoked, "refused", "certificate", marks=CHAIN),
@@ -194,7 +199,7 @@ CHAIN, NAME, SIGNED = (
             lambda _: EcdsaIdentity(new_key(), certified().certificate), "nothing", "forged", marks=SIGNED, id="stolen"
         ),
         pytest.param(
-            lambda _: GroupKey(b"known to everybody"), "nothing", "another group key", marks=SIGNED, id="group key"
+            lambda _: GroupKey(b"known to everybody"), "refused", "another group key", marks=SIGNED, id="group key"
         ),
     ],
 )  # fmt: skip
@@ -311,6 +316,66 @@ def test_who_is_refused_is_told_why():
     told = {host: {ack.message for ack in world.events(Acknowledged, host)} for host in ("192.168.1.7", EVIL)}
     assert told["192.168.1.7"] == {"the certificate is refused"}
     assert told[EVIL] <= {"another key has this name", "another key is certified"}
+
+
+def registers(world, data):
+    """Let a provider that knows only the text register; return the acknowledgments, and what is reported."""
+    sent = world.sent_from(R)
+    world.inject(data, Peer(EVIL, 40_000), R)
+    world.run(11)
+    acks = [one for to, data in sent if to and isinstance(one := decode(data), m.RegisterAck)]
+    assert sum(len(one) for to, one in sent if to) <= 3 * len(data)
+    return [(ack.agent_id, ack.status, ack.message) for ack in acks], world.events(Refused)
+
+
+@pytest.mark.spec("SDP-register-status")
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (";0.7.0;", ";v0.7.0;", "not a version: 'v0.7.0'"),
+        (";tool-skill;", ";robot-skill;", "not one of enterprise-skill, tool-skill, integration-skill, "),
+        (f";{EVIL}:80;", f";http://{EVIL}/;", f"not an endpoint: 'http://{EVIL}/'"),
+        (";tool-skill;", ";", "SKILL_REGISTER with a wrong number of fields"),
+        (";auth;", f";{'x' * 1200};", "a datagram of 1"),
+    ],
+)
+def test_a_malformed_registration_is_invalid_and_reported_once(old, new, why):
+    world = World()
+    data = encode_signed(registration(skill_type=m.SkillType.TOOL, endpoint=Endpoint(EVIL, 80)), certified().sign)
+    assert old.encode() in data
+    bad = data.replace(old.encode(), new.encode())
+    for _ in range(3):
+        acks, reported = registers(world, bad)
+        ((agent, status, message),) = acks
+        assert (agent, status) == (AGENT, Outcome.INVALID)
+        assert message.startswith(f"{SKILL} {why}")
+    (refused,) = reported
+    assert (refused.by.host, refused.agent_id, refused.skill_id) == (EVIL, AGENT, SKILL)
+    assert refused.reason.startswith(why)
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_a_registration_by_no_identifier_is_reported_and_not_answered():
+    acks, reported = registers(World(), b"SKILL_REGISTER:agent 001;skill;1.0.0")
+    assert acks == []
+    assert [(one.agent_id, one.skill_id, one.status) for one in reported] == [("", "skill", Outcome.INVALID)]
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_a_registration_whose_challenge_is_not_answered_is_unauthorized_and_reported_once():
+    world = World()
+    for _ in range(2):
+        data = encode_signed(registration(at=int(world.moment(R).wall * 1000)), certified().sign)
+        acks, reported = registers(world, data)
+        assert acks == [(AGENT, Outcome.UNAUTHORIZED, f"{SKILL} no answer to the challenge")]
+    assert [(one.by.host, one.reason) for one in reported] == [(EVIL, "no answer to the challenge")]
+    assert world.stopped["unanswered"] == 2
+    assert not world.is_listed()
+    world.offers(certified())
+    world.run(30)
+    assert {ack.status for ack in world.events(Acknowledged, A)} == {Outcome.SUCCESS}, (
+        "who answers is not refused later"
+    )
 
 
 @pytest.mark.spec("SDP-register-status")

@@ -83,20 +83,19 @@ def test_beats_take_nothing_from_questions_while_they_are_owed():
 A, C, VICTIM = "192.168.1.10", "192.168.1.20", Peer("192.168.1.99", 9)
 AT = int(EPOCH * 1000)
 AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
-#: Of a nonce by another's rule, which names no datagram: all of it is random.
-OTHER_RULE = bytes(range(32))
+NONCE = bytes(range(32))
 
 
 def sent_lately(node, kind):
-    """Return how nonces name the datagrams that a node has sent."""
+    """Return how challenges name the datagrams that a node has sent."""
     return getattr(node._responder, kind)
 
 
-def challenge(lan, host, *sources, nonce=OTHER_RULE):
+def challenge(lan, host, *sources, about=b""):
     """Let agents at ``sources`` challenge an agent; return what they are answered."""
     sent = lan.sent_from(host)
     for number, source in enumerate(sources):
-        lan.inject(encode(m.Challenge(f"registry-{number}", nonce, AT)), source, host)
+        lan.inject(encode(m.Challenge(f"registry-{number}", NONCE, about, AT)), source, host)
     lan.run(0.5)
     return [(to, decode(data)) for to, data in sent if to in sources]
 
@@ -160,8 +159,8 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
 def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
     lan = offering()
     name = next(reversed(lan.nodes[A]._responder._sent))
-    question = m.Challenge("registry-0", bytes(16) + name if is_named else OTHER_RULE, AT)
-    told = [one for _, one in challenge(lan, A, VICTIM, nonce=question.nonce)]
+    question = m.Challenge("registry-0", NONCE, name if is_named else b"", AT)
+    told = [one for _, one in challenge(lan, A, VICTIM, about=question.about)]
     assert [type(one) for one in told] == [m.Challenge] * 2, "the second since the first may be lost"
     assert sum(len(encode(one)) for one in told) <= 3 * len(encode(question))
 
@@ -186,8 +185,8 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
         message = random.choice(
             [
                 m.Discover("x", (), (), (), at),
-                m.Challenge("agent-x", bytes(16) + random.choice([*names, bytes(16)]), at),
-                m.Challenge("agent-x", random.randbytes(32), at),
+                m.Challenge("agent-x", NONCE, random.choice([*names, bytes(8)]), at),
+                m.Challenge("agent-x", random.randbytes(32), b"", at),
                 m.Register("stranger", f"skill-{random.randrange(9)}", *facts),
                 m.JoinScene("stranger", "auth", (), at),
                 m.RequestScene("agent-a", "auth", (), at),
@@ -249,8 +248,8 @@ def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_t
     (digest, _) = next(reversed(lan.nodes[A]._responder._sent.values()))
     told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM)]
     (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
-    assert proof.nonce == OTHER_RULE
-    text = challenge_text("registry-0", "agent-a", OTHER_RULE, digest)
+    assert proof.nonce == NONCE
+    text = challenge_text("registry-0", "agent-a", NONCE, digest)
     judgement = AUTHORITY.judge("agent-a", proof.certificate, EPOCH)
     assert judgement is not None
     assert judgement.key.verifies(text, proof.signature)
@@ -292,8 +291,63 @@ def test_however_long_our_name_is_a_question_is_answered_and_challenged_within_t
     lan.inject(question, VICTIM, A)
     lan.run(2)
     told = [data for to, data in sent if to == VICTIM]
-    assert bool(told) is (length == 1)
+    assert any(isinstance(decode(data), m.DiscoverResponse) for data in told), "what fits, for who knows no challenge"
     assert sum(map(len, told)) <= 3 * len(question)
+
+
+def questions(lan, source, seconds=0.2):
+    """Let somebody who knows only the text ask once; return how many skills it is told, and the bytes."""
+    sent = lan.sent_from(A)
+    lan.inject(encode(m.Discover("agent-002", (), (), (), AT)), source, A)
+    lan.run(seconds)
+    told = [data for to, data in sent if to == source]
+    answers = [one for one in map(decode, told) if isinstance(one, m.DiscoverResponse)]
+    return sum(len(one.skills) for one in answers), sum(map(len, told))
+
+
+def crowd(count, **options):
+    lan = Lan()
+    lan.node(A, REGISTRY, OFFERS, **options)
+    for number in range(count):
+        lan.offer(A, f"skill-{number:03}")
+    lan.run(5)
+    return lan
+
+
+@pytest.mark.spec("SDP-amplification")
+@pytest.mark.parametrize(
+    ("network", "source", "profile", "told"),
+    [
+        ("192.168.1.0/24", "192.168.1.99", m.Profile.OPEN, 40),
+        ("192.168.1.0/24", "192.168.2.99", m.Profile.OPEN, 1),
+        ("192.168.1.10/32", "192.168.1.99", m.Profile.OPEN, 1),
+        ("fd00::/64", "192.168.1.99", m.Profile.OPEN, 1),
+        ("fe80::/64", "fe80::7%2", m.Profile.OPEN, 40),
+    ],
+)
+def test_a_peer_that_knows_only_the_text_gets_at_once_what_fits_and_on_our_own_link_all(network, source, profile, told):
+    lan = crowd(40, profile=profile).on_link(network)
+    assert questions(lan, Peer(source, 9))[0] == told
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_in_the_profile_signed_no_question_is_answered_before_the_proof():
+    lan = crowd(3, profile=m.Profile.SIGNED).on_link()
+    assert questions(lan, VICTIM)[0] == 0
+
+
+@pytest.mark.spec("SDP-amplification")
+def test_answers_to_unproven_hosts_of_our_own_link_have_a_budget_for_each_and_for_all(monkeypatch):
+    monkeypatch.setattr(limits, "LAN_ANSWERS_PER_HOST_BYTES", 6000)
+    monkeypatch.setattr(limits, "LAN_ANSWERS_BYTES", 10_000)
+    lan = crowd(40).on_link()
+    told = [questions(lan, Peer(VICTIM.host, port), 0.0 if port else 0.2)[0] for port in range(5)]
+    assert told[0] == 40
+    lan.run(0.2)
+    spent = [questions(lan, Peer(f"192.168.1.{100 + number}", 9)) for number in range(5)]
+    assert [skills for skills, _ in spent][-1] == 1, "all together have had enough"
+    lan.run(10)
+    assert questions(lan, VICTIM)[0] == 40, "the budget is whole again"
 
 
 @pytest.mark.spec("SDP-amplification")

@@ -242,7 +242,7 @@ def network(count=1, seed=1, *, observes=True, **options):
         lan.offer(host, f"skill-{number}")
     lan.run(20)
     lan.node(ASKER, *([Role.OBSERVER] if observes else []), ASKS)
-    return lan
+    return lan.on_link()
 
 
 def ask(lan, enough, **asked):

@@ -136,7 +136,7 @@ SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one clie
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing")
 SERVER_REMEMBERED_HEAD_BYTES = Bound(1 * KIB, "bytes", "of such a request; browsers send some 500")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
-SERVER_LISTING_CACHE_BYTES = Bound(8 * MIB, "bytes", "of the indexes of one audience that were asked for lately")
+SERVER_LISTING_CACHE_BYTES = Bound(32 * MIB, "bytes", "of one audience's indexes; 10,000 skills take 7.5 MiB")
 
 # --- callers of the server ---------------------------------------------------------------------------------
 BEARER_TOKEN_BYTES = Bound(16 * KIB, "bytes", "of an access token; common ones have 1 KiB")

@@ -7,6 +7,7 @@ connection only.
 
 from __future__ import annotations
 
+import os
 import ssl
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,25 @@ def client_context() -> ssl.SSLContext:
 
 def tls_failure(url: Url, error: OSError) -> FetchError | None:
     """Return the error of a failed handshake; None for any other error."""
+    fix: str | None = None
     if isinstance(error, ssl.SSLCertVerificationError):
         message = f"the certificate of {url.host} is not valid: {error.verify_message}"
+        if (problem := _problem_of_authorities()) is not None:
+            message, fix = f"{message}; {problem}", "Set SSL_CERT_FILE to a PEM file with certificates."
     elif isinstance(error, ssl.SSLError):
         message = f"no TLS with {url.host}: {error.reason or error}"
     else:
         return None
-    return FetchError("TLS_FAILED", message, place=SourceLocation(str(url)))
+    return FetchError("TLS_FAILED", message, place=SourceLocation(str(url)), fix=fix)
+
+
+def _problem_of_authorities() -> str | None:
+    """Return why the file in ``SSL_CERT_FILE`` adds no authority: OpenSSL ignores such a file silently."""
+    path = os.environ.get("SSL_CERT_FILE")
+    if not path:
+        return None
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        return f"SSL_CERT_FILE is {path}, which cannot be read as certificates: {error.strerror or error}"
+    return None

@@ -55,7 +55,7 @@ async def reason(server, token):
 
 async def test_jwt_opens_what_its_scopes_say(oidc_provider, servers):
     principal = await servers.jwt.recognise(oidc_provider.token(scope="skill:forecast publish"))
-    assert principal.name == f"{oidc_provider.issuer}#service"
+    assert principal.name == f"{oidc_provider.issuer}?client_id=service"
     assert principal.grants == {"forecast", "maps"}
     assert principal.scopes == {"skill:forecast", "publish"}
 

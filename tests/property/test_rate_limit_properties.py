@@ -51,21 +51,6 @@ def test_looking_says_whether_the_next_request_is_let_in_and_counts_nothing(limi
         assert {(look.allowed, look.retry_after) for look in looks} == {(taken.allowed, taken.retry_after)}
 
 
-@given(LIMITS, st.integers(1, 200))
-def test_what_is_charged_beyond_the_burst_is_owed(limit, requests):
-    limiter = RateLimiter(limit)
-    for _ in range(requests):
-        limiter.charge("a", 5.0)
-    found = limiter.look("a", 5.0)
-    owed = min(requests - limit.burst, limit.burst)
-    assert found.allowed == (owed < 0)
-    assert found.remaining == max(0, -owed)
-    if owed >= 0:
-        assert found.retry_after >= (owed + 1) / limit.per_second - 1e-6
-        assert limiter.take("a", 5.0) == limiter.look("a", 5.0) == found
-        assert limiter.look("a", 5.0 + found.retry_after).allowed
-
-
 @given(LIMITS, st.integers(0, 60))
 def test_after_the_reset_the_whole_burst_is_there(limit, requests):
     limiter, now = RateLimiter(limit), 5.0

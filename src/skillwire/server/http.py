@@ -57,7 +57,7 @@ def read_fields(fields: Iterable[tuple[bytes, bytes]], *wanted: bytes) -> dict[b
     found: dict[bytes, str] = {}
     for name, value in fields:
         if name in wanted:
-            text = value.decode("latin-1")
+            text = value.decode("latin-1").strip(" \t")  # RFC 9110 §5.5: blanks around a value are not part of it
             found[name] = f"{found[name]}, {text}" if name in found else text
     return found
 

@@ -151,6 +151,6 @@ def refused(message: str, reason: str) -> TrustError:
     return TrustError("AUTH_REQUIRED", message, details={"reason": reason})
 
 
-def unavailable(message: str, url: str) -> FetchError:
-    """Return the error for a failure of the authorization server at ``url``."""
-    return FetchError("ISSUER_UNAVAILABLE", message, place=SourceLocation(url))
+def unavailable(message: str, url: str, **details: int) -> FetchError:
+    """Return the error for a failure of the authorization server at ``url``; ``retry_after`` in seconds."""
+    return FetchError("ISSUER_UNAVAILABLE", message, place=SourceLocation(url), details=details)

@@ -36,7 +36,7 @@ class UnverifiedToken(NamedTuple):
 
 
 class AccessClaims(NamedTuple):
-    """What a good token says: who (either may be None, not both), its scopes, and when it ends."""
+    """What a good token says: who, its scopes, and when it ends. ``subject`` is None in a client's own token."""
 
     subject: str | None
     client_id: str | None
@@ -87,6 +87,11 @@ def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: fl
     """Return the verified claims of a token. Raises TrustError (``AUTH_REQUIRED``) with a reason."""
     if not key.verifies(token.signed, token.signature):
         raise refused("the access token's signature is wrong", "signature")
+    return read_claims(token, rules, now)
+
+
+def read_claims(token: UnverifiedToken, rules: TokenRules, now: float) -> AccessClaims:
+    """Return the checked claims of a token whose signature the caller verifies. Raises as :func:`verify`."""
     claims = _object(token.payload)
     if "exp" not in claims or "iss" not in claims:
         raise refused("the access token does not say by whom it is, or when it ends", "malformed")
@@ -110,6 +115,8 @@ def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> Ac
     subject, client_id = _name(claims, "sub"), _name(claims, "client_id")
     if subject is None and client_id is None:
         raise refused("the access token does not say whose it is", "malformed")
+    if subject == client_id:  # RFC 9068 §2.2: the client acts for itself, and is no person of that name
+        subject = None
     scope = claims.get("scope", "")
     if not isinstance(scope, str):
         raise refused("the access token's scope is no text", "malformed")

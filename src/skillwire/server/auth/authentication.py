@@ -2,8 +2,8 @@
 
 A request without credentials gets public access. Credentials that are sent must be good, whatever is asked for, and two
 kinds at once are refused as ambiguous. Authenticating may read the database or ask an authorization server, so it
-happens off the event loop. An address with too many refused credentials is refused for a while before its credentials
-are looked at.
+happens off the event loop. Only refused credentials count against their address, so those of one sender do not lock out
+another: after too many, further bad ones are answered 429, and the issuer is not asked about unknown opaque tokens.
 
 A signed request counts once: its signature is kept until its time has run out, bounded for each key, so that the holder
 of one key cannot crowd out others. Checking the time, looking up the signature and keeping it happen under one lock, so
@@ -171,11 +171,10 @@ class Authentication:
         address = scope["client"][0] if scope.get("client") else ""
         if not shown:
             return AuthResult(None, self._count(self._anonymous, ANONYMOUS, address))
-        self._check_failures(caller_of(ANONYMOUS, address))
         try:
             if len(shown) > 1:
                 raise refused("credentials of more than one kind are shown", "ambiguous")
-            principal = await self._recognise(shown, scope, body)
+            principal = await self._recognise(shown, scope, body, address)
         except (TrustError, FetchError) as error:
             is_bad_token = len(shown) == 1 and _is_bearer(shown.get(b"authorization", ""))
             raise self._refusal(error, scope, address, is_bad_token=is_bad_token) from error
@@ -184,13 +183,11 @@ class Authentication:
     async def recognise_typed(self, key: str, scope: Scope) -> Token | None:
         """Return the API key typed into a form; None for an invalid one, which counts as a failure. Trust: untrusted.
 
-        Raises ProblemError (429) after too many failures of this address.
+        Raises ProblemError (429) for one after too many failures of this address.
         """
-        caller = caller_of(ANONYMOUS, scope["client"][0] if scope.get("client") else "")
-        self._check_failures(caller)
         token = await self.tokens().recognise(key)
         if token is None:
-            self._failures.charge(caller, self._clock())
+            self._count_failure(scope["client"][0] if scope.get("client") else "")
         return token
 
     def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
@@ -216,8 +213,8 @@ class Authentication:
         error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")
         return ProblemError(self._challenges.required(error, scope))
 
-    def _check_failures(self, caller: str) -> None:
-        failures = self._failures.look(caller, self._clock())
+    def _count_failure(self, address: str) -> None:
+        failures = self._failures.take(caller_of(ANONYMOUS, address), self._clock())
         if not failures.allowed:
             raise ProblemError(too_many("credentials of this address were refused too often", failures))
 
@@ -229,7 +226,7 @@ class Authentication:
             raise ProblemError(too_many("requests come too often", allowance))
         return allowance.headers()
 
-    async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes) -> Principal:
+    async def _recognise(self, shown: Mapping[bytes, str], scope: Scope, body: bytes, address: str) -> Principal:
         if b"x-signature" in shown:
             query = scope["query_string"].decode("latin-1")
             path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
@@ -248,7 +245,8 @@ class Authentication:
             return _principal_of(token)
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
-        return await self._bearer.recognise(text)
+        failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
+        return await self._bearer.recognise(text, asks=failures.allowed)
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""
@@ -256,9 +254,10 @@ class Authentication:
             pause = {"Retry-After": str(error.details["retry_after"])}
             return ProblemError(Problem(429, error.code, error.message, error.details, pause))
         if error.code == "ISSUER_UNAVAILABLE":
-            return ProblemError(challenge_fields(error, 503, {"Retry-After": str(_ISSUER_PAUSE)}))
+            pause = {"Retry-After": str(error.details.get("retry_after", _ISSUER_PAUSE))}
+            return ProblemError(challenge_fields(error, 503, pause))
         if error.details.get("reason") != "repeated":  # that signature was good: nothing was guessed
-            self._failures.charge(caller_of(ANONYMOUS, address), self._clock())
+            self._count_failure(address)
         return ProblemError(self._challenges.required(error, scope, is_bad_token=is_bad_token))
 
 

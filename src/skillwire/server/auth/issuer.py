@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -172,18 +173,24 @@ class IssuerKeys:
     async def find(self, key_id: str | None, algorithm: str) -> VerifyingKey:
         """Return the issuer's key of this name and algorithm. Trust: the name is untrusted.
 
-        Raises TrustError (``AUTH_REQUIRED``) for an unknown key, FetchError (``ISSUER_UNAVAILABLE``).
+        Raises TrustError (``AUTH_REQUIRED``) for an unknown key, FetchError (``ISSUER_UNAVAILABLE``), also for a key
+        that may be new while the issuer is not asked again.
         """
+        wait: float | None = None
         if self._keys is None or self._age() > limits.JWKS_FRESH_SECONDS:
             await self._refresh()
-        key = self._usable().find(key_id, algorithm)
-        if key is None:
-            await self._refresh()
+            key = self._usable().find(key_id, algorithm)
+        elif (key := self._usable().find(key_id, algorithm)) is None:
+            wait = await self._refresh()
             key = self._usable().find(key_id, algorithm)
         if key is not None:
             return key
         if self._failure is not None:
             raise unavailable("its keys cannot be had, so the token can be neither taken nor refused", self._issuer)
+        if wait is not None:
+            seconds = max(1, math.ceil(wait))
+            message = f"the access token's key may be new; the keys are asked for again in {seconds} s"
+            raise unavailable(message, self._issuer, retry_after=seconds)
         raise refused("the issuer has no such key for the access token", "key")
 
     async def close(self) -> None:
@@ -201,13 +208,15 @@ class IssuerKeys:
             raise unavailable(f"its keys cannot be had{why}", self._issuer) from self._failure
         return self._keys
 
-    async def _refresh(self) -> None:
-        """Ask for the keys, unless that was done a moment ago; all who want it wait for one request."""
+    async def _refresh(self) -> float | None:
+        """Ask for the keys, one request for all who wait; soon after another, return the seconds to wait instead."""
         if self._flight is None:
-            if self._tried is not None and self._monotonic() - self._tried < limits.ISSUER_RETRY_SECONDS:
-                return
+            wait = 0.0 if self._tried is None else self._tried + limits.ISSUER_RETRY_SECONDS - self._monotonic()
+            if wait > 0:
+                return wait
             self._flight = asyncio.create_task(self._fetch())
         await asyncio.shield(self._flight)  # who stops waiting stops nobody else
+        return None
 
     async def _fetch(self) -> None:
         self._tried = self._monotonic()

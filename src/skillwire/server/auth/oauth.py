@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, TrustError
+from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import Principal
 from skillwire.model.url import parse_url
 from skillwire.server.auth.access_token import (
@@ -27,6 +27,7 @@ from skillwire.server.auth.access_token import (
     check_form,
     decode_token,
     is_jwt,
+    read_claims,
     validate_claims,
     verify,
 )
@@ -77,14 +78,17 @@ class Introspection:
         self._flights: dict[bytes, asyncio.Task[_Answer]] = {}
         self._turn = asyncio.Semaphore(limits.INTROSPECTIONS_AT_ONCE)
 
-    async def verify(self, token: str) -> AccessClaims:
-        """Return the claims of a valid token. Trust: it is untrusted, and passed :func:`check_form`.
+    async def verify(self, token: str, *, asks: bool = True) -> AccessClaims:
+        """Return the claims of a valid token; unless ``asks``, an unknown one is refused.
 
+        Trust: it is untrusted, and passed :func:`check_form`.
         Raises TrustError (``AUTH_REQUIRED``), FetchError (``ISSUER_UNAVAILABLE``).
         """
         name = hashlib.sha256(token.encode("ascii")).digest()
         answer = self._answers.get(name)
         if answer is None or self._monotonic() >= answer.until:
+            if not asks:
+                raise refused("the access token is not known here, and the issuer is not asked now", "unknown")
             flight = self._flights.get(name)
             if flight is None:
                 if len(self._flights) >= limits.INTROSPECTIONS_AT_ONCE + limits.INTROSPECTIONS_WAITING:
@@ -180,22 +184,29 @@ class BearerTokens:
             url = settings.introspection_url
             self._introspection = Introspection(driver, self._rules, credentials, url, clock=clock, monotonic=monotonic)
 
-    async def recognise(self, token: str) -> Principal:
-        """Return the principal of an access token. Trust: untrusted; no error, log or cache contains a part of it.
+    async def recognise(self, token: str, *, asks: bool = True) -> Principal:
+        """Return the principal of an access token; unless ``asks``, the issuer is not asked about an opaque one.
 
+        Trust: untrusted; no error, log or cache contains a part of it.
         Raises TrustError (``AUTH_REQUIRED``) with a reason, FetchError (``ISSUER_UNAVAILABLE``).
         """
         check_form(token)
         if is_jwt(token):
             parts = decode_token(token, allow_untyped=self._rules.allow_untyped)
-            key = await self._keys.find(parts.key_id, parts.algorithm)
+            try:
+                key = await self._keys.find(parts.key_id, parts.algorithm)
+            except FetchError as error:
+                if "retry_after" in error.details:
+                    read_claims(parts, self._rules, self._clock())  # raises for a token that no key would make good
+                raise
             claims = verify(parts, key, self._rules, self._clock())
         elif self._introspection is not None:
-            claims = await self._introspection.verify(token)
+            claims = await self._introspection.verify(token, asks=asks)
         else:
             raise refused("this server accepts access tokens that are JWTs only", "malformed")
-        who = claims.subject if claims.subject is not None else claims.client_id
-        return Principal(f"{self._rules.issuer}#{who}", self._grants.of(claims), claims.scopes)
+        # A client may choose an ID that is somebody's subject. An issuer's URL has no query.
+        who = f"?client_id={claims.client_id}" if claims.subject is None else f"#{claims.subject}"
+        return Principal(f"{self._rules.issuer}{who}", self._grants.of(claims), claims.scopes)
 
     async def close(self) -> None:
         """End the requests that are under way; the driver is its owner's to close."""

@@ -77,21 +77,11 @@ class RateLimiter:
         """Count one request of ``caller``; ``now`` is seconds of a clock. Nothing is filled where it runs backwards."""
         left = self._left(caller, now)
         allowance = self._allowance(left, 1)
-        self._keep(caller, max(min(left, 0.0), left - allowance.allowed), now)
-        return allowance
-
-    def charge(self, caller: str, now: float) -> None:
-        """Count one request that was looked at before.
-
-        Concurrent requests may exceed what was left; the caller owes the excess, at most another burst.
-        """
-        self._keep(caller, max(-float(self._limit.burst), self._left(caller, now) - 1.0), now)
-
-    def _keep(self, caller: str, left: float, now: float) -> None:
         _, then = self._buckets.pop(caller, (left, now))
-        self._buckets[caller] = (left, max(now, then))
+        self._buckets[caller] = (max(0.0, left - allowance.allowed), max(now, then))
         if len(self._buckets) > self._callers:
             self._buckets.popitem(last=False)
+        return allowance
 
     def _left(self, caller: str, now: float) -> float:
         burst = float(self._limit.burst)

@@ -108,8 +108,15 @@ async def test_good_token_says_who_and_opens_what_scopes_and_configuration_say(w
 
 async def test_client_without_a_subject_is_named_by_its_id(world):
     principal = await world.tokens.recognise(signing_key("RS256").token(good_claims(sub=None, scope="skill:*")))
-    assert principal.name == f"{ISSUER}#app"
+    assert principal.name == f"{ISSUER}?client_id=app"
     assert principal.has("anything")
+
+
+@pytest.mark.parametrize("subject", ["alice", None])
+async def test_client_whose_id_is_the_subject_of_somebody_is_not_that_person(world, subject):
+    token = signing_key("RS256").token(good_claims(sub=subject, client_id="alice", scope=None))
+    principal = await world.tokens.recognise(token)
+    assert (principal.name, principal.grants) == (f"{ISSUER}?client_id=alice", frozenset())
 
 
 @pytest.mark.parametrize("scope", [None, "", "skill:", "skill:../x", "skill:A", "Skill:forecast"])
@@ -200,6 +207,7 @@ async def test_token_that_was_changed_anywhere_is_refused(world):
     assert await world.reason(f"{header}.{payload}.{encode(bytes(256))}") == "signature"
     assert await world.reason(f"{header}.{payload}.{encode(b'')}A") in ("signature", "malformed")
     for algorithm in ("PS256", "ES256"):
+        world.now += limits.ISSUER_RETRY_SECONDS
         assert await world.reason(f"{encode({'alg': algorithm, 'typ': 'at+jwt'})}.{payload}.{signature}") != ""
 
 
@@ -268,6 +276,7 @@ async def test_key_that_cannot_be_used_is_passed_over(world):
         good.jwk(),
     )
     assert await world.tokens.recognise(good.token())
+    world.now += limits.ISSUER_RETRY_SECONDS
     assert await world.reason(signing_key("ES256", "off the curve").token()) == "key"
 
 
@@ -325,11 +334,27 @@ async def test_new_key_is_found_and_strangers_cannot_make_us_ask_more_than_now_a
     assert await world.tokens.recognise(signing_key("RS256", "new").token())
     assert len(world.issuer.asked) == 2
     for number in range(100):
-        assert await world.reason(signing_key("RS256").token(kid=f"made up {number}")) == "key"
+        await world.unavailable(signing_key("RS256").token(kid=f"made up {number}"))
     assert len(world.issuer.asked) == 2
     world.now += limits.ISSUER_RETRY_SECONDS
     await world.reason(signing_key("RS256").token(kid="made up"))
     assert len(world.issuer.asked) == 3
+
+
+async def test_key_that_may_be_new_is_not_the_fault_of_the_caller(world):
+    """The issuer rotates its key just after the keys were fetched."""
+    old, new = signing_key("RS256"), signing_key("RS256", "new")
+    await world.tokens.recognise(old.token())
+    world.publish(old, new)
+    world.now += 10
+    error = await world.unavailable(new.token())
+    assert error.details == {"retry_after": limits.ISSUER_RETRY_SECONDS - 10}
+    assert await world.tokens.recognise(old.token())
+    # No key makes these good, so that their callers need not wait to learn it.
+    assert await world.reason(new.token(good_claims(exp=NOW - 60))) == "expired"
+    assert await world.reason(new.token(good_claims(iss="https://other.example"))) == "issuer"
+    world.now += error.details["retry_after"]
+    assert await world.tokens.recognise(new.token())
 
 
 async def test_last_keys_are_used_for_a_day_while_the_issuer_is_down(world):
@@ -451,6 +476,15 @@ async def test_one_token_is_asked_about_once_and_many_do_not_pile_up(opaque):
     await asyncio.gather(*same, *others)
     assert len(opaque.issuer.asked) == most
     assert await opaque.tokens.recognise("one-too-many")
+
+
+async def test_issuer_is_not_asked_for_an_address_with_many_refused_tokens(opaque):
+    opaque.issuer.says(INTROSPECT, active())
+    assert await opaque.tokens.recognise("known")
+    assert await opaque.tokens.recognise("known", asks=False)
+    with pytest.raises(TrustError):
+        await opaque.tokens.recognise("made-up", asks=False)
+    assert len(opaque.issuer.asked) == 1
 
 
 async def test_answers_are_bounded(opaque, monkeypatch):

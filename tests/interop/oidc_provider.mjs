@@ -1,15 +1,18 @@
 // A real OAuth 2.0 authorization server on a free port of loopback, in which every question to a person is answered
 // with yes at once. Prints one line of JSON when it listens. POST /test/keys changes the signing keys, POST
-// /test/lifetime?seconds=N the lifetime of the access tokens that are made from now on.
+// /test/lifetime?seconds=N the lifetime of the access tokens that are made from now on, POST
+// /test/resource?url=U&scope=S adds a resource with JWTs of these scopes, after which none is the default.
 import { createServer } from 'node:http';
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
-import Provider from 'oidc-provider';
+import Provider, { errors } from 'oidc-provider';
 
 const ACCOUNT = 'alice';
 const SCOPES = ['skill:*', 'skill:forecast', 'skill:billing', 'read:forecast', 'publish', 'book:reservation'];
 const FORMATS = { 'https://skills.example/': 'jwt', 'https://opaque.example/': 'opaque' };
-const DEFAULT_RESOURCE = 'https://skills.example/';
+const SCOPES_OF = {};
+const scopesOf = (resource) => SCOPES_OF[resource] ?? SCOPES.join(' ');
 
+let defaultResource = 'https://skills.example/';
 let lifetime = 300;
 let provider;
 let issuer;
@@ -47,8 +50,8 @@ async function grantEverything(ctx) {
   const known = session.grantIdFor(client.clientId);
   const grant = (known && await provider.Grant.find(known))
     || new provider.Grant({ clientId: client.clientId, accountId: session.accountId });
-  grant.addOIDCScope('openid offline_access');
-  for (const resource of Object.keys(FORMATS)) grant.addResourceScope(resource, SCOPES.join(' '));
+  grant.addOIDCScope(['openid', 'offline_access', ...SCOPES].join(' '));
+  for (const resource of Object.keys(FORMATS)) grant.addResourceScope(resource, scopesOf(resource));
   await grant.save();
   return grant;
 }
@@ -63,7 +66,7 @@ function build() {
     clients: clients(),
     jwks: { keys: signingKeys() },
     cookies: { keys: ['cookies are signed in tests too'] },
-    scopes: ['openid', 'offline_access'],
+    scopes: ['openid', 'offline_access', ...SCOPES],
     clientAuthMethods: ['client_secret_basic', 'none'],
     pkce: { required: () => true },
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
@@ -81,6 +84,7 @@ function build() {
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
+      registration: { enabled: true },
       introspection: {
         enabled: true, allowedPolicy: (ctx, client) => client.clientId === 'resource-server',
       },
@@ -93,12 +97,12 @@ function build() {
       },
       resourceIndicators: {
         enabled: true,
-        defaultResource: (ctx, client, oneOf) => oneOf?.[0] ?? DEFAULT_RESOURCE,
+        defaultResource: (ctx, client, oneOf) => oneOf?.[0] ?? defaultResource,
         useGrantedResource: () => true,
         getResourceServerInfo: (ctx, resource) => {
-          if (!(resource in FORMATS)) throw new Error('unknown resource');
+          if (!(resource in FORMATS)) throw new errors.InvalidTarget();
           return {
-            scope: SCOPES.join(' '), audience: resource, accessTokenTTL: lifetime,
+            scope: scopesOf(resource), audience: resource, accessTokenTTL: lifetime,
             accessTokenFormat: FORMATS[resource], jwt: { sign: { alg: 'RS256' } },
           };
         },
@@ -114,6 +118,11 @@ async function answer(request, response) {
     await provider.interactionFinished(request, response, { login: { accountId: ACCOUNT }, consent: {} });
   } else if (request.method === 'POST' && url.pathname === '/test/keys') {
     provider = build();
+    response.end();
+  } else if (request.method === 'POST' && url.pathname === '/test/resource') {
+    FORMATS[url.searchParams.get('url')] = 'jwt';
+    SCOPES_OF[url.searchParams.get('url')] = url.searchParams.get('scope');
+    defaultResource = undefined;
     response.end();
   } else if (request.method === 'POST' && url.pathname === '/test/lifetime') {
     lifetime = Number(url.searchParams.get('seconds'));

@@ -12,7 +12,7 @@ from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signatu
 from skillwire.server.auth.access_token import TokenRules, check_form, decode_token, is_jwt, validate_claims, verify
 from skillwire.server.auth.issuer import read_key_set
 
-RULES = TokenRules(ISSUER, AUDIENCE, allow_untyped=True)
+RULES = TokenRules(ISSUER, frozenset({AUDIENCE}), allow_untyped=True)
 VALUES = st.recursive(
     st.none()
     | st.booleans()

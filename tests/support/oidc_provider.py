@@ -82,6 +82,11 @@ class OidcProvider:
         """Give access tokens this lifetime from now on; it begins with 300 s."""
         self.post(f"{self.issuer}/test/lifetime?seconds={seconds}", {})
 
+    def add_resource(self, url: str, scope: str) -> None:
+        """Make JWTs with these scopes for a resource; there is no default resource from now on."""
+        query = urllib.parse.urlencode({"url": url, "scope": scope})
+        self.post(f"{self.issuer}/test/resource?{query}", {})
+
     def post(self, url: str, form: dict[str, str], client: Client | None = None) -> dict[str, Any]:
         """Send a form, as ``client``; return the JSON of the answer, also of a 400."""
         request = urllib.request.Request(url, urllib.parse.urlencode(form).encode())  # noqa: S310  # of loopback

@@ -462,5 +462,5 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
 
     driver = AsyncDriver(issuer_policy(AddressPolicy(), settings.oauth2))
     credentials = load_credentials(settings, os.environ)
-    bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials)
+    bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials, base_url=base_url)
     return Authentication(settings, open_tokens, bearer=bearer, driver=driver, base_url=base_url)

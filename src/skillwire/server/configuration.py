@@ -47,9 +47,10 @@ OFFERS: Final = ("api_key", "oauth2", "custom")
 
 @dataclass(frozen=True, slots=True)
 class McpSettings:
-    """The table ``[mcp]``; ``pins`` names the skills that are tools of their own."""
+    """The table ``[mcp]``; ``pins`` names the skills that are tools of their own, ``require`` is who may connect."""
 
     serve: bool = True
+    require: str = ""
     pins: tuple[str, ...] = ()
 
 
@@ -267,6 +268,11 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
     },
     "mcp": {
         "serve": Key(flag, "answer at `/mcp`, where the extra `mcp` is installed; `true` by default"),
+        "require": Key(
+            choice_of("authenticated"),
+            "`authenticated` answers requests to `/mcp` without credentials with 401, so that clients log in; by "
+            "default they get what is public",
+        ),
         "pin": Key(_pins, "list of skills that are tools of their own, with their inputs; none by default", "pins"),
     },
     "bridges": {

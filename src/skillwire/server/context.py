@@ -14,7 +14,7 @@ from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.http import VARY, encode_fields, read_fields, site_of
+from skillwire.server.http import VARY, encode_fields, path_of, read_fields, site_of
 from skillwire.server.problems import NOT_READY, ProblemError
 
 if TYPE_CHECKING:
@@ -177,10 +177,3 @@ class RequestContext:
     def forbidden(self, skill: str | None, *, wish: str = "use") -> ProblemError:
         """Return the problem for a caller that may see ``skill`` and not use it (401, 403)."""
         return self._services.authentication.forbidden(self.principal, skill, self.scope, wish=wish)
-
-
-def path_of(scope: Scope) -> str:
-    """Return the decoded path from the root of this application, wherever it is mounted."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path

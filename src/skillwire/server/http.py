@@ -76,6 +76,13 @@ def site_of(scope: Scope, base_url: str) -> str:
     return site_address(base_url, scope["scheme"], host, scope.get("root_path", ""), scope.get("server"))
 
 
+def path_of(scope: Scope) -> str:
+    """Return the decoded path from the root of this application, wherever it is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
+
+
 Coding = Literal["br", "gzip", "identity"]
 
 #: Best first: what is chosen when a client likes several equally.

@@ -76,6 +76,7 @@ origins = ["https://app.example.com"]
 
 [mcp]
 serve = false
+require = "authenticated"
 pin = ["forecast"]
 
 [bridges]
@@ -130,7 +131,7 @@ def test_full_file_is_read():
         origins=("https://app.example.com",),
     )
     assert found.bridges == BridgeSettings("1.0", "1.0")
-    assert found.mcp == McpSettings(serve=False, pins=("forecast",))
+    assert found.mcp == McpSettings(serve=False, require="authenticated", pins=("forecast",))
     assert found.discovery == LanSettings(agent_id="agent-001", port=54322, roots=("root.pem",))
 
 
@@ -154,6 +155,7 @@ WRONG = {
     "[bridges]\nai_catalog = '0.9'\n": (2, None),
     "[bridges]\nagent_card = true\n": (2, None),
     "[mcp]\nserve = 1\n": (2, None),
+    "[mcp]\nrequire = true\n": (2, None),
     "[mcp]\npin = ['No Skill']\n": (2, None),
     "[rpc]\norigins = ['https://app.example.com/page']\n": (2, None),
     "[rpc]\norigins = ['app']\n": (2, None),

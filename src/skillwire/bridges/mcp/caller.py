@@ -25,7 +25,13 @@ class Running(NamedTuple):
 
 
 class Large(Protocol):
-    """Where large values of an answer are put, beside what the SDK writes; what is held of them is bounded."""
+    """The answer beside what the SDK writes: its large values, and what is answered in its place.
+
+    What is held of large values is bounded.
+    """
+
+    def ask_for_scope(self, skill: str) -> None:
+        """Answer with the scope that opens ``skill`` to this caller's access token, if one does."""
 
     def reserve(self, size: int) -> None:
         """Reserve ``size`` bytes, or release them if negative. Raises SkillwireError when too much is held."""

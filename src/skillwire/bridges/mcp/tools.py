@@ -398,6 +398,8 @@ async def _find(name: str, caller: McpSkills) -> Skill:
 async def _usable(name: str, caller: McpSkills) -> Skill:
     skill = await _find(name, caller)
     if skill.name not in caller.usable.skills:
+        if caller.large is not None:
+            caller.large.ask_for_scope(skill.name)
         message = f"{skill.name} is there, and not open to this caller"
         raise TrustError("PERMISSION_DENIED", message, fix="Connect with credentials that open it.")
     return skill

@@ -49,7 +49,7 @@ class TokenRules:
     """What a token has to say: by whom it is and for whom; whether one without a type of its own will do."""
 
     issuer: str
-    audience: str
+    audiences: frozenset[str]
     allow_untyped: bool = False
 
 
@@ -103,7 +103,8 @@ def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> Ac
     if claims.get("iss", rules.issuer) != rules.issuer:
         raise refused("the access token is by another issuer", "issuer")
     audience = claims.get("aud")
-    if rules.audience not in (audience if isinstance(audience, list) else [audience]):
+    named = audience if isinstance(audience, list) else [audience]
+    if not any(isinstance(one, str) and one in rules.audiences for one in named):
         raise refused("the access token is for another audience", "audience")
     expires = _time(claims, "exp")
     if expires is not None and now >= expires + limits.TOKEN_LEEWAY_SECONDS:

@@ -209,9 +209,18 @@ class Authentication:
     ) -> ProblemError:
         """Return the answer to a caller that may see ``skill`` and not use it. Spec: SSP §8.3.2, §8.3.3."""
         if principal is not None:
-            return ProblemError(self._challenges.denied(principal, skill, wish))
-        error = TrustError("AUTH_REQUIRED", f"Authentication is required to {wish} this skill")
-        return ProblemError(self._challenges.required(error, scope))
+            return ProblemError(self._challenges.denied(principal, skill, scope, wish))
+        return self.required(f"Authentication is required to {wish} this skill", scope)
+
+    def required(self, message: str, scope: Scope) -> ProblemError:
+        """Return the answer to a request that needs credentials and has none (401)."""
+        return ProblemError(self._challenges.required(TrustError("AUTH_REQUIRED", message), scope))
+
+    def step_up(self, principal: Principal | None, scope: Scope, skill: str) -> Problem | None:
+        """Return the answer that names the scope which opens ``skill`` (403), if one does. Spec: RFC 6750 §3.1."""
+        if principal is None or self._challenges.missing_scope(principal, skill) is None:
+            return None
+        return self._challenges.denied(principal, skill, scope)
 
     def _count_failure(self, address: str) -> None:
         failures = self._failures.take(caller_of(ANONYMOUS, address), self._clock())

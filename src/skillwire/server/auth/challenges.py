@@ -2,20 +2,22 @@
 
 ``WWW-Authenticate`` says of a bearer token that it is not good, and where tokens come from. The same is in descriptors,
 and in the metadata of this server as a protected resource, where a client that knows nothing but our address reads
-which authorization server issues tokens; it exists when the configuration has a table ``[oauth2]``. Spec: SSP §3.5.5,
-§8.3.2, §8.3.3; RFC 6750 §3; RFC 9728 §3, §5.1.
+which authorization server issues tokens; it exists when the configuration has a table ``[oauth2]``. ``/mcp`` is a
+resource of its own, because its clients compare the resource with the URL that they were given. Spec: SSP §3.5.5,
+§8.3.2, §8.3.3; RFC 6750 §3; RFC 8707 §2; RFC 9728 §3, §5.1; MCP Authorization.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, OAuth2Config
 from skillwire.protocols.skill_sharing.signing import HEADER, custom_auth
-from skillwire.server.http import site_of
+from skillwire.server.http import path_of, site_of
 from skillwire.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -28,25 +30,44 @@ if TYPE_CHECKING:
 
 
 RESOURCE_PATH: Final = "/.well-known/oauth-protected-resource"
+MCP_PATH: Final = "/mcp"
+_SCOPE: Final = re.compile(r"[!#-\[\]-~]+", re.ASCII)  # RFC 6749 §3.3
+
+
+def audiences_of(audience: str, base_url: str) -> frozenset[str]:
+    """Return every ``aud`` that names this server: ``audience``, and where it or ``base_url`` is a URL, the resources.
+
+    A URL of an origin is the same with a final slash and without (RFC 3986 §6.2.3).
+    """
+    urls = {url.rstrip("/") for url in (audience, base_url) if "://" in url}
+    return frozenset({audience, *(f"{url}{end}" for url in urls for end in ("", "/", MCP_PATH))})
 
 
 class ProtectedResource:
-    """The document at :data:`RESOURCE_PATH`; ``settings`` is the table ``[oauth2]``."""
+    """The documents at :data:`RESOURCE_PATH`; ``settings`` is the table ``[oauth2]``."""
 
     def __init__(self, settings: OAuth2Settings | None, base_url: str) -> None:
         self._settings = settings
         self._base_url = base_url
 
     def url(self, scope: Scope) -> str:
-        """Return the absolute URL of the document, as the client reaches it."""
-        return site_of(scope, self._base_url) + RESOURCE_PATH
+        """Return the absolute URL of the document for what is requested, as the client reaches it."""
+        path = MCP_PATH if self.is_mcp(scope) else ""
+        return f"{site_of(scope, self._base_url)}{RESOURCE_PATH}{path}"
 
-    def document(self, site: str) -> bytes | None:
-        """Return the document of a server at ``site``, or None."""
+    def is_mcp(self, scope: Scope) -> bool:
+        """Whether a request is to the resource ``/mcp``, which has a document."""
+        return self._settings is not None and path_of(scope) == MCP_PATH
+
+    def document(self, site: str, path: str = "") -> bytes | None:
+        """Return the document of the resource ``path`` at ``site``, or None. An audience there is named as written."""
         if self._settings is None:
             return None
+        resource, audience = f"{site}{path}", self._settings.audience
+        if audience.rstrip("/") in {resource, f"{site}{MCP_PATH}"}:
+            resource = audience
         document = {
-            "resource": site,
+            "resource": resource,
             "authorization_servers": [self._settings.issuer],
             "bearer_methods_supported": ["header"],
         }
@@ -92,26 +113,37 @@ class Challenges:
         self._type = auth_config(configuration).type
         self._details = required_auth(configuration)
         self._grants = configuration.grants
+        self._scopes = configuration.oauth2.scopes if configuration.oauth2 is not None else {}
         self._resource = resource
 
     def required(self, error: SkillwireError, scope: Scope, *, is_bad_token: bool = False) -> Problem:
         """Return the 401 that reports ``error``; ``is_bad_token`` for a refused bearer token."""
         reported = TrustError("AUTH_REQUIRED", error.message, details={**error.details, **self._details})
-        parameters = {"realm": "skills"}
-        if self._type is AuthType.OAUTH2:
-            parameters["resource_metadata"] = self._resource.url(scope)
-        if is_bad_token:
-            parameters["error"] = "invalid_token"
-        scheme = "Signature" if self._type is AuthType.CUSTOM and not is_bad_token else "Bearer"
-        written = ", ".join(f'{name}="{value}"' for name, value in parameters.items())
-        return challenge_fields(reported, 401, {"WWW-Authenticate": f"{scheme} {written}"})
+        parameters = {"error": "invalid_token"} if is_bad_token else {}
+        return challenge_fields(reported, 401, self._challenge(scope, parameters))
 
-    def denied(self, principal: Principal, skill: str | None, wish: str = "use") -> Problem:
+    def denied(self, principal: Principal, skill: str | None, scope: Scope, wish: str = "use") -> Problem:
         """Return the 403 of an authenticated caller without access to ``skill``; None for a list of several."""
         required = [] if skill is None else self._grants.scopes_for(skill)
         details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
         message = f"Insufficient permissions to {wish} this skill"
-        return challenge_fields(TrustError("PERMISSION_DENIED", message, details=details), 403)
+        missing = None if skill is None else self.missing_scope(principal, skill)
+        fields = self._challenge(scope, {"error": "insufficient_scope", "scope": missing}) if missing else {}
+        return challenge_fields(TrustError("PERMISSION_DENIED", message, details=details), 403, fields)
+
+    def missing_scope(self, principal: Principal, skill: str) -> str | None:
+        """Return a published scope that would open ``skill`` to the access token of ``principal``."""
+        if principal.identity:  # a key has no scopes to ask for
+            return None
+        known = (scope for scope in self._grants.scopes_for(skill) if scope in self._scopes and _SCOPE.fullmatch(scope))
+        return next((scope for scope in known if scope not in principal.scopes), None)
+
+    def _challenge(self, scope: Scope, parameters: Mapping[str, str]) -> dict[str, str]:
+        names_issuer = self._type is AuthType.OAUTH2 or self._resource.is_mcp(scope)
+        scheme = "Signature" if self._type is AuthType.CUSTOM and not (parameters or names_issuer) else "Bearer"
+        named = {"resource_metadata": self._resource.url(scope)} if names_issuer else {}
+        written = ", ".join(f'{name}="{value}"' for name, value in {"realm": "skills", **named, **parameters}.items())
+        return {"WWW-Authenticate": f"{scheme} {written}"}
 
 
 def challenge_fields(error: SkillwireError, status: int, fields: Mapping[str, str] | None = None) -> Problem:

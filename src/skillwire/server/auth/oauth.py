@@ -31,6 +31,7 @@ from skillwire.server.auth.access_token import (
     validate_claims,
     verify,
 )
+from skillwire.server.auth.challenges import audiences_of
 from skillwire.server.auth.issuer import Driver, IssuerKeys, ask, fetch_metadata
 from skillwire.server.problems import refused, unavailable
 from skillwire.trust.guarded_json import load_json
@@ -172,10 +173,11 @@ class BearerTokens:
         driver: Driver,
         *,
         credentials: Credentials | None = None,
+        base_url: str = "",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rules = TokenRules(settings.issuer, settings.audience, settings.allow_untyped)
+        self._rules = TokenRules(settings.issuer, audiences_of(settings.audience, base_url), settings.allow_untyped)
         self._grants = grants
         self._clock = clock
         self._keys = IssuerKeys(driver, settings.issuer, settings.jwks_url, monotonic)

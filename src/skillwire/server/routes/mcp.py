@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, UsageError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
+from skillwire.server.auth.challenges import MCP_PATH
 from skillwire.server.components import Protocol
 from skillwire.server.http import PAGE_REFUSED, Origins, encode_fields
 from skillwire.server.mcp_backend import McpCaller, MissingPins, log_left_out, make_mcp_backend
@@ -28,11 +29,12 @@ from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import CROWDED
 from skillwire.server.responses import in_pieces, send_pieces
 from skillwire.server.revision import has_failed
+from skillwire.server.routes.system import resource_route
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import hold_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,11 +50,13 @@ _MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {l
 class McpAnswer:
     """The response to one request: sends what the SDK writes, within ``room``."""
 
-    def __init__(self, room: ByteQuota, send: Send) -> None:
+    def __init__(self, room: ByteQuota, send: Send, step_up: Callable[[str], Problem | None]) -> None:
         self._send = send
         self._attached: dict[bytes, bytes] = {}
         self._start: Message | None = None
         self._is_over = False
+        self._step_up = step_up
+        self._refusal: Problem | None = None
         #: Takes so many bytes of room, or gives some back.
         self.reserve = room.reserve
 
@@ -62,6 +66,10 @@ class McpAnswer:
         self._attached[f'"{mark}"'.encode()] = value
         return mark
 
+    def ask_for_scope(self, skill: str) -> None:
+        """Send the scope that opens ``skill`` in place of what the SDK writes, if there is one."""
+        self._refusal = self._step_up(skill)
+
     async def send(self, message: Message) -> None:
         """Send a message of the SDK, with the attached values. The head waits for the first part of the body."""
         if self._is_over:
@@ -70,12 +78,13 @@ class McpAnswer:
             self._start = message
             return
         body, is_last = message.get("body", b""), not message.get("more_body", False)
+        if self._refusal is not None:
+            await self._replace(self._refusal)
+            return
         try:
             self.reserve(len(body))
         except SkillwireError as refusal:
-            self._is_over = True
-            if self._start is not None:  # else a stream has begun, and is cut
-                await (_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED).send(self._send)
+            await self._replace(_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED)
             return
         try:
             parts = [body]
@@ -99,8 +108,13 @@ class McpAnswer:
         finally:
             self.reserve(-len(body))
 
+    async def _replace(self, problem: Problem) -> None:
+        """Answer with ``problem``; a stream that has begun is cut."""
+        self._is_over = True
+        if self._start is not None:
+            await problem.send(self._send)
 
-MCP_PATH: Final = "/mcp"
+
 _ALLOWED: Final = "POST, OPTIONS"
 #: The star stands for every field but Authorization; some that the protocol has carry the names of inputs.
 _FIELDS: Final = f"*, {IDENTITY_FIELDS}, Content-Type"
@@ -132,7 +146,8 @@ _OPERATION: Final = Operation(
         "200": Answer("Its answer, or a stream of it.", {JSON: _MESSAGE, "text/event-stream": TEXT}),
         "202": Answer("Nothing: only notifications came."),
         "400": Answer("The message is not known.", _REFUSAL),
-        "403": problem("It comes from a page of another site: `PAGE_REFUSED`."),
+        "401": "AuthRequired",
+        "403": problem("It comes from a page of another site: `PAGE_REFUSED`; or a scope is missing, which is named."),
         "404": Answer("There is no such method; or nothing at this path.", _REFUSAL),
         "406": Answer("`Accept` has not both media types of the answer.", _REFUSAL),
         "413": Answer(f"It has more than {limits.EXECUTION_REQUEST_BYTES:,} bytes.", _REFUSAL),
@@ -166,7 +181,8 @@ class Mcp(Protocol):
                 authenticates=False,
                 loads=False,
                 describes={"post": _OPERATION},
-            )
+            ),
+            resource_route(services, MCP_PATH, is_served=is_there),
         ]
 
 
@@ -175,6 +191,8 @@ class McpRoute:
 
     def __init__(self, services: Services) -> None:
         self._pins = services.configuration.mcp.pins
+        self._is_closed = services.configuration.mcp.require == "authenticated"
+        self._authentication = services.authentication
         self._origins = Origins(services.configuration.runs.origins, services.base_url)
         self._backend = make_mcp_backend(services)
         self._bodies = services.executions.bodies
@@ -194,6 +212,8 @@ class McpRoute:
             return partial(_answer_preflight, origin)
         async with self._bodies.reading(context.scope, context.receive) as body:
             await context.authenticate(body.data)
+            if self._is_closed and context.principal is None:
+                raise self._authentication.required("Authentication is required to connect by MCP", context.scope)
             if asked.get(b"content-type", "").partition(";")[0].strip().lower() != JSON:
                 raise ProblemError(_NO_JSON)
             view = await context.load()
@@ -206,7 +226,8 @@ class McpRoute:
                 return messages.pop() if messages else await context.receive()
 
             with hold_bytes(self._answers, context.scope) as quota:
-                answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send)
+                step_up = partial(self._authentication.step_up, context.principal, context.scope)
+                answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send, step_up)
                 caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
                 await endpoint.answer(caller, context.scope, receive, answer.send)
         return None
@@ -231,7 +252,8 @@ def _opened(send: Send, origin: str) -> Send:
     async def opened(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = encode_fields({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
-            message = {**message, "headers": [*message["headers"], *own]}
+            others = [field for field in message["headers"] if field[0] != b"access-control-allow-origin"]
+            message = {**message, "headers": [*others, *own]}
         await send(message)
 
     return opened

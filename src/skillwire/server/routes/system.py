@@ -154,10 +154,6 @@ def system_routes(services: Services) -> Sequence[Route]:
         await context.send(start)
         await context.send({"type": "http.response.body", "body": ready.body})
 
-    async def resource(context: RequestContext) -> ASGIApp:
-        body = services.authentication.resource.document(context.site)
-        return NOT_FOUND if body is None else json_response(body)
-
     async def openapi(context: RequestContext) -> ASGIApp:
         return await asyncio.to_thread(_document, context.scope["app"])
 
@@ -170,20 +166,32 @@ def system_routes(services: Services) -> Sequence[Route]:
         {**kept(SearchDocument), "400": "BadQuery"},
         ("q", "limit", "after", "facets", *FACETS, CONDITION),
     )
-    metadata = Operation(
-        "The authorization server whose tokens are accepted here",
-        {"200": Answer("Its metadata.", {JSON: ResourceMetadata}, ("Cache-Control",)), "404": "NotFound"},
-    )
     own = Operation("This document", kept({"type": "object"}), (CONDITION,))
-    has_issuer = services.configuration.oauth2 is not None
     return [
         status("/healthz", health, "Whether the process answers", JSON, Liveness),
         status("/readyz", readiness, "Whether skills can be served, and the invalid folders", JSON, Readiness),
         status("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
         Route(SEARCH_PATH, search, "service", describes=found),
         Route(OPENAPI_PATH, openapi, "service", loads=False, describes=own),
-        Route(RESOURCE_PATH, resource if has_issuer else None, "service", loads=False, describes=metadata),
+        resource_route(services),
     ]
+
+
+_METADATA: Final = Operation(
+    "The authorization server whose tokens are accepted here",
+    {"200": Answer("Its metadata.", {JSON: ResourceMetadata}, ("Cache-Control",)), "404": "NotFound"},
+)
+
+
+def resource_route(services: Services, path: str = "", *, is_served: bool = True) -> Route:
+    """Return the row of the metadata of the resource ``path``; without a handler where no issuer is configured."""
+
+    async def resource(context: RequestContext) -> ASGIApp:
+        body = services.authentication.resource.document(context.site, path)
+        return NOT_FOUND if body is None else json_response(body)
+
+    handler = resource if is_served and services.configuration.oauth2 is not None else None
+    return Route(f"{RESOURCE_PATH}{path}", handler, "service", loads=False, describes=_METADATA)
 
 
 @lru_cache(maxsize=1)

@@ -1,12 +1,20 @@
 """A server with an authorization server: what it tells those who come without a token, or with a wrong one."""
 
+import json
+
 import pytest
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.adapters.http.asynchronous import AsyncDriver
+from skillwire.model.access import Principal
 from skillwire.server import create_app
+from skillwire.server.auth.challenges import ProtectedResource, audiences_of
+from skillwire.server.configuration import OAuth2Settings
 
+MCP = '[mcp]\nrequire = "authenticated"\n'
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 INDEX = "/.well-known/agent-skills/index.json"
 LOCKED = "/.well-known/agent-skills/staff-guide/SKILL.md"
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -65,10 +73,104 @@ async def test_metadata_of_the_resource_names_the_issuer(serve):
     assert (await client.request(RESOURCE, HOST, method="POST")).status == 405
 
 
+RESOURCES = {
+    # the audience, the path, what the metadata names
+    "no URL": ("skills", "", "http://skills.example.com"),
+    "no URL, of MCP": ("skills", "/mcp", "http://skills.example.com/mcp"),
+    "with a slash": ("http://skills.example.com/", "", "http://skills.example.com/"),
+    "with a slash, of MCP": ("http://skills.example.com/", "/mcp", "http://skills.example.com/mcp"),
+    "of MCP": ("http://skills.example.com/mcp", "/mcp", "http://skills.example.com/mcp"),
+    "of MCP, elsewhere": ("http://skills.example.com/mcp", "", "http://skills.example.com/mcp"),
+    "of another site": ("https://other.example", "", "http://skills.example.com"),
+}
+
+
+@pytest.mark.parametrize(("audience", "path", "resource"), RESOURCES.values(), ids=RESOURCES)
+def test_resource_that_is_published_is_an_audience_that_is_taken(audience, path, resource):
+    settings = OAuth2Settings(issuer="https://login.example.com", audience=audience)
+    document = ProtectedResource(settings, "").document("http://skills.example.com", path)
+    assert document is not None
+    assert json.loads(document)["resource"] == resource
+    assert resource in audiences_of(audience, "http://skills.example.com")
+
+
+def test_nothing_but_the_audience_and_the_own_resources_is_taken():
+    assert audiences_of("skills", "") == {"skills"}
+    assert audiences_of("https://a.example/", "") == {
+        "https://a.example",
+        "https://a.example/",
+        "https://a.example/mcp",
+    }
+
+
+async def test_clients_of_mcp_are_told_where_to_log_in(serve):
+    client = await serve(OFFER.format(offer="api_key") + MCP, "/below")
+    metadata = "http://skills.example.com/below" + RESOURCE + "/mcp"
+    named = f'Bearer realm="skills", resource_metadata="{metadata}"'
+    key = open_tokens().issue("caller", skills=["open-notes"]).secret
+    for fields, status, challenge in (
+        ({}, 401, named),
+        ({"Authorization": "Bearer x"}, 401, named + ', error="invalid_token"'),
+        ({"X-API-Key": key}, 200, None),
+    ):
+        answer = await client.request("/mcp", {**HOST, **JSON, **fields}, method="POST", body=PING)
+        assert (answer.status, answer.fields.get("www-authenticate")) == (status, challenge)
+    assert (await client.get(RESOURCE + "/mcp", HOST)).json()["resource"] == "http://skills.example.com/below/mcp"
+    assert (await client.request("/mcp", HOST, method="OPTIONS")).status == 204
+    # What other paths offer stays the operator's choice.
+    assert (await client.get(LOCKED, HOST)).fields["www-authenticate"] == 'Bearer realm="skills"'
+
+
+class Issuer:
+    """Knows one token, of somebody who has the scopes."""
+
+    def __init__(self, *scopes):
+        self.principal = Principal("https://login.example.com#alice", frozenset(), frozenset(scopes))
+
+    async def recognise(self, _, *, asks):
+        assert asks
+        return self.principal
+
+    async def close(self):
+        pass
+
+
+async def call_locked(client, fields):
+    call = {"name": "call_skill", "arguments": {"name": "staff-guide"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    return await client.request("/mcp", {**HOST, **JSON, **fields}, method="POST", body=body)
+
+
+@pytest.mark.parametrize("scopes", [(), ("skill:other",)])
+async def test_token_that_lacks_a_scope_is_told_which_one(serve, monkeypatch, scopes):
+    client = await serve(OFFER.format(offer="oauth2"))
+    monkeypatch.setattr(client.application.services.authentication, "_bearer", Issuer(*scopes))
+    for answer, path in (
+        (await client.get(LOCKED, {**HOST, "Authorization": "Bearer x"}), ""),
+        (await call_locked(client, {"Authorization": "Bearer x"}), "/mcp"),
+    ):
+        metadata = f'resource_metadata="http://skills.example.com{RESOURCE}{path}"'
+        challenge = f'Bearer realm="skills", {metadata}, error="insufficient_scope", scope="skill:staff-guide"'
+        assert (answer.status, answer.fields["www-authenticate"]) == (403, challenge)
+        assert answer.json()["error"]["code"] == "PERMISSION_DENIED"
+
+
+async def test_caller_whom_no_scope_helps_is_not_sent_to_log_in(serve, monkeypatch):
+    client = await serve(OFFER.format(offer="oauth2"))
+    monkeypatch.setattr(client.application.services.authentication, "_bearer", Issuer("skill:staff-guide"))
+    key = open_tokens().issue("caller", skills=["open-notes"]).secret
+    for fields in ({"X-API-Key": key}, {"Authorization": "Bearer x"}):
+        answer = await client.get(LOCKED, {**HOST, **fields})
+        assert (answer.status, "www-authenticate" in answer.fields) == (403, False)
+        called = await call_locked(client, fields)
+        assert (called.status, b"PERMISSION_DENIED: staff-guide is there" in called.body) == (200, True)
+
+
 async def test_there_is_no_metadata_without_an_authorization_server(serve):
     client = await serve("")
-    for method in ("GET", "HEAD", "POST"):
-        assert (await client.request(RESOURCE, HOST, method=method)).status == 404
+    for path in (RESOURCE, RESOURCE + "/mcp"):
+        for method in ("GET", "HEAD", "POST"):
+            assert (await client.request(path, HOST, method=method)).status == 404
 
 
 @pytest.mark.spec("SSP-auth-required")

@@ -60,12 +60,14 @@ class World:
         self.issuer = Issuer()
         self.now = NOW
         self.credentials = settings.pop("credentials", None)
+        base_url = settings.pop("base_url", "")
         self.settings = OAuth2Settings(**{"issuer": ISSUER, "audience": AUDIENCE, "jwks_url": JWKS, **settings})
         self.tokens = BearerTokens(
             self.settings,
             GRANTS,
             self.issuer,
             credentials=self.credentials,
+            base_url=base_url,
             clock=lambda: self.now,
             monotonic=lambda: self.now,
         )
@@ -150,6 +152,13 @@ CLAIMS = {
 @pytest.mark.parametrize(("changes", "reason"), CLAIMS.values(), ids=CLAIMS)
 async def test_signed_token_with_wrong_claims_is_refused(world, changes, reason):
     assert await world.reason(signing_key("RS256").token(good_claims(**changes))) == reason
+
+
+@pytest.mark.parametrize("audience", [AUDIENCE.rstrip("/"), AUDIENCE.rstrip("/") + "/mcp", "https://skills.test/mcp"])
+async def test_token_for_a_resource_of_this_server_is_good(audience):
+    world = World(base_url="https://skills.test")
+    world.publish(signing_key("RS256"))
+    assert await world.tokens.recognise(signing_key("RS256").token(good_claims(aud=audience)))
 
 
 async def test_audience_in_a_list_and_clocks_that_differ_a_little_are_good(world):

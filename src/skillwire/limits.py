@@ -117,6 +117,7 @@ CALL_LONG_POLL_SECONDS = Bound(30, "seconds", "that a server is asked to wait be
 CALL_PAUSE_SECONDS = Bound(60, "seconds", "between two questions for a status, whatever a server asks for")
 CALL_POLL_FAILURES = Bound(10, "failures", "in a row while polling a status; then polling stops")
 CALL_WAIT_SECONDS = Bound(24 * 3600, "seconds", "that an execution is waited for; a descriptor may allow so many")
+CALL_END_SECONDS = Bound(30, "seconds", "beyond the time limit of a skill that a call of it waits for its end")
 CALL_TAKE_UP_SECONDS = Bound(900, "seconds", "in which a call whose answer was lost is taken up by the same call")
 CALLS_KEPT = Bound(1_000, "calls", "that are remembered, so that they can be asked for by their id")
 CALLS_KEPT_SECONDS = Bound(30 * 24 * 3600, "seconds", "that a call is remembered; servers forget them then, too")

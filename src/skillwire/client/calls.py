@@ -12,6 +12,7 @@ the credential anyway.
 from __future__ import annotations
 
 import json
+import math
 import random
 import secrets
 import time
@@ -232,7 +233,8 @@ class Calls:
         options.on_change(follower.execution)
         if options.wait or follower.execution.is_final:
             patience = limits.CALL_WAIT_SECONDS if options.timeout is None else options.timeout
-            yield from follower.follow_until(started + patience)
+            promised = (descriptor.endpoint.timeout_ms or math.inf) / 1000 + limits.CALL_END_SECONDS
+            yield from follower.follow_until(min(started + patience, self._clock() + promised))
         if follower.execution.is_completed and not isinstance(follower.execution.output, bytes):
             flaw = OutputRules(descriptor.output.schema).find_flaw(follower.execution.output)
             if flaw is not None:
@@ -339,7 +341,9 @@ class Calls:
         wait = min(float(limits.CALL_SUBMIT_WAIT_SECONDS), seconds / 2) if options.wait else None
         patience = patience_of(plan.descriptor.endpoint)
         try:
-            answer = yield from submit_until(self._request(plan, wait), self._line, patience, end=started + seconds)
+            answer = yield from submit_until(
+                self._request(plan, wait), plan.record.skill_id, self._line, patience, end=started + seconds
+            )
         except FetchError as error:
             # An earlier one may have arrived.
             error.may_be_accepted = error.may_be_accepted or plan.is_taken_up

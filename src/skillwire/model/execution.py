@@ -462,10 +462,12 @@ def check_kind(kind: str) -> str:
     return kind
 
 
-_LOST = (
-    "It may have done a part of its work: see what became of that, then call the skill again; its provider can let it"
-    " be run again by itself, with idempotent = true."
-)
+#: Reason of a failure → what its caller can do.
+_FIXES = {
+    "worker_lost": "It may have done a part of its work: see what became of that, then call the skill again; its"
+    " provider can let it be run again by itself, with idempotent = true.",
+    "unavailable": "Ask the operator of the provider to correct this; other inputs do not help.",
+}
 _CODES = {
     ExecutionStatus.FAILED: "EXECUTION_FAILED",
     ExecutionStatus.TIMEOUT: "EXECUTION_TIMED_OUT",
@@ -552,7 +554,7 @@ class RemoteExecution:
             raise PendingError("EXECUTION_PENDING", f"{name} is {self.status}", place=place, details=self._facts())
         code = "EXECUTION_CANCELLED" if self.is_cancelled else _CODES[self.status]
         message = self.error.message if self.error is not None else "the provider does not say why"
-        fix = _LOST if self.error is not None and self.error.reason == "worker_lost" else None
+        fix = None if self.error is None else _FIXES.get(self.error.reason or "")
         raise ExecutionError(code, message, place=place, fix=fix, details=self._facts())
 
     def _facts(self) -> dict[str, object]:

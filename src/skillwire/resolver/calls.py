@@ -1,10 +1,10 @@
 """Submitting a call so that the provider executes it once, and following its execution to the output.
 
 A call keeps one key for all attempts, so a provider that knows ``Idempotency-Key`` executes it once. It is sent again
-when the network fails or the provider is busy (429, 502, 503, 504), after the provider's pause or an exponential
-backoff with full jitter. That key is not in the text of Skill Sharing, so a call that may have arrived is sent again
-only if the descriptor allows it (``endpoint.retry``), the provider has just asked to retry, or its answer to
-``OPTIONS`` allows the field. A call to an origin that failed repeatedly is refused at once
+when the network fails or the provider is busy (429, 502, 503, 504, and 408 with advice to retry), after the provider's
+pause or an exponential backoff with full jitter. That key is not in the text of Skill Sharing, so a call that may have
+arrived is sent again only if the descriptor allows it (``endpoint.retry``), the provider has just asked to retry, or
+its answer to ``OPTIONS`` allows the field. A call to an origin that failed repeatedly is refused at once
 (:mod:`skillwire.wire.pacing`).
 
 The provider is asked to wait for a change (``Prefer: wait``), and for a change only (``If-None-Match``). One that
@@ -45,6 +45,7 @@ BASE: Final = 0.5
 CAP: Final = 30.0
 #: Statuses of a provider that cannot take a request now.
 BUSY: Final = frozenset({429, 502, 503, 504})
+_REQUEST_TIMEOUT: Final = 408  # an execution that timed out, as 504; retried where the answer advises it
 _GRACE: Final = 5.0  # seconds beyond the end for an answer: a late one is better than none
 _OVERLOADED: Final = frozenset({502, 503, 504})
 _LOST: Final = frozenset({"CONNECT_FAILED", "CONNECTION_LOST", "TIMEOUT", "HOST_NOT_FOUND"})
@@ -86,7 +87,9 @@ def patience_of(endpoint: InvocationEndpoint) -> Patience:
     return Patience(attempts, endpoint.retry.backoff_ms / 1000 or BASE, is_allowed=True)
 
 
-def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, *, end: float) -> Flow[Answer]:
+def submit_until(
+    request: HttpRequest, skill_id: str, line: SubmitContext, patience: Patience, *, end: float
+) -> Flow[Answer]:
     """Submit a call until ``end``; return the answer, which may be a refusal.
 
     Raises:
@@ -97,7 +100,7 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
     while (rest := line.circuits.ask(parse_url(request.url).origin)) == 0:
         left = max(end - line.now(), 0.0) + _GRACE
         try:
-            attempt = submit(request._replace(timeout=min(request.timeout, left)))
+            attempt = submit(request._replace(timeout=min(request.timeout, left)), skill_id)
             outcome = yield from request_through_circuit(attempt, request.url, line)
         except FetchError as error:
             raise _with_outcome(error, is_unseen=is_unseen) from None
@@ -107,7 +110,8 @@ def submit_until(request: HttpRequest, line: SubmitContext, patience: Patience, 
         if not isinstance(outcome, FetchError):
             if was_unseen and outcome.error is not None:
                 outcome.error.may_be_accepted = True
-            if outcome.status not in BUSY or outcome.is_permanent:
+            is_timeout = outcome.status == _REQUEST_TIMEOUT and outcome.retry_after is not None
+            if (outcome.status not in BUSY and not is_timeout) or outcome.is_permanent:
                 return outcome
             hint = outcome.retry_after
             most = most if outcome.most_retries is None else min(most, int(outcome.most_retries) + 1)
@@ -367,7 +371,7 @@ class ExecutionFollower:
 
     def _request(self, ask: Callable[..., Flow[Answer]], url: str) -> Flow[Answer]:
         credential = self._line.credential(url, self._record.header)
-        return ask(url, credential, execution_id=self._record.execution_id)
+        return ask(url, credential, execution_id=self._record.execution_id, skill_id=self._record.skill_id)
 
     def _pause(self) -> float:
         """Return the seconds until the next request: 0 after a server that waited as requested."""

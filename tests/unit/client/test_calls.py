@@ -390,6 +390,16 @@ class TestSendingAgain:
         place.call()
         assert place.pauses == [7.0]
 
+    @pytest.mark.parametrize(
+        ("advice", "posts"), [({"suggested_delay_ms": 10, "max_attempts": 2}, 3), (None, 1)], ids=["advised", "bare"]
+    )
+    def test_a_timeout_with_advice_is_sent_again_as_a_gateways_is(self, place, advice, posts):
+        place.takes()
+        place.post(refused(408, "INVOCATION_TIMEOUT", retry=advice))
+        assert failing(place.call).code == "INVOCATION_TIMEOUT"
+        assert len(place.keys) == posts
+        assert len(set(place.keys)) == 1
+
     def test_the_advice_of_the_error_counts_where_no_field_says_more(self, place):
         place.chance = 0.0
         advice = {"suggested_delay_ms": 2500, "max_attempts": 2}
@@ -644,6 +654,15 @@ class TestFollowing:
         assert 1020 <= place.seconds < 1021
         assert place.sent("GET")[-1].timeout == 5
 
+    @pytest.mark.parametrize(("timeout", "end"), [(None, 1035), (3600, 1035), (20, 1020)])
+    def test_it_is_not_waited_for_much_longer_than_the_descriptor_promises(self, place, timeout, end):
+        place.describe(endpoint={"timeout_ms": 5000})
+        place.accepts(RUNNING)
+        execution = place.call(timeout=timeout)
+        assert execution.status is ExecutionStatus.RUNNING
+        assert end <= place.seconds < end + 1
+        assert failing(execution.check).code == "EXECUTION_PENDING"
+
     @pytest.mark.parametrize(("timeout", "wait"), [(1, None), (2, "wait=1"), (30, "wait=2")])
     def test_a_short_timeout_leaves_time_for_the_answer(self, place, timeout, wait):
         place.post(DONE)
@@ -678,10 +697,14 @@ class TestFollowing:
             "exec-1",
         )
 
-    def test_who_lost_its_worker_is_told_what_may_be_half_done(self, place):
-        error = {"code": "EXECUTION_FAILED", "message": "Lost.", "details": {"reason": "worker_lost"}}
+    @pytest.mark.parametrize(
+        ("reason", "fix"),
+        [("worker_lost", "call the skill again"), ("unavailable", "Ask the operator of the provider")],
+    )
+    def test_a_reason_that_is_not_the_inputs_has_a_fix_of_its_own(self, place, reason, fix):
+        error = {"code": "EXECUTION_FAILED", "message": "Lost.", "details": {"reason": reason}}
         place.post(told("failed", error=error))
-        assert "call the skill again" in failing(place.call().check).fix
+        assert fix in failing(place.call().check).fix
 
     def test_an_execution_that_is_forgotten_is_no_matter_of_the_skills_name(self, place):
         place.accepts(refused(404, "SKILL_NOT_FOUND"))
@@ -716,6 +739,16 @@ class TestHostileAnswers:
 
     def test_the_status_of_another_execution_is_refused(self, place):
         place.accepts(told("completed", execution_id="exec-2", output="theirs"))
+        assert failing(place.call).code == "ID_DIFFERS"
+
+    def test_an_answer_about_another_skill_is_refused(self, place):
+        place.post(told("completed", skill_id="acme/other", output="theirs"))
+        error = failing(place.call)
+        assert (error.code, error.message) == (
+            "ID_DIFFERS",
+            f"called the skill {ENTRY['id']}, the provider answered for acme/other",
+        )
+        place.accepts(told("completed", skill_id="acme/other", output="theirs"))
         assert failing(place.call).code == "ID_DIFFERS"
 
     def test_a_page_in_place_of_a_status_is_an_error(self, place):

@@ -182,7 +182,8 @@ class SecretMask:
 
 def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
     """Return ``text`` with spans, which are sorted and may overlap, replaced."""
-    pieces, end = [], 0
+    pieces: list[str] = []
+    end = 0
     for begin, stop in spans:
         if begin >= end:
             pieces += text[end:begin], _HIDDEN

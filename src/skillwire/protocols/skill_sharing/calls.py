@@ -114,10 +114,13 @@ class Answer(NamedTuple):
         return self.status in _UNKNOWN and not self.is_put_off and not self.is_permanent
 
 
-def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_id: str | None = None) -> Answer:
+def read_answer(
+    answer: HttpResponse, *, may_be_output: bool = False, execution_id: str | None = None, skill_id: str | None = None
+) -> Answer:
     """Return a response as a value; ``may_be_output`` for an invocation or a result, not for a status.
 
-    Raises DecodeError, ValidationError (``ID_DIFFERS`` for another execution's), FetchError (``CONTENT_TYPE``).
+    Raises DecodeError, ValidationError (``ID_DIFFERS`` for another execution's or another skill's), FetchError
+    (``CONTENT_TYPE``).
     """
     headers = answer.headers
     read = Answer(
@@ -142,7 +145,7 @@ def read_answer(answer: HttpResponse, *, may_be_output: bool = False, execution_
     if answer.body and (found == "application/json" or found.endswith("+json")):
         value = load_json(answer.body, max_bytes=limits.CALL_ANSWER_BYTES, source=answer.url)
     if value is not UNSET and isinstance(value, dict) and all(mark in value for mark in _MARKS):
-        return read._replace(response=_read_response(value, answer.url, execution_id))
+        return read._replace(response=_read_response(value, answer.url, execution_id, skill_id))
     if not may_be_output:
         message = f"the answer with status {answer.status} is not the status of an execution"
         raise FetchError("CONTENT_TYPE", message, place=SourceLocation(answer.url))
@@ -160,7 +163,7 @@ def _read_output(answer: HttpResponse, media_type: str) -> str | bytes | None:
     return answer.body
 
 
-def _read_response(value: object, source: str, execution_id: str | None) -> InvocationResponse:
+def _read_response(value: object, source: str, execution_id: str | None, skill_id: str | None) -> InvocationResponse:
     response: InvocationResponse = convert(value, "InvocationResponse", source=source)
     found = response.execution_id  # it becomes a part of URLs, of a file and of what people type
     is_dots = found in {".", ".."}  # percent-encoding does not change them, and they lead up
@@ -170,6 +173,9 @@ def _read_response(value: object, source: str, execution_id: str | None) -> Invo
     if execution_id is not None and response.execution_id != execution_id:
         message = f"asked for the execution {execution_id}, the provider returned another"
         raise ValidationError("ID_DIFFERS", message, place=SourceLocation(source))
+    if skill_id and response.skill_id != skill_id:
+        message = f"called the skill {skill_id}, the provider answered for {neutralise(response.skill_id[:80])}"
+        raise ValidationError("ID_DIFFERS", message, place=SourceLocation(f"{source}#/skill_id"))
     stamps, error = response.timestamps, response.error
     if error:
         code = SPELLINGS.get(error.code, error.code)
@@ -257,10 +263,10 @@ def invocation(
     return HttpRequest(url, str(endpoint.method), headers, body, max_bytes=limits.CALL_ANSWER_BYTES, timeout=timeout)
 
 
-def submit(request: HttpRequest) -> Flow[Answer]:
+def submit(request: HttpRequest, skill_id: str) -> Flow[Answer]:
     """Send a request of :func:`invocation`. Raises as the driver and :func:`read_answer` do."""
     response = yield from fetch(request)
-    return read_answer(response, may_be_output=True)
+    return read_answer(response, may_be_output=True, skill_id=skill_id)
 
 
 def status_headers(url: str) -> Flow[Answer]:
@@ -276,6 +282,7 @@ def fetch_status(
     credential: Mapping[str, str],
     *,
     execution_id: str | None = None,
+    skill_id: str | None = None,
     etag: str | None = None,
     wait: float | None = None,
 ) -> Flow[Answer]:
@@ -285,22 +292,26 @@ def fetch_status(
         headers["If-None-Match"] = etag
     request = HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES, timeout=(wait or 0.0) + _MARGIN)
     response = yield from fetch(request)
-    return read_answer(response, execution_id=execution_id)
+    return read_answer(response, execution_id=execution_id, skill_id=skill_id)
 
 
-def fetch_result(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
+def fetch_result(
+    url: str, credential: Mapping[str, str], *, execution_id: str | None = None, skill_id: str | None = None
+) -> Flow[Answer]:
     """Fetch an execution's result: an InvocationResponse with it, or, from some providers, the output itself."""
     headers = {**credential, "Accept": _ACCEPT}
     response = yield from fetch(HttpRequest(url, headers=headers, max_bytes=limits.CALL_ANSWER_BYTES))
-    return read_answer(response, may_be_output=True, execution_id=execution_id)
+    return read_answer(response, may_be_output=True, execution_id=execution_id, skill_id=skill_id)
 
 
-def cancel(url: str, credential: Mapping[str, str], *, execution_id: str | None = None) -> Flow[Answer]:
+def cancel(
+    url: str, credential: Mapping[str, str], *, execution_id: str | None = None, skill_id: str | None = None
+) -> Flow[Answer]:
     """Cancel an execution by ``DELETE`` of its status **[extension]**; the answer shows how it ended."""
     headers = {**credential, "Accept": "application/json"}
     request = HttpRequest(url, "DELETE", headers=headers, max_bytes=limits.CALL_ANSWER_BYTES)
     response = yield from fetch(request)
-    return read_answer(response, execution_id=execution_id)
+    return read_answer(response, execution_id=execution_id, skill_id=skill_id)
 
 
 def credential_fields(authorization: str | None, header: str | None = None) -> dict[str, str]:

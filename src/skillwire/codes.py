@@ -358,8 +358,12 @@ CODES: dict[str, CodeInfo] = {
         "Try again with --refresh, since the artifact may just have changed. If the error persists, report it to the "
         "publisher.", exit_code=4),
     "CODE_INSTALLED": CodeInfo("An installed skill contains code that can run",
-        "Its skill.toml declares an action: an agent or server that calls the skill runs its entry point.",
+        "A call of an action runs its entry point; an agent may run scripts that the skill contains.",
         "Read the code before you let a program call it. Installing runs nothing.", exit_code=None),
+    "DESCRIPTION_MISMATCH": CodeInfo("The skill's description differs from its index entry",
+        "The index describes the skill in other words than its SKILL.md; people consent to the first, agents read "
+        "the second.",
+        "Read the SKILL.md before an agent does, and inform the publisher.", exit_code=None),
     "NAME_MISMATCH": CodeInfo("The skill's name differs from its index entry",
         "The names in SKILL.md and in the index differ; the index name decides the install folder.",
         "Ask the publisher to use one name.", exit_code=None),

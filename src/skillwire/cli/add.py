@@ -10,6 +10,7 @@ from skillwire.cli.options import (
     confirm,
     dry_run_option,
     first_of,
+    has_terminal,
     locked_object,
     network_options,
     open_client,
@@ -103,6 +104,9 @@ def carry_out(
     document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
 ) -> int:
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
+    if plan.unknown_origins and not consent and has_terminal():
+        with progress.during("reading"):
+            client.inspect(plan)
     consent = consent or all(confirm(_ORIGIN_QUESTION.format(base)) for base in plan.unknown_origins)
     overwrite = overwrite or (
         bool(plan.conflicts) and all(confirm(f"{row.skill.name}: {row.reason}. Replace it?") for row in plan.conflicts)

@@ -71,7 +71,7 @@ class Output:
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         self.quiet = quiet
-        self._findings: list[Finding] = []
+        self._findings: dict[Finding, None] = {}  # in order
         self._counted: list[Finding] = []  # not printed one by one
         self._advice = 0
         self._has_document = False
@@ -130,7 +130,9 @@ class Output:
         """Print a finding with place and fix; beyond ``SHOWN``, warnings and notes are only counted."""
         if self.quiet and not self.as_json and finding.level != "error":
             return
-        self._findings.append(finding)
+        if finding in self._findings:  # what was printed before a question is not printed after it
+            return
+        self._findings[finding] = None
         if self.as_json:
             return
         if finding.level != "error":

@@ -21,7 +21,7 @@ from skillwire.client.credentials import OriginAccess
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
-from skillwire.resolver.apply import apply_install, fetch_contents, no_digest, open_content
+from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_origins, plan_install, plan_locked
@@ -409,6 +409,10 @@ class ClientSession:
     def agents_in_use(self) -> tuple[str, ...]:
         """Return the agents that have a folder of their own here."""
         return tuple(name for name, agent in AGENTS.items() if (self.root / agent.found_by).is_dir())
+
+    def inspect(self, plan: InstallPlan) -> Flow[None]:
+        """Report what is doubtful about the skills of a plan, before a person consents to it."""
+        return inspect_plan(plan, self.context)
 
     def apply(
         self, plan: InstallPlan, *, consent: bool, overwrite: bool, on_done: Callable[[], object] = lambda: None

@@ -146,6 +146,10 @@ class Client(ClientBase[SyncRunner]):
         """Plan to install the changed skills of :meth:`compare`, in their present places."""
         return self._runner.run(self._session.plan_update(comparisons))
 
+    def inspect(self, plan: InstallPlan) -> None:
+        """Fetch the first skills of a plan, and report findings about their text and code; install nothing."""
+        self._runner.run(self._session.inspect(plan))
+
     def apply(
         self,
         plan: InstallPlan,

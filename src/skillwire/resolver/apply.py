@@ -8,22 +8,22 @@ download continues the next time.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation, StorageError, TrustError
-from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill, OriginRecord
-from skillwire.model.skill import FileContent, Finding
+from skillwire.model.skill import FileContent
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
-from skillwire.resolver.context import as_finding, timestamp
+from skillwire.resolver.context import timestamp
+from skillwire.resolver.inspection import inspect_files, report_scripts
 from skillwire.resolver.plan import compare_with_folder, hash_files
 from skillwire.resolver.references import reference_to
 from skillwire.trust.archive import plan_files, read_archive
-from skillwire.trust.hidden_text import find_hidden
 from skillwire.wire.exchange import run_all, work
 
 if TYPE_CHECKING:
@@ -40,6 +40,24 @@ if TYPE_CHECKING:
 #: An artifact's verified bytes, the digest of a large one in the blob store, single files, or the error.
 Fetched = bytes | Digest | list[FileContent] | SkillwireError
 _SKILL_MD: Final = "SKILL.md"
+
+
+def inspect_plan(plan: InstallPlan, context: ResolveContext) -> Flow[None]:
+    """Fetch the first skills of a plan and report what is doubtful about them, before a person consents to them.
+
+    An error is left to the installation: it happens again there.
+    """
+    batch = [planned.skill for planned in plan.pending[:_AT_ONCE]]
+    fetched = yield from fetch_contents(batch, context)
+
+    def inspect() -> None:
+        for skill, content in zip(batch, fetched, strict=True):
+            with suppress(SkillwireError):
+                files = open_content(skill, content, context)
+                inspect_files(skill, files, context.report)
+                report_scripts(skill, files, context.report)
+
+    yield from work(inspect)
 
 
 def fetch_contents(
@@ -140,8 +158,6 @@ def _open_artifact(skill: SkillRef, content: bytes) -> Files:
         raise
 
 
-_SKILL_TOML: Final = "skill.toml"
-_NAMED: Final = 6  # hosts and secrets in one message
 _AT_ONCE: Final = 8  # skills fetched before they are staged: bounds memory to as many artifacts
 
 
@@ -228,8 +244,7 @@ class _StagedSkills:
             try:
                 name = planned.skill.name
                 files = open_content(planned.skill, content, self._context)
-                _check_loadable(name, files, self._context.report)
-                _report_code(planned.skill, files, self._context.report)
+                inspect_files(planned.skill, files, self._context.report)
                 if planned.locked is not None and hash_files(files) != planned.locked.files:
                     place = SourceLocation(planned.skill.url)
                     raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
@@ -282,39 +297,3 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         placement=planned.location,
         files=files,
     )
-
-
-def _check_loadable(name: str, files: Files, report: Callable[[Finding], object]) -> None:
-    """Check leniently that an agent can load the skill; report a wrong name and hidden characters."""
-    content = next(file.content for file in files if file.path == _SKILL_MD)
-    source = f"{name}/{_SKILL_MD}"
-    skill_md = parse_skill_md(bytes(content), source=source)
-    if skill_md.name != name:
-        message = f"SKILL.md names itself {skill_md.name!r}, the index {name!r}"
-        report(Finding("NAME_MISMATCH", "warning", message, skill_md.place("name"), "Inform the publisher."))
-    if hidden := find_hidden(bytes(content).decode()):
-        message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
-        fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
-        report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
-
-
-def _report_code(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report that an action contains code, and the hosts and secrets that it requests."""
-    name = ref.name
-    content = next((file.content for file in files if file.path == _SKILL_TOML), None)
-    if content is None:
-        return
-    from skillwire.folder.manifest import read_manifest  # noqa: PLC0415  # few skills have one
-
-    try:
-        manifest, _ = read_manifest(bytes(content), source=f"{name}/{_SKILL_TOML}")
-    except SkillwireError as error:
-        report(as_finding(error))
-        return
-    if manifest.runtime is None:
-        return
-    wanted = [*manifest.network, *manifest.secrets]
-    asks = f", and asks for {', '.join(wanted[:_NAMED])}{' and more' if len(wanted) > _NAMED else ''}" if wanted else ""
-    message = f"{name} is an action: its code would run when something calls it{asks}"
-    fix = f"Nothing was run. Read it first: skillwire cat {reference_to(ref)} {manifest.runtime.entrypoint}"
-    report(Finding("CODE_INSTALLED", "note", message, SourceLocation(f"{name}/{_SKILL_TOML}"), fix))

@@ -29,7 +29,15 @@ def _exit_codes_in_the_source():
     """
     found: dict[str, set[int]] = {}
     server = SOURCE / "server"
-    places = ("authentication.py", "problems.py", "auth/*.py", "execution*.py", "quotas.py", "routes/executions.py")
+    places = (
+        "authentication.py",
+        "problems.py",
+        "auth/*.py",
+        "execution*.py",
+        "quotas.py",
+        "request_bodies.py",
+        "routes/executions.py",
+    )
     answering = {path for place in places for path in server.glob(place)}
     for path in set(SOURCE.rglob("*.py")) - (answering - {SOURCE / "server" / "auth" / "configuration.py"}):
         for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):

@@ -63,8 +63,8 @@ def test_findings_are_in_every_document(capsys):
 def test_many_warnings_are_counted_by_code_and_no_error_is(capsys):
     output = Output()
     for code, number in (("NAME_MISMATCH", 15), ("VERSION_MISSING", 2985)):
-        for _ in range(number):
-            output.finding(Finding(code, "warning", "m", SourceLocation("a"), "f"))
+        for line in range(number):
+            output.finding(Finding(code, "warning", "m", SourceLocation("a", line), "f"))
     for number in range(25):
         output.finding(Finding("NAME_RULE", "error", f"e{number}", SourceLocation("a"), "f"))
     output.count_findings()
@@ -167,3 +167,10 @@ def test_a_table_becomes_lines_when_its_last_column_has_no_room(capsys, monkeypa
     monkeypatch.setattr("skillwire.cli.output.terminal_columns", lambda _: columns)
     Output().table([["name", last]])
     assert capsys.readouterr().out == printed
+
+
+def test_a_finding_is_printed_once(capsys):
+    output = Output()
+    for _ in range(2):
+        output.finding(Finding("CREDENTIAL_FILE", "warning", "m", SourceLocation("a"), "f"))
+    assert capsys.readouterr().err.count("warning[CREDENTIAL_FILE]") == 1

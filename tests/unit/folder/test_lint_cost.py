@@ -12,6 +12,7 @@ UNITS = [
     "`", "``a", "~~~\n", "```\n", "](", "[a](x) ", "[a](/x) ", "[a]: x\n", "[", "(",
     "://a:", "://a:b", "-----BEGIN A ", "sk-", "sk-ant-", "ghp_", "password='", 'key: "A1', "=", "xoxb-",
     "\u200b", "a\u200b", "\r", "\x01", "import ", "fetch ", "require(", "curl\t", "#",
+    "ignore ", "ignore a prompt ", "never tell ", "hide it ", "~/.", "rm -r ", "dd of=/dev/ ", "<!--", "<!-- agent: ",
     "a" * 500 + "\n", "---\n", "- ", "😀",
 ]  # fmt: skip
 SIZE = 50_000

@@ -16,10 +16,10 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
+from skillwire.folder.lint.danger import find_dangers
 from skillwire.folder.manifest import entry_points
 
 if TYPE_CHECKING:
@@ -29,25 +29,6 @@ if TYPE_CHECKING:
     from skillwire.folder.manifest import EntryPoint
     from skillwire.folder.rules import Findings
 
-
-_SHELLS: Final = (
-    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/\S+/)?"
-    r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
-)
-#: The rest of a command, and of a line. Bounded: each name that begins a pattern would look through all that follows.
-_REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
-_LINE: Final = r"[^\n]{0,200}"
-#: One of these occurs in whatever fits a pattern: cheap to look for, and absent from most texts.
-_NEEDED: Final = ("curl", "wget", "iex", "invoke-expression")
-_PIPE: Final = re.compile(
-    rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
-    r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
-    rf"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
-    rf"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
-    rf"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]{{0,200}}\|\s*(?:iex|invoke-expression)\b"
-    rf"|\b(?:iex|invoke-expression)\b{_LINE}\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}",
-    re.IGNORECASE,
-)
 
 #: Programs that reach the network.
 _PROGRAMS: Final = r"(?:/usr(?:/local)?/bin/)?(curl|wget|nc|ncat|ssh|scp|sftp|rsync|ftp|telnet)"
@@ -82,7 +63,6 @@ _INTERPRETERS: Final = (
     ("perl", _PERL), ("pwsh", _POWERSHELL), ("sh", _SHELL),
 )  # fmt: skip
 _SAYS_NETWORK: Final = re.compile(r"\b(?:network|internet|online|https?|web|api|download(?:s|ing)?)\b", re.IGNORECASE)
-_MOST_SCRIPT_FINDINGS: Final = 20
 
 
 def lint_scripts(content: FolderContent, findings: Findings) -> None:
@@ -90,11 +70,8 @@ def lint_scripts(content: FolderContent, findings: Findings) -> None:
     compatibility = content.skill_md.compatibility if content.skill_md else None
     declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
     for file in content.texts:
-        lowered = file.text.lower()
-        if any(needed in lowered for needed in _NEEDED):
-            for found in islice(_PIPE.finditer(file.text), _MOST_SCRIPT_FINDINGS):
-                message = "the output of a download is run unseen"
-                findings.add("PIPE_TO_SHELL", message, file.place(*found.span()))
+        for danger in find_dangers(file.path, file.text):
+            findings.add(danger.code, danger.message, file.place(danger.start, danger.end))
         language = _LANGUAGES.get(file.path.rpartition(".")[2].lower())
         if file.text.startswith("#!"):
             first = file.text.split("\n", 1)[0]

@@ -129,14 +129,14 @@ def decode_params(params: Mapping[str, Any] | list[Any], kind: type[P]) -> P:
             raise _bad_params("parameters are given by name, in an object", "", kind)
         params = {}
     known = kind.__struct_fields__
-    given = {name: _whole(value) for name, value in params.items() if value is not None or name not in known}
+    given = {name: _as_integer(value) for name, value in params.items() if value is not None or name not in known}
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise _explain(str(error), kind) from None
 
 
-def _whole(value: Any) -> Any:
+def _as_integer(value: Any) -> Any:
     """Return a number without a fraction as a whole one: JSON has one kind of number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

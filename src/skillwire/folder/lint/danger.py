@@ -1,0 +1,124 @@
+r"""What a text asks of an agent that its user would refuse: the rules that ``check`` and ``add`` share.
+
+The patterns match plain text, so they point a reader to a place and prove nothing. A text is searched for the literals
+of a pattern first, and most texts hold none, so installing rarely compiles one. Trust: hostile; repetitions are
+bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Danger(NamedTuple):
+    """One match: its lint rule, a message, and the position in the text."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+
+
+_SHELLS: Final = (
+    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/\S+/)?"
+    r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
+)
+#: The rest of a command, and of a line. Bounded: each name that begins a pattern would look through all that follows.
+_REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
+_LINE: Final = r"[^\n]{0,200}"
+_USER: Final = r"(?:the\s+|your\s+)?(?:user|human|operator)s?\b"
+_HOME: Final = r"(?:~|\$\{?HOME\}?|/root|/home/[^/\s]{1,64}|%USERPROFILE%)"
+
+#: The rule, a message, literals of which one occurs in whatever fits, and the pattern.
+_PATTERNS: Final = (
+    (
+        "PIPE_TO_SHELL",
+        "the output of a download is run unseen",
+        ("curl", "wget", "iex", "invoke-expression"),
+        (
+            rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
+            r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
+            rf"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+            rf"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
+            rf"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]{{0,200}}\|\s*(?:iex|invoke-expression)\b"
+            rf"|\b(?:iex|invoke-expression)\b{_LINE}\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}"
+        ),
+    ),
+    (
+        "AGENT_OVERRIDE",
+        "an agent is asked to ignore its instructions",
+        ("instruction", "prompt", "guideline"),
+        (
+            r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:\w+\s+){0,4}?(?:previous|prior|above|earlier|system)\s+"
+            r"(?:\w+\s+){0,2}?(?:instruction|prompt|guideline)s?\b"
+        ),
+    ),
+    (
+        "AGENT_OVERRIDE",
+        "an agent is asked to hide something from its user",
+        ("user", "human", "operator"),
+        (
+            rf"\b(?:do\s+not|don['\u2019]t|never|without)\s+(?:tell|inform|notify|alert)(?:ing)?\s+{_USER}"
+            rf"|\b(?:do\s+not|don['\u2019]t|never)\s+(?:mention|reveal|disclose)\s+(?:this|that|it|these)\b[^.\n]{{0,40}}\bto\s+{_USER}"
+            rf"|\b(?:hide|conceal|keep)\s+(?:this|that|it|these)\b[^.\n]{{0,40}}\bfrom\s+{_USER}"
+            r"|\bwithout\s+the\s+user(?:['\u2019]s\s+knowledge|\s+knowing|\s+noticing)\b"
+        ),
+    ),
+    (
+        "CREDENTIAL_FILE",
+        "this file holds credentials of its user",
+        (".ssh", "id_rsa", "id_ed25519", ".aws", ".netrc", "credentials", ".gnupg", ".kube", "gcloud", "/etc/shadow"),
+        (
+            rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
+            r"|kube[/\\]config|config[/\\]gcloud)|/etc/shadow\b|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)"
+        ),
+    ),
+    (
+        "DESTRUCTIVE_COMMAND",
+        "this destroys the files of its user",
+        ("rm ", "mkfs", "of=/dev/"),
+        (
+            r"\brm\s+(?=(?:-\S{1,20}\s+){0,4}?-(?:\w{0,8}r|-recursive))(?:-\S{1,20}\s+){1,5}"
+            r"[\"']?(?:~|/|\$\{?HOME\}?)/?\*?[\"']?(?=[\s;&|)`\"'.,]|\Z)"
+            r"|\bmkfs(?:\.\w+)?\s+(?:-\S+\s+){0,8}/dev/|\bdd\s[^\n|;]{0,80}\bof=/dev/(?:sd|hd|nvme|disk|mmcblk)"
+        ),
+    ),
+)
+#: A comment of HTML, or of Markdown, and what addresses an agent or runs something in it.
+_COMMENT: Final = r"<!--(?:(?!-->).)*+|^ {0,3}\[(?://|comment)\]:[^\n]*"
+_ADDRESSED: Final = (
+    r"\byou\s+(?:must|should|are|have|will)\b|\b(?:the|this|any|an|every)\s+(?:ai\s+)?(?:agent|assistant|model|llm)\b"
+    r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://\S+\s*\|"
+)
+_MOST: Final = 20
+_MOST_COMMENTS: Final = 200
+
+
+def find_dangers(path: str, text: str) -> Iterator[Danger]:
+    """Yield the dangers in the text of a file; of one pattern at most 20."""
+    lowered = text.lower()
+    for number, (code, message, literals, _) in enumerate(_PATTERNS):
+        if any(literal in lowered for literal in literals):
+            for found in islice(_compiled(number).finditer(text), _MOST):
+                yield Danger(code, message, *found.span())
+    if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):
+        comment, addressed = _comments()
+        for found in islice(comment.finditer(text), _MOST_COMMENTS):
+            if addressed.search(found[0]):
+                yield Danger("COMMENT_INSTRUCTION", "a comment speaks to an agent", *found.span())
+
+
+@cache
+def _compiled(number: int) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[number][3], re.IGNORECASE)
+
+
+@cache
+def _comments() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(_COMMENT, re.DOTALL | re.MULTILINE), re.compile(_ADDRESSED, re.IGNORECASE)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation
+from skillwire.folder.danger import find_dangers
 from skillwire.folder.frontmatter import parse_skill_md
-from skillwire.folder.lint.danger import find_dangers
 from skillwire.model.skill import Finding
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.references import reference_to

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
-from skillwire.folder.lint.danger import find_dangers
+from skillwire.folder.danger import find_dangers
 from skillwire.folder.manifest import entry_points
 
 if TYPE_CHECKING:

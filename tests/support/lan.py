@@ -4,6 +4,7 @@ from ipaddress import ip_network
 from random import Random
 from typing import Any
 
+from skillwire.protocols.skill_discovery.events import EndpointDoubted
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
@@ -36,6 +37,7 @@ class Lan(FakeNetwork):
     def __init__(self, seed=1, **options):
         self.told: list[tuple[float, str, Any]] = []
         self.nodes: dict[str, DiscoveryNode] = {}
+        self.refusing: set[str] = set()  # hosts without a server at the endpoint
         super().__init__(seed, on_event=self._tell, **options)
 
     def node(self, host, *roles, agent_id=None, skew=0.0, **options):
@@ -98,9 +100,10 @@ class Lan(FakeNetwork):
 
     def _tell(self, host, event):
         self.told.append((self.clock.steady, host, event))
-        if isinstance(event, Change) and event.kind is ChangeKind.SUSPECTED:
+        if isinstance(event, EndpointDoubted) or (isinstance(event, Change) and event.kind is ChangeKind.SUSPECTED):
             self.at(0.05, lambda: self._probe(host, event.listed))
 
     def _probe(self, host, listed):
-        if host in self._hosts and self.reaches(host, listed.registration.endpoint.host):
-            self.do(host, lambda node, now: node.answered_probe(listed.key, now))
+        there = listed.registration.endpoint.host
+        if host in self._hosts and self.reaches(host, there):
+            self.do(host, lambda node, now: node.on_probe(listed.key, now, is_there=there not in self.refusing))

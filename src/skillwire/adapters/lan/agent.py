@@ -39,7 +39,14 @@ from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
 from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
-from skillwire.protocols.skill_discovery.events import Acknowledged, GroupChanged, NameInUse, PeerMismatch, Refused
+from skillwire.protocols.skill_discovery.events import (
+    Acknowledged,
+    EndpointDoubted,
+    GroupChanged,
+    NameInUse,
+    PeerMismatch,
+    Refused,
+)
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Reason
@@ -211,10 +218,7 @@ class EventRouter:
             if isinstance(event, Change):
                 self._changed(link, event)
             elif isinstance(event, Acknowledged):
-                if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
-                    said = ascii(event.message)[1:-1][:200]
-                    text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
-                    self._on_trouble(TrustError("DISC_003", text))
+                self._acknowledged(event)
             elif isinstance(event, Refused):
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
@@ -224,6 +228,8 @@ class EventRouter:
             elif isinstance(event, NameInUse):
                 theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
                 self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
+            elif isinstance(event, EndpointDoubted):
+                self._suspects.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):
                 self._note("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")
             else:
@@ -236,6 +242,12 @@ class EventRouter:
         if self._rest_timer is not None:
             self._rest_timer.cancel()
 
+    def _acknowledged(self, event: Acknowledged) -> None:
+        if event.status in {Outcome.INVALID, Outcome.UNAUTHORIZED}:
+            said = ascii(event.message)[1:-1][:200]
+            text = f"{event.by.host} does not register {event.skill_id}: {event.status} {said}".rstrip()
+            self._on_trouble(TrustError("DISC_003", text))
+
     def _changed(self, link: Link, change: Change) -> None:
         self._view.changed(change)
         if change.after is None:
@@ -243,7 +255,7 @@ class EventRouter:
         if self._state is not None:
             self._state.changed(link.name, change)
         if change.kind is ChangeKind.SUSPECTED:
-            self._suspects.probe(link, change)
+            self._suspects.probe(link, change.listed)
 
     def _notice(self, link: Link, event: GroupChanged) -> None:
         """Report a notice about a member that this agent does not hear, nor heard lately."""

@@ -2,13 +2,13 @@
 
 An untrusted peer can register a thousand endpoints, and each would be probed. So there are few probes at once, fewer
 for one host, one for each endpoint, and none takes longer than a second: a suspect elsewhere does not wait for them.
-Nothing is sent on the connection. Spec: SDP §8.1, §8.2; specs §3.
+Nothing is sent on the connection. A refused one proves that host and network are well, and the server is gone. Spec:
+SDP §8.1, §8.2; specs §3.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,13 +19,13 @@ from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
     from skillwire.adapters.lan.link import Link
-    from skillwire.protocols.skill_discovery.health import Change
+    from skillwire.protocols.skill_discovery.health import ListedSkill
     from skillwire.wire.exchange import HttpRequest, HttpResponse
 
 _SECONDS: Final = 1.0
 _AT_ONCE: Final = 32
 _AT_ONCE_OF_HOST: Final = 4
-#: Probes that wait or run. A further one answers no; the next silence repeats it.
+#: Probes that wait or run. A further one gets no answer; the next silence repeats it.
 _MOST: Final = 4096
 _MOST_OF_HOST: Final = 256
 
@@ -49,7 +49,7 @@ class _Host:
 
 @dataclass(slots=True, eq=False)
 class _Probe:
-    task: asyncio.Task[bool]
+    task: asyncio.Task[bool | None]
     callers: int = 0
 
 
@@ -61,14 +61,17 @@ class Prober:
         self._hosts: dict[str, _Host] = {}
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def answers(self, host: str, port: int) -> bool:
-        """Return whether a server listens at ``host``, IPv6 with its zone. A probe ends with its last caller."""
+    async def answers(self, host: str, port: int) -> bool | None:
+        """Return whether a server listens at ``host``, IPv6 with its zone; False when refused, None without an answer.
+
+        A probe ends with its last caller.
+        """
         address = host, port
         probe = self._under_way.get(address)
         if probe is None:
             of_host = self._hosts.get(host)
             if len(self._under_way) >= _MOST or (of_host is not None and of_host.probes >= _MOST_OF_HOST):
-                return False
+                return None
             self._hosts.setdefault(host, _Host()).probes += 1
             probe = self._under_way[address] = _Probe(asyncio.create_task(self._connect(host, port)))
             probe.task.add_done_callback(partial(self._ended, address, probe))
@@ -88,14 +91,17 @@ class Prober:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connect(self, host: str, port: int) -> bool:
+    async def _connect(self, host: str, port: int) -> bool | None:
         async with self._hosts[host].limit, self._limit:
-            with suppress(OSError, TimeoutError, ValueError):
+            try:
                 async with asyncio.timeout(_SECONDS):
                     _, writer = await asyncio.open_connection(host, port)
-                writer.transport.abort()
-                return True
-        return False
+            except ConnectionRefusedError:
+                return False
+            except (OSError, TimeoutError, ValueError):
+                return None
+            writer.transport.abort()
+            return True
 
     def _ended(self, address: Address, probe: _Probe, _: object) -> None:
         self._forget(address, probe)
@@ -116,9 +122,9 @@ class SuspectProbes:
         self._prober = Prober()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def probe(self, link: Link, change: Change) -> None:
-        """Probe the endpoint of a suspect on a link; an answer is a sign of life."""
-        task = asyncio.get_running_loop().create_task(self._probe(link, change))
+    def probe(self, link: Link, listed: ListedSkill) -> None:
+        """Probe the endpoint of a skill on a link: an answer is a sign of life, a refusal its end."""
+        task = asyncio.get_running_loop().create_task(self._probe(link, listed))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -127,8 +133,9 @@ class SuspectProbes:
         await self._prober.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _probe(self, link: Link, change: Change) -> None:
-        endpoint = change.listed.registration.endpoint
-        if await self._prober.answers(link.reached(endpoint.host), endpoint.port):
-            link.node.answered_probe(change.listed.key, link.clock())
+    async def _probe(self, link: Link, listed: ListedSkill) -> None:
+        endpoint = listed.registration.endpoint
+        is_there = await self._prober.answers(link.reached(endpoint.host), endpoint.port)
+        if is_there is not None:
+            link.node.on_probe(listed.key, link.clock(), is_there=is_there)
             link.driver.tend()

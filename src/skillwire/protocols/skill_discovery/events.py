@@ -1,8 +1,8 @@
 """The values that a node hands out: messages that passed the ingress, and events for its driver.
 
 A change of the registry is an event itself (:class:`~skillwire.protocols.skill_discovery.health.Change`). A change that
-says ``suspected`` asks the driver to probe the skill's endpoint, and to report an answer to
-:meth:`~skillwire.protocols.skill_discovery.node.DiscoveryNode.answered_probe`.
+says ``suspected``, and :class:`EndpointDoubted`, ask the driver to probe the skill's endpoint, and to report the result
+to :meth:`~skillwire.protocols.skill_discovery.node.DiscoveryNode.on_probe`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.identity import Standing
 
 if TYPE_CHECKING:
+    from skillwire.protocols.skill_discovery.health import ListedSkill
     from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.messages import (
         GroupEvent,
@@ -120,6 +121,21 @@ class PeerMismatch(NamedTuple):
     difference: str  # such as `speaks the profile open, and we signed`
 
 
+class EndpointDoubted(NamedTuple):
+    """The endpoint of a skill is to be probed: it became PRIMARY, or refused the last probe and is heard."""
+
+    listed: ListedSkill
+
+
 NodeEvent = (
-    Change | Acknowledged | Refused | Discovered | SceneJoined | SceneMissing | GroupChanged | NameInUse | PeerMismatch
+    Change
+    | Acknowledged
+    | Refused
+    | Discovered
+    | SceneJoined
+    | SceneMissing
+    | GroupChanged
+    | NameInUse
+    | PeerMismatch
+    | EndpointDoubted
 )

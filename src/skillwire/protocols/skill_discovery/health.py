@@ -4,13 +4,13 @@ A status that a skill reports counts at once, except that it is well again: afte
 good heartbeats in a row, and longer when it flaps. Silence is measured by the listener's clock: after
 ``suspect_missed`` heartbeats a skill is *suspected*, after ``unhealthy_missed`` it is UNHEALTHY, after the ``timeout``
 it is removed. Before each of the last two steps its endpoint is probed once, and an answer postpones the step. A newer
-heartbeat refutes a suspicion.
+heartbeat refutes a suspicion. A refused probe proves that the server is gone, and the network well.
 
 :data:`TRANSITIONS` is the whole state machine. Flapping is damped as routers damp a route: each fall adds a penalty
 that decays, and too much of it holds the skill down. Time is an argument, in seconds that only grow.
 
-When more than a share of all skills is silent at once, the network is suspected and not the skills
-(:class:`OutageDetector`). Spec: SDP §8; specs §3.
+When more than a share of all skills is silent at once, and nothing of another host is heard, the network is suspected
+and not the skills (:class:`OutageDetector`). Spec: SDP §8; specs §3.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from skillwire.protocols.skill_discovery.messages import Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -71,6 +73,7 @@ class Health(NamedTuple):
     penalty: float = 0.0  # for flapping, as of `fell`
     fell: float = 0.0  # when it last became UNHEALTHY
     held_until: float = 0.0  # it cannot become HEALTHY before
+    is_refused: bool = False  # its endpoint refused the last probe
 
     @property
     def is_usable(self) -> bool:
@@ -132,6 +135,8 @@ def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Hea
 
 def answered_probe(health: Health, now: float) -> Health:
     """Return the health after the endpoint answered a probe, which counts once for each step of a silence."""
+    if health.is_refused:
+        health = health._replace(is_refused=False)
     if not health.is_suspect or health.is_excused:
         return health
     return health._replace(heard=now, is_excused=True)
@@ -220,6 +225,7 @@ def trust_in(listed: ListedSkill) -> Trust:
 class OutageDetector:
     """Distinguishes an outage of the network from the silence of single skills.
 
+    An outage ends with the next sign of life from another host than our own, whose messages need no network.
     An untrusted peer can register skills and let them fall silent, so silence is counted for each level of trust, and
     says nothing about skills that are trusted more. Spec: specs §3.
     """
@@ -228,6 +234,12 @@ class OutageDetector:
         self._settings = settings
         self._silent: tuple[set[Key], ...] = (set(), set(), set())
         self._suspected_until = [0.0, 0.0, 0.0]
+        self._elsewhere = float("-inf")  # when another host was last heard
+        self.grace = (
+            settings.unhealthy_missed * settings.heartbeat_interval
+        )  # seconds in which each live skill is heard
+        self.own_host = ""
+        self.is_active = False
 
     def add(self, listed: ListedSkill) -> None:
         """Count a skill as silent."""
@@ -242,8 +254,20 @@ class OutageDetector:
         """Suspect the network when too many of the ``total`` skills with the trust of ``listed`` are silent."""
         trust = trust_in(listed)
         silent = len(self._silent[trust])
-        if silent >= self._settings.mass_least and silent > self._settings.mass_share * total:
+        is_mass = silent >= self._settings.mass_least and silent > self._settings.mass_share * total
+        if is_mass and now >= self._elsewhere + self.grace:
             self._suspected_until[trust] = now + self._settings.timeout
+            self.is_active = True
+
+    def heard(self, host: str, now: float) -> Collection[Key]:
+        """Take a sign of life from a host; return the silent skills when it ends an outage."""
+        if host == self.own_host:
+            return ()
+        self._elsewhere = now
+        if not self.is_active:
+            return ()
+        self._suspected_until, self.is_active = [0.0, 0.0, 0.0], False
+        return set().union(*self._silent)
 
     def is_suspected(self, now: float, trust: Trust = Trust.UNVERIFIED) -> bool:
         """Return whether the network is suspected, as far as it concerns skills with this trust."""

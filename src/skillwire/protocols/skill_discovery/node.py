@@ -23,7 +23,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, Responder, ResponderProofs
 from skillwire.protocols.skill_discovery.codec import encode_responses
-from skillwire.protocols.skill_discovery.events import NodeEvent, Refused, VerifiedMessage
+from skillwire.protocols.skill_discovery.events import EndpointDoubted, NodeEvent, Refused, VerifiedMessage
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import Ingress
@@ -36,6 +36,7 @@ from skillwire.protocols.skill_discovery.search import Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from ipaddress import IPv4Network, IPv6Network
     from random import Random
 
@@ -70,8 +71,13 @@ _LEAST_RECORD: Final = 14
 class McpAgent:
     """The registry and the scenes of one agent."""
 
-    def __init__(self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings) -> None:
+    def __init__(
+        self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings, *, answers: bool = True
+    ) -> None:
         self.registry = Registry(settings)
+        self.doubted: list[EndpointDoubted] = []
+        self._answers = answers
+        self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}
         self._outbox = outbox
         self._challenges = challenges
         self._groups = scenes.Groups(self.registry, outbox, settings)
@@ -82,7 +88,7 @@ class McpAgent:
         """Take a registration, and acknowledge its outcome. Spec: SDP §2.2."""
         status, why = self._judge(received, message, now)
         if status in m.ACCEPTED:
-            self._pinger.note_address(message.agent_id, received.source)
+            self._note_heard((message.agent_id, message.skill_id), received.source)
         text = f"{message.skill_id} {why}"
         if message.agent_id:
             self._reply(received, m.RegisterAck(message.agent_id, status, text, self._outbox.stamp(now)), now)
@@ -104,7 +110,7 @@ class McpAgent:
             request = m.RegisterAck(message.agent_id, Outcome.INVALID, text, self._outbox.stamp(now))
             self._reply(received, request, now)
         else:
-            self._pinger.note_address(message.agent_id, received.source)
+            self._note_heard(key, received.source)
         return self.take_changes(now)
 
     def unregister(self, received: VerifiedMessage, message: m.Unregister, now: Moment) -> list[Change]:
@@ -172,7 +178,24 @@ class McpAgent:
         for change in changes:
             self._groups.changed(change, now)
             self._pinger.changed(change, now)
+        if self._answers:
+            self._doubt_primaries({scene for change in changes for scene in change.listed.registration.scenes})
         return changes
+
+    def _doubt_primaries(self, changed: Iterable[str]) -> None:
+        """Have the endpoint of each new PRIMARY of the changed scenes probed, since it is handed out from now on."""
+        for scene in changed:
+            if (first := self.registry.provider(scene)) is None:
+                self._primaries.pop(scene, None)
+            elif self._primaries.get(scene) != (place := (first.key, first.registration.endpoint)):
+                self._primaries[scene] = place
+                self.doubted.append(EndpointDoubted(first))
+
+    def _note_heard(self, key: Key, source: Peer) -> None:
+        """Remember where an agent was heard from; a skill whose endpoint refused may listen again."""
+        self._pinger.note_address(key[0], source)
+        if (listed := self.registry.get(key)) is not None and listed.health.is_refused:
+            self.doubted.append(EndpointDoubted(listed))
 
     def timer(self) -> float | None:
         """Return when something is due next."""
@@ -238,7 +261,7 @@ class DiscoveryNode:
         self._challenges = Challenges(outbox, settings.challenge)
         self._responder = ChallengeResponder(outbox, self._challenges, settings.challenge)
         self._proofs = ResponderProofs(outbox)
-        self.mcp_agent = McpAgent(outbox, self._challenges, settings)
+        self.mcp_agent = McpAgent(outbox, self._challenges, settings, answers=Role.MCP_AGENT in roles)
         self.registry = self.mcp_agent.registry
         self.route_agent = RouteAgent(outbox, settings, health)
         self._own_registry = self.registry if roles & _KEEP_A_REGISTRY else None
@@ -303,7 +326,8 @@ class DiscoveryNode:
 
     def events(self, now: Moment) -> Sequence[NodeEvent]:  # noqa: ARG002 - the form of a node
         """Return what happened since the last call."""
-        found, self._events, self.ingress.events = [*self._events, *self.ingress.events], [], []
+        found = [*self._events, *self.ingress.events, *self.mcp_agent.doubted]
+        self._events, self.ingress.events, self.mcp_agent.doubted = [], [], []
         return found
 
     def timer(self) -> float | None:
@@ -332,9 +356,12 @@ class DiscoveryNode:
         self.registry.evict(self.ring.revoked() | hints)
         self._events += self.mcp_agent.take_changes(now)
 
-    def answered_probe(self, key: Key, now: Moment) -> None:
-        """Count an answer of a suspect's endpoint."""
-        self.registry.answered_probe(key, now.steady)
+    def on_probe(self, key: Key, now: Moment, *, is_there: bool) -> None:
+        """Count an answer of a skill's endpoint, or its refusal."""
+        if is_there:
+            self.registry.answered_probe(key, now.steady)
+        else:
+            self.registry.refused_probe(key)
         self._events += self.mcp_agent.take_changes(now)
 
     def hint(self, message: m.Register, host: str, now: Moment) -> bool:

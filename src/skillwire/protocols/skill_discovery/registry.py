@@ -121,8 +121,8 @@ class Tombstones:
 
 #: Most members of a set that is a tuple.
 _FEW: Final = 8
-#: The sort key of a provider in its scenes (unverified, UNKNOWN, its key), and its number.
-_Rank = tuple[bool, bool, Key, int]
+#: The sort key of a provider in its scenes (unverified, refused, UNKNOWN, its key), and its number.
+_Rank = tuple[bool, bool, bool, Key, int]
 
 
 class _Names:
@@ -201,7 +201,10 @@ class Index:
         if (old := self._entries.get(key)) is not None:
             number, before = old
             if _names(before) == _names(listed):
-                if (before.is_verified, before.health.status) != (listed.is_verified, listed.health.status):
+                if (
+                    _rank(key, number, before) != _rank(key, number, listed)
+                    or before.health.status != listed.health.status
+                ):
                     self._remove_from_order(key, *old)
                     self._put_in_order(key, number, listed)
                 return
@@ -269,13 +272,13 @@ class Index:
             return None
         order = self._orders[scene]
         if not capabilities:
-            return order[0][2]
+            return order[0][3]
         digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
-        return next(key for _, _, key, number in order if digits[~number] == "1")
+        return next(key for *_, key, number in order if digits[~number] == "1")
 
     def providers(self, scene: str, most: int) -> list[Key]:
         """Return the first usable providers of a scene, in their order."""
-        return [key for _, _, key, _ in self._orders.get(scene, ())[:most]]
+        return [key for *_, key, _ in self._orders.get(scene, ())[:most]]
 
     def _able(self, scene: str, capabilities: Collection[str]) -> int:
         bits = self._scenes.any_of((scene,)) & self._usable
@@ -306,7 +309,8 @@ class Index:
 
 
 def _rank(key: Key, number: int, listed: ListedSkill) -> _Rank:
-    return not listed.is_verified, listed.health.status is HealthStatus.UNKNOWN, key, number
+    health = listed.health
+    return not listed.is_verified, health.is_refused, health.status is HealthStatus.UNKNOWN, key, number
 
 
 def _names(listed: ListedSkill) -> tuple[tuple[str, ...], ...]:
@@ -362,6 +366,10 @@ class Registry:
         changes, self._changes = self._changes, []
         return changes
 
+    def be_at(self, host: str) -> None:
+        """Set our own address: what is heard from there says nothing of the network."""
+        self._outages.own_host = host
+
     def count_of_agent(self, agent_id: str) -> int:
         """Return how many skills an agent has registered, and owes heartbeats for."""
         return self._quota.per_agent.get(agent_id, 0)
@@ -387,6 +395,7 @@ class Registry:
             return Outcome.SUCCESS, "registered"
         self._newest[key] = max(message.timestamp, self._newest[key])
         changed = ListedSkill(message, states.alive(known.health, now), is_verified, host)
+        self._heard(changed, now)
         self._put(changed)
         if (is_verified, host) == (known.is_verified, known.host) and states.has_facts_of(message, known.registration):
             return Outcome.DUPLICATE, "already registered"
@@ -450,6 +459,7 @@ class Registry:
         if timestamp <= self._newest[key]:
             return True
         self._newest[key] = timestamp
+        self._heard(known, now)
         self._set_health(known, states.after_heartbeat(known.health, status, now, self._settings))
         return True
 
@@ -487,6 +497,15 @@ class Registry:
             self._set_health(known, Health(HealthStatus.UNKNOWN, now))
         elif (health := states.answered_probe(known.health, now)) is not known.health:
             self._set_health(known, health)
+            if known.health.is_refused:
+                self._report(Change(ChangeKind.UPDATED, known, self._skills[key]))
+
+    def refused_probe(self, key: Key) -> None:
+        """Count the refusal of a skill's endpoint: the last in its scenes, and judged alone when it falls silent."""
+        known = self._skills.get(key)
+        if known is not None and not known.health.is_refused:
+            changed = self._skills[key] = known._replace(health=known.health._replace(is_refused=True))
+            self._report(Change(ChangeKind.UPDATED, known, changed))
 
     def find(self, query: Discover, most: int = limits.LAN_SKILLS) -> list[ListedSkill]:
         """Return at most ``most`` registered skills that pass the filters, usable ones first. Spec: SDP §3.1."""
@@ -536,13 +555,17 @@ class Registry:
             self._skills[key] = changed = known._replace(health=health)
             self._timers.set(key, self._next_step(changed))
             if step is Overdue.MISSED:
-                self._outages.add(known)
+                if not known.health.is_refused:
+                    self._outages.add(known)
                 self._report(Change(ChangeKind.STATUS, known, changed))
             if step is not Overdue.NOTHING:
                 self._report(Change(ChangeKind.SUSPECTED, known, changed))
 
     def _expire(self, known: ListedSkill, now: float) -> None:
         """Remove a skill, unless so many with its trust are silent that it is the network."""
+        if known.health.is_refused:
+            self._remove(known, ChangeKind.EVICTED, "silent")
+            return
         certified, trust = self._index.certified(), states.trust_in(known)
         unverified = len(self._skills) - len(self._hints) - certified
         self._outages.add(known)
@@ -554,6 +577,12 @@ class Registry:
         self._timers.set(known.key, now + self._settings.timeout)
         if not known.health.is_stale:
             self._report(Change(ChangeKind.STALE, known, stale))
+
+    def _heard(self, listed: ListedSkill, now: float) -> None:
+        """Take a sign of life, which may end an outage."""
+        for key in self._outages.heard(listed.host, now):
+            if self._skills[key].health.is_stale:
+                self._timers.set_earlier(key, now + self._outages.grace)
 
     def _next_step(self, listed: ListedSkill) -> float:
         return states.next_step(listed.health, self._settings) + (self._hint_extra if listed.is_hint else 0.0)

@@ -48,6 +48,10 @@ class Agents:
         self._running.append(agent)
         return agent
 
+    def is_reached(self, host):
+        links = [link for agent in self._running for link in agent._links or ()]
+        return any(link.is_open and link.address.host == host for link in links)
+
     async def stop(self):
         for agent in self._running:
             await agent.stop()
@@ -55,13 +59,14 @@ class Agents:
 
 @pytest.fixture
 def play(monkeypatch):
-    """Give what plays a scenario with agents in virtual time; no endpoint answers a probe."""
+    """Give what plays a scenario with agents in virtual time; the endpoints of agents with a link answer a probe."""
 
-    async def refused(*_):
-        return False
+    agents = Agents()
+
+    async def connect(_, host, __):
+        return agents.is_reached(host) or None
 
     async def played(scenario):
-        agents = Agents()
         try:
             await scenario(agents.start)
         finally:
@@ -71,7 +76,7 @@ def play(monkeypatch):
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(played(scenario))
 
-    monkeypatch.setattr(probes.Prober, "_connect", refused)
+    monkeypatch.setattr(probes.Prober, "_connect", connect)
     return run
 
 

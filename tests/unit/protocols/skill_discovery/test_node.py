@@ -245,6 +245,29 @@ def test_when_the_primary_dies_the_backup_takes_over_and_each_member_is_told_onc
     assert lan.events(SceneJoined, C)[-1].answer.connection_info.host == B
 
 
+@pytest.mark.spec("SDP-health-refused")
+def test_a_primary_whose_endpoint_refuses_is_not_handed_out_until_it_listens():
+    lan = Lan()
+    lan.node(R1, REGISTRY)
+    lan.node(C, ASKS)
+    lan.refusing.add(A)
+    for host in (A, B):
+        lan.node(host, OFFERS)
+        lan.offer(host, "skill-org-feishu")
+
+    def handed_out():
+        lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
+        lan.run(3)
+        return lan.events(SceneJoined, C)[-1].answer.connection_info.host
+
+    lan.run(3)
+    assert handed_out() == B
+    assert set(lan.listed(R1).values()) == {"HEALTHY"}
+    lan.refusing.clear()
+    lan.run(6)
+    assert handed_out() == A
+
+
 @pytest.mark.spec("SDP-rate-bound")
 def test_a_source_is_read_20_datagrams_a_second_and_others_are_not_held_up(lan):
     flood, quiet = Peer("192.168.1.66", 6), Peer("192.168.1.67", 6)

@@ -172,9 +172,11 @@ def test_what_is_restored_is_unknown_until_a_beat(registry):
 @pytest.mark.spec("SDP-mass-expiry")
 @pytest.mark.parametrize(("alive", "silent", "evicted"), [(20, 2, 2), (20, 3, 3), (16, 3, 0), (0, 3, 0), (0, 2, 2)])
 def test_when_many_expire_the_network_is_suspected_and_nothing_evicted(alive, silent, evicted):
+    """The live ones are our own, which need no network."""
     registry = Kept()
+    registry.be_at(HOST)
     for number in range(alive + silent):
-        registry.take(registration(f"agent-{number:02}"))
+        registry.take(registration(f"agent-{number:02}"), host=HOST if number < alive else "192.168.1.66")
     registry.beat(*(f"agent-{number:02}" for number in range(alive)), until=121)
     assert len(registry) == alive + silent - evicted
     assert registry.network_is_suspected(120.0) is (evicted == 0)
@@ -194,11 +196,75 @@ def test_when_the_network_heals_the_dead_are_forgotten_and_nobody_else(registry)
 
 
 @pytest.mark.spec("SDP-mass-expiry")
+def test_a_crashed_host_is_forgotten_at_thirty_seconds_while_another_is_heard(registry):
+    for number in range(10):
+        registry.take(registration(f"agent-{number}"), host="192.168.1.66" if number else HOST)
+    registry.beat("agent-0", until=36)
+    assert [one.key[0] for one in registry] == ["agent-0"]
+    assert ChangeKind.STALE not in registry.kinds()
+
+
+@pytest.mark.spec("SDP-mass-expiry")
+def test_a_sign_of_life_ends_an_outage_and_a_later_death_counts_alone(registry):
+    for number in range(5):
+        registry.take(registration(f"agent-{number}"))
+    registry.run(100.0)
+    assert registry.network_is_suspected(100.0)
+    registry.beat("agent-0", since=100, until=101)
+    assert not registry.network_is_suspected(100.0)
+    registry.beat("agent-0", "agent-1", since=105, until=126)
+    assert sorted(one.key[0] for one in registry) == ["agent-0", "agent-1"], "the others had time to be heard"
+    registry.beat("agent-0", since=130, until=161)
+    assert [one.key[0] for one in registry] == ["agent-0"]
+    assert ChangeKind.STALE not in registry.kinds()[-4:]
+
+
+@pytest.mark.spec("SDP-mass-expiry")
+def test_a_single_sign_of_life_in_an_outage_forgets_nobody(registry):
+    for number in range(5):
+        registry.take(registration(f"agent-{number}"))
+    registry.run(100.0)
+    registry.beat("agent-0", since=100, until=101)
+    registry.run(150.0)
+    assert len(registry) == 5
+    assert registry.network_is_suspected(150.0)
+
+
+@pytest.mark.spec("SDP-health-refused")
+def test_an_endpoint_that_refuses_is_forgotten_at_thirty_seconds_however_many_are_silent(registry):
+    for number in range(10):
+        registry.take(registration(f"agent-{number}"))
+    registry.run(10.0)
+    for number in range(10):
+        registry.refused_probe((f"agent-{number}", KEY[1]))
+    registry.run(29.9)
+    assert len(registry) == 10
+    registry.run(30.0)
+    assert len(registry) == 0
+    assert ChangeKind.STALE not in registry.kinds()
+
+
+@pytest.mark.spec("SDP-health-refused")
+def test_an_endpoint_that_refuses_is_last_in_its_scenes_until_it_answers(registry):
+    registry.take(registration("agent-a"))
+    registry.take(registration("agent-b"))
+    first = "agent-a", KEY[1]
+    registry.refused_probe(first)
+    registry.refused_probe(("agent-x", "skill-x"))
+    registry.beat("agent-a", "agent-b", until=61)
+    assert [one.key[0] for one in registry.providers("auth", 9)] == ["agent-b", "agent-a"]
+    assert registry[first].health.status is HealthStatus.HEALTHY
+    registry.answered_probe(first, 62.0)
+    assert registry.provider("auth").key == first
+
+
+@pytest.mark.spec("SDP-mass-expiry")
 def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(registry):
     for number in range(10):
         registry.take(registration(f"agent-{number}"), is_verified=True)
     for number in range(40):
         registry.take(registration(f"made-up-{number}"))
+    registry.be_at(HOST)
     registry.beat(*(f"agent-{number}" for number in range(1, 10)), until=61)
     left = {one.key[0] for one in registry if one.is_verified}
     assert left == {f"agent-{number}" for number in range(1, 10)}
@@ -412,6 +478,7 @@ def test_hints_have_a_bound_and_take_no_room_from_registrations(hints, monkeypat
 @pytest.mark.spec("SDP-mass-expiry")
 def test_made_up_hints_make_nobody_suspect_the_network():
     hints = Kept()
+    hints.be_at(HOST)
     for number in range(50):
         hints.hint(registration(f"hint-{number}"), 0.0, host=HOST)
     for number in range(20):

@@ -379,7 +379,9 @@ class Watch:
         self.registry = Registry(figures)
         for number in range(count):
             message = registration(f"agent-{number:02}", at=AT)
-            self.registry.register(message, 0.0, is_verified=False, host="192.168.1.100")
+            self.registry.register(
+                message, 0.0, is_verified=False, host="192.168.1.100" if number < 6 else "192.168.1.7"
+            )
         self._note()
 
     def _note(self):
@@ -457,8 +459,9 @@ def held_down(figures, pause=2.0, falls=6):
 
 
 def kept(figures):
-    """Return how many of ten are left when four have been silent for long, and the others have not."""
+    """Return how many of ten are left when four have been silent for long, and our own have not."""
     watch = Watch(figures, 10)
+    watch.registry.be_at("192.168.1.100")
     for now in range(2, 90, 2):
         for number in range(6):
             watch.beat(float(now), key=(f"agent-{number:02}", SKILL))

@@ -161,6 +161,7 @@ def _sender(descriptor: int) -> int | None:
 
 _LOOK_SECONDS: Final = 0.05  # between two measurements; a core fills 200 MiB of memory in that time
 _END_SECONDS: Final = 10.0  # for the kernel to end what was killed
+_STOPPED_SECONDS: Final = 1.0  # a longer time between two measurements: this process was stopped, or the machine slept
 _SAID_LENGTH: Final = 300
 _BEGUN: Final = b"+"
 
@@ -204,7 +205,7 @@ class Process:
         self._first_handle: int | None = None  # its pidfd
         self._is_over = self._is_cancelled = False
         self._limit: Limit | None = None
-        self._began = 0.0
+        self._began = self._looked = self._waited = 0.0
         self._started: float | None = None
         self._send: Callable[[], None] = lambda: None
         self._group: ControlGroup | None = None
@@ -225,7 +226,7 @@ class Process:
     def run(self, launch: Launch) -> Ending:
         """Run it to its end; then no process of it is left. Raises TrustError (``SANDBOX_UNAVAILABLE``)."""
         self._launch = launch
-        self._began = time.monotonic()
+        self._began = self._looked = time.monotonic()
         try:
             self._group = make_group(launch.bounds)
             process = self._start()
@@ -249,6 +250,11 @@ class Process:
             raise self._files_failure
         if self._started is None and not self._is_cancelled and self._limit is None:
             printed = " ".join(self._log.decode(errors="replace").split())[:_SAID_LENGTH]
+            if not printed and self._is_overdue():
+                message = f"the sandbox did not start within {limits.SANDBOX_START_SECONDS} s"
+                raise unavailable(
+                    message, "Lower concurrency in [executions], or give the machine more processor time."
+                )
             raise unavailable(f"the sandbox did not start: {printed or 'it did not answer'}", fix_for(printed))
         return Ending(
             report=bytes(self._report.removeprefix(_BEGUN)),
@@ -287,24 +293,27 @@ class Process:
         killed: float | None = None
         while not self._is_over:
             self._pipes.turn(_LOOK_SECONDS)
+            before, self._looked = self._looked, time.monotonic()
+            self._waited += min(self._looked - before, _STOPPED_SECONDS)
             if killed is None:
                 # Until its first process is known, bubblewrap has processes that wait for each other, killed or not.
-                is_overdue = time.monotonic() - self._began > limits.SANDBOX_START_SECONDS
-                if self._must_end() and (self._first_handle is not None or is_overdue):
+                if self._must_end() and (self._first_handle is not None or self._is_overdue()):
                     self._kill(process)
-                    killed = time.monotonic()
-            elif time.monotonic() - killed > _END_SECONDS:
+                    killed = self._waited
+            elif self._waited - killed > _END_SECONDS:
                 raise OSError("the kernel does not end a sandbox that was killed")
 
+    def _is_overdue(self) -> bool:
+        return self._waited > limits.SANDBOX_START_SECONDS
+
     def _must_end(self) -> bool:
-        seconds = time.monotonic() - self._began
         bounds = self._launch.bounds
         if self._is_cancelled or self._limit is not None or self._files_failure is not None:
             return True
-        if seconds > bounds.seconds:
+        if self._looked - self._began > bounds.seconds:
             self._limit = "seconds"
         elif self._started is None:
-            return seconds > limits.SANDBOX_START_SECONDS
+            return self._is_overdue()
         elif self._first is not None and (usage := measure_usage(self._first, WORK, bounds.memory_bytes)):
             self._limit = usage.exceeds(bounds)
         return self._limit is not None

@@ -5,12 +5,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from skillwire.adapters.sandbox import bubblewrap as program_module
 from skillwire.adapters.sandbox.bubblewrap import find_authorities, find_interpreter, find_program, fix_for
-from skillwire.adapters.sandbox.process import Pipes
+from skillwire.adapters.sandbox.process import Launch, Pipes, Process
 from skillwire.adapters.sandbox.proxy import read_patterns
 from skillwire.adapters.sandbox.resources import ResourceLimits, Usage, make_group, measure_usage
 from skillwire.errors import TrustError
@@ -195,3 +197,24 @@ def test_a_setting_of_the_kernel_that_forbids_it_is_named(monkeypatch, name):
     values = {"unprivileged_userns_clone": "0", "max_user_namespaces": "0", "apparmor_restrict": "1"}
     monkeypatch.setattr(program_module, "_setting", lambda path: values[name] if name in path else None)
     assert name in (fix_for("bwrap: setting up uid map: Permission denied") or "")
+
+
+@linux
+@pytest.mark.parametrize(("gaps", "is_killed"), [([0.05, 25.0, 0.05], False), ([0.05] * 500, True)])
+def test_time_in_which_the_server_was_stopped_is_no_time_to_start(monkeypatch, gaps, is_killed):
+    process, now = Process(), [0.0]
+    killed: list[Any] = []
+    process._launch = Launch(lambda *_: (), (), b"", ResourceLimits(seconds=3600), 0)
+    left = list(gaps)
+
+    def turn(_):
+        now[0] += left.pop(0)
+        process._is_over = not left or bool(killed)
+
+    monkeypatch.setattr("skillwire.adapters.sandbox.process.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(process, "_kill", killed.append)
+    monkeypatch.setattr(process._pipes, "turn", turn)
+    monkeypatch.setattr(process._pipes, "await_end", lambda *_: None)
+    process._serve(SimpleNamespace(pid=1))  # type: ignore[arg-type]  # its number is all that is asked for
+    assert bool(killed) is is_killed
+    process.close()

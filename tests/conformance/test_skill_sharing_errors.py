@@ -237,6 +237,7 @@ class TestFailures:
         monkeypatch.setattr(Database, "writing", refuse)
         answer = await caller.post(FORECAST, REQUEST)
         assert (answer.status, answer.json()["error"]["details"]) == (503, {"reason": "storage"})
+        assert answer.fields["retry-after"] == "2"
         assert b"srv" not in answer.body
 
     @pytest.mark.spec("SSP-error-version")

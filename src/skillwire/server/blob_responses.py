@@ -20,11 +20,10 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_F
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
 from skillwire.server.http import Part, encode_fields, matching_tag, read_fields, requested_part
-from skillwire.server.problems import INTERNAL, ProblemError, too_many, unsatisfiable
+from skillwire.server.problems import BLOB_LOST, ProblemError, too_many, unsatisfiable
 from skillwire.server.responses import ByteCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from io import FileIO
 
     from starlette.types import Message, Scope, Send
@@ -40,11 +39,10 @@ _FIELDS: Final = encode_fields({"Accept-Ranges": "bytes"}, OPEN_FIELDS, CONTENT_
 
 
 class BlobSender:
-    """Sends blobs; ``on_missing`` is called when bytes that a catalog promises are gone, to have them made again."""
+    """Sends blobs."""
 
-    def __init__(self, blobs: BlobStore, on_missing: Callable[[], None]) -> None:
+    def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._on_missing = on_missing
         self._kept: ByteCache[Digest, bytes] = ByteCache(limits.SERVER_BLOB_CACHE_BYTES)
 
     async def send(self, stored: BlobResponse, scope: Scope, send: Send) -> None:
@@ -95,8 +93,7 @@ class BlobSender:
             if content is not None:
                 self._kept.put(stored.digest, content, len(content))
         if content is None:
-            self._on_missing()
-            await INTERNAL.send(send)
+            await BLOB_LOST.send(send)
             return
         await send(start)
         await send({"type": "http.response.body", "body": content[part.start : part.stop]})

@@ -187,6 +187,9 @@ class CatalogService:
         self.blobs = blobs
         self.current: Revision | None = None
         self.watch = Watch()
+        self.lost_blobs = 0
+        self._lost: set[Digest] = set()
+        blobs.on_lost = self._restore_blob
         #: Called with each revision before it is served, in the thread that makes it.
         self.prepares: list[Callable[[Revision], object]] = []
         #: Called with each revision once it is served, in the same thread.
@@ -226,6 +229,13 @@ class CatalogService:
         self._stop.set()
         if thread is not None:
             thread.join()
+
+    def _restore_blob(self, digest: Digest) -> None:
+        if digest not in self._lost:
+            self._lost.add(digest)
+            self.lost_blobs += 1
+            self._log.warning("a blob is damaged or missing, and is made again", blob=str(digest))
+        self.look_again()
 
     def look_again(self) -> None:
         """Have every folder checked soon, its bytes in the store included."""
@@ -282,6 +292,7 @@ class CatalogService:
 
     def _refresh(self, touched: Collection[str] | None) -> bool:
         """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
+        lost = set(self._lost)
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
@@ -291,6 +302,7 @@ class CatalogService:
             if self._interrupt(error.message):
                 self._log.error("changes are not published", code=error.code, reason=one_line(error))
             return False
+        self._lost -= lost
         unreadable = self.folders.unreadable
         first = self.current is None
         if self._is_owed and not (first and unreadable.keys() & set(self.folders.roots)):

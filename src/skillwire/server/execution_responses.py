@@ -27,7 +27,7 @@ from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
 from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, error_body
 from skillwire.protocols.skill_sharing.messages import RetryAdvice
 from skillwire.server.http import encode_fields
-from skillwire.server.problems import Problem
+from skillwire.server.problems import STORAGE_PAUSE, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,7 @@ ROWS: Final[dict[str, Row]] = {
     "TOO_MANY_EXECUTIONS": Row(429, "ENDPOINT_UNREACHABLE", "too_many_executions"),
     "PAGE_REFUSED": Row(403, "PERMISSION_DENIED", "page_refused"),
     "DATABASE": Row(503, "ENDPOINT_UNREACHABLE", "storage"),
+    "STORAGE": Row(503, "ENDPOINT_UNREACHABLE", "storage"),
 }
 
 
@@ -64,7 +65,8 @@ def problem_for(error: SkillwireError) -> Problem:
     """Return the response that reports an error."""
     if isinstance(error, StorageError):
         structlog.get_logger("skillwire.executions").error("the ledger failed", error=one_line(error))
-        error = StorageError(error.code, "The server cannot keep or read executions at the moment")
+        again = {"retry_after": int(STORAGE_PAUSE)}
+        error = StorageError(error.code, "The server cannot keep or read executions at the moment", details=again)
     code = code_for(error)
     first = 400 if isinstance(error, UsageError) else ERRORS[code].statuses[0]
     row, pause = ROWS.get(error.code, Row(first, code)), error.details.get("retry_after")

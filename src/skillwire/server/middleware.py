@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
+from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
 from skillwire.server.context import CONTEXT, RequestContext, ResponseRecorder
-from skillwire.server.problems import INTERNAL, NOT_FOUND, URL_TOO_LONG, Problem, ProblemError, method_not_allowed
+from skillwire.server.problems import (
+    INTERNAL,
+    NOT_FOUND,
+    URL_TOO_LONG,
+    Problem,
+    ProblemError,
+    method_not_allowed,
+    storage_problem,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -76,12 +85,14 @@ class RequestMiddleware:
         is_too_long = len(scope.get("raw_path") or context.path) + len(scope["query_string"]) > limits.URL_LENGTH
         try:
             await (URL_TOO_LONG if is_too_long else self._app)(scope, receive, recorder)
-        except Exception:
-            structlog.get_logger("skillwire").exception("a request failed", path=context.path)
+        except Exception as error:
+            disk = error if isinstance(error, StorageError) else None
+            reason: dict[str, Any] = {"exc_info": error} if disk is None else {"error": one_line(disk)}
+            structlog.get_logger("skillwire").error("a request failed", path=context.path, **reason)
             if recorder.status:
                 raise  # the server cuts the connection, so that the client sees that something is missing
             context.label = "none"
-            await INTERNAL(scope, receive, recorder)
+            await (INTERNAL if disk is None else storage_problem(disk))(scope, receive, recorder)
         label = "none" if recorder.status == HTTPStatus.NOT_FOUND else context.label
         sent = 0 if context.method == "HEAD" else recorder.sent
         outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)

@@ -18,6 +18,7 @@ from skillwire.errors import (
     FetchError,
     SkillwireError,
     SourceLocation,
+    StorageError,
     TrustError,
     UsageError,
     ValidationError,
@@ -77,11 +78,16 @@ class ProblemError(Exception):
         self.problem = problem
 
 
+#: Seconds until it is worth asking again when the disk or the database failed.
+STORAGE_PAUSE: Final = "2"
 NOT_FOUND = Problem(404, "NOT_FOUND", "nothing is published at this path")
 NOT_READY = Problem(503, "NOT_READY", "the skills are still being loaded", fields={"Retry-After": "1"})
 URL_TOO_LONG = Problem(414, "URL_TOO_LONG", "the URL is longer than anything that is published here")
 HEAD_TOO_LARGE = Problem(431, "HEAD_TOO_LARGE", "the head of the request is larger than any that is needed here")
 REQUEST_TIMEOUT = Problem(408, "REQUEST_TIMEOUT", "the request took too long to arrive")
+BLOB_LOST = Problem(
+    503, "STORAGE", "this file was damaged on the server, and is made again", fields={"Retry-After": STORAGE_PAUSE}
+)
 INTERNAL = Problem(500, "INTERNAL", "the server failed; its log says how")
 
 
@@ -144,6 +150,12 @@ def problem_for(error: SkillwireError) -> Problem:
     if isinstance(error, UsageError | DecodeError | ValidationError):
         return Problem(400, error.code, error.message, {"fix": error.diagnostics().fix})
     raise error
+
+
+def storage_problem(error: StorageError) -> Problem:
+    """Return the response for a disk or database that failed; the log has the reason."""
+    message = "the server cannot use its disk or database at the moment"
+    return Problem(503, error.code, message, fields={"Retry-After": STORAGE_PAUSE})
 
 
 def refused(message: str, reason: str) -> TrustError:

@@ -52,6 +52,8 @@ def render_metrics(
             yield CounterMetricFamily(
                 "skillwire_watch_interruptions", "Times that they were no longer followed.", watch.interruptions
             )
+            text = "Blobs that were damaged or missing, and made again."
+            yield CounterMetricFamily("skillwire_lost_blobs", text, catalog.lost_blobs)
             if revision is not None:
                 broken = sum(one.access is Access.PUBLIC for one in revision.broken)
                 for name, text, value in (

@@ -1,6 +1,7 @@
 """The application, called as a server calls it: codings, conditions, ranges, methods, errors, mounting."""
 
 import pytest
+import structlog
 from tests.support.eventually import eventually_async
 from tests.support.publishing import Asgi, write_skill
 from tests.support.sites import INDEX, PUBLIC, Site
@@ -45,9 +46,12 @@ async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_pat
     await client.get(INDEX)
     for blob in (tmp_path / "blobs").glob("??/*"):
         blob.write_bytes(b"x" * blob.stat().st_size)
-    answer = await client.get(target)
-    assert (answer.status, answer.json()["error"]["code"]) == (500, "INTERNAL")
-    answer = await eventually_async(lambda: client.get(target), lambda answer: answer.status != 500)
+    with structlog.testing.capture_logs() as log:
+        answer = await client.get(target)
+        assert (answer.status, answer.json()["error"]["code"], answer.fields["retry-after"]) == (503, "STORAGE", "2")
+        answer = await eventually_async(lambda: client.get(target), lambda answer: answer.status != 503)
+    assert [one["blob"][:7] for one in log if one["event"].startswith("a blob is damaged")] == ["sha256:"]
+    assert "skillwire_lost_blobs_total 1.0" in (await client.get("/metrics")).body.decode().splitlines()
     assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+from types import SimpleNamespace
 
 import brotli
 import pytest
@@ -18,7 +19,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 
 from skillwire import limits
 from skillwire.adapters.files import loading
-from skillwire.errors import StorageError
+from skillwire.errors import SourceLocation, StorageError
 from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
 from skillwire.server import create_app
@@ -351,7 +352,21 @@ async def test_a_failure_inside_is_a_500_that_tells_nothing_and_a_log_that_tells
         answer = await client.get("/.well-known/agent-skills/tools/SKILL.md")
     assert (answer.status, answer.json()["error"]["code"]) == (500, "INTERNAL")
     assert b"reason" not in answer.body
-    assert [event["exc_info"] for event in log if event["event"] == "a request failed"] == [True]
+    assert [str(event["exc_info"]) for event in log if event["event"] == "a request failed"] == ["the reason"]
+
+
+async def test_a_disk_or_database_that_fails_is_a_503_to_be_tried_again(client):
+    async def fail(*_):
+        raise StorageError("DATABASE", "disk I/O error", place=SourceLocation("/state/skillwire.db"))
+
+    client.application.services.authentication.tokens = lambda: SimpleNamespace(recognise=fail)
+    with structlog.testing.capture_logs() as log:
+        answer = await client.get(INDEX, {"X-API-Key": "sw_aaaaaaaaaaaaaaaa_" + "a" * 43})
+    assert (answer.status, answer.json()["error"]["code"], answer.fields["retry-after"]) == (503, "DATABASE", "2")
+    assert b"/state" not in answer.body
+    assert [event["error"] for event in log if event["event"] == "a request failed"] == [
+        "DATABASE: disk I/O error (/state/skillwire.db)"
+    ]
 
 
 @pytest.mark.parametrize("root", ["/published", "/deep/er"])

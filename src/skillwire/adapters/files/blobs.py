@@ -32,7 +32,7 @@ from skillwire.errors import DecodeError
 from skillwire.model.digest import Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
 
 
 _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -228,10 +228,14 @@ class FileBlobWriting:
 
 
 class FileBlobs:
-    """A :class:`~skillwire.ports.BlobStore` in ``directory``; a ``durable`` one syncs each blob to the disk."""
+    """A :class:`~skillwire.ports.BlobStore` in ``directory``; a ``durable`` one syncs each blob to the disk.
+
+    ``on_lost`` is called with the digest of each blob that was to be read and is absent or damaged.
+    """
 
     def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self.directory = directory
+        self.on_lost: Callable[[Digest], object] = lambda _: None
         self._durable = durable
         self._lock: int | None = None
 
@@ -247,9 +251,11 @@ class FileBlobs:
         try:
             content = self._place(digest).read_bytes()
         except OSError:  # absent or unreadable: the caller makes it again
+            self.on_lost(digest)
             return None
         if Digest.of(content) != digest:
             self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
+            self.on_lost(digest)
             return None
         return content
 

@@ -65,7 +65,7 @@ class AgentSkills(Protocol):
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of both versions, with and without a scope, and for clients that append to an index URL."""
-        blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
+        blobs = BlobSender(services.catalog.blobs)
 
         async def respond(context: RequestContext) -> ASGIApp | None:
             view, path = context.view, context.path

@@ -31,7 +31,7 @@ from skillwire.server.components import Interface, Protocol, Services
 from skillwire.server.execution_responses import until_disconnected
 from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
 from skillwire.server.openapi import COUNT, JSON, PART, TEXT, closed, in_parts, listed, problem
-from skillwire.server.problems import Preflight, Problem, ProblemError, unsatisfiable
+from skillwire.server.problems import Preflight, Problem, ProblemError, storage_problem, unsatisfiable
 from skillwire.server.responses import in_pieces, json_response, no_content, send_pieces
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import (
@@ -197,7 +197,7 @@ async def _send_blob(blob: OpenBlob, context: RequestContext) -> ASGIApp | None:
 def _blob_problem(error: SkillwireError) -> Problem:
     if isinstance(error, StorageError):
         structlog.get_logger("skillwire.rpc").error("a blob cannot be kept or read", error=one_line(error))
-        return Problem(503, error.code, "blobs cannot be kept or read at the moment")
+        return storage_problem(error)
     pause = error.details.get("retry_after")
     fields = {"Retry-After": str(pause)} if isinstance(pause, int) else {}
     fix = fix_of(error)

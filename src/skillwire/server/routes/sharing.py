@@ -87,7 +87,7 @@ def _operation(summary: str, schema: Any) -> Operation:
 class _Answers:
     def __init__(self, services: Services) -> None:
         self._pages = services.pages
-        self._blobs = BlobSender(services.catalog.blobs, services.catalog.look_again)
+        self._blobs = BlobSender(services.catalog.blobs)
         self._documents = SiteUrlCache(services.base_url)
         self._provider = services.publisher
         self._auth = services.authentication.auth_config

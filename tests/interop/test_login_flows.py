@@ -119,6 +119,7 @@ def test_tokens_are_renewed_ahead_of_their_end_and_the_refresh_token_rotates(use
     wants_oauth(origin, oidc_provider)
     user.run("auth", "login", origin.url, "--client-id", NATIVE.client_id, "--yes")
     before = user.stored(origin)
+    assert asked(origin) == [f"Bearer {before['secrets']['secret']}"]  # tried once
     user.change(origin, expires_at=before["expires_at"] - 250)
     user.run("find", "plan", "--from", origin.url)
     after = user.stored(origin)

@@ -90,6 +90,9 @@ def status(*, output: Output) -> None:
 @click.option(
     "--scope", metavar="SCOPE", multiple=True, help="Scope to request; by default all scopes that the origin lists."
 )
+@click.option(
+    "--resource", metavar="URL", help="What the token is for, if the origin does not name it (RFC 8707 resource)."
+)
 @click.option("--issuer", metavar="URL", help="The authorization server, if the origin does not name it.")
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 @click.option("--header", metavar="NAME", help="Header field for an API key, if the origin does not name it.")

@@ -23,9 +23,10 @@ from skillwire.adapters.files.credentials import bearer
 from skillwire.adapters.http.loopback import RedirectListener
 from skillwire.adapters.http.sync import SyncDriver
 from skillwire.cli.options import confirm, has_terminal
-from skillwire.cli.output import dim, one_line
+from skillwire.cli.output import dim, one_line, warning
 from skillwire.client.login import (
     AuthRequirements,
+    FlowName,
     choose_flow,
     choose_scope,
     discover_auth,
@@ -34,9 +35,10 @@ from skillwire.client.login import (
     identify,
     new_key,
     new_token,
+    scopes_refused,
     try_out,
 )
-from skillwire.errors import SourceLocation, TrustError, UsageError
+from skillwire.errors import FetchError, SourceLocation, TrustError, UsageError
 from skillwire.model.url import parse_url
 from skillwire.protocols.oauth.client import (
     ask_for_code,
@@ -66,6 +68,7 @@ class LoginOptions(NamedTuple):
     flow: str
     client_id: str | None
     scope: tuple[str, ...]
+    resource: str | None
     issuer: str | None
     no_browser: bool
     header: str | None
@@ -200,16 +203,32 @@ class _Login:
         client = identify(options.client_id, secret, server)
         flow = choose_flow(options.flow, server, client, has_browser=not options.no_browser and _has_browser())
         scope = choose_scope(options.scope, self._required, server, flow)
+        resource = options.resource or self._required.resource
+        try:
+            tokens = self._tokens(flow, server, client, scope, resource)
+        except FetchError as error:
+            if options.resource or resource is None or error.details.get("error") != "invalid_target":
+                raise
+            resource = None  # the server does not know the origin's name, and may have one resource only
+            tokens = self._tokens(flow, server, client, scope, resource)
+        if refused := scopes_refused(scope, tokens):
+            self._output.note(warning("not granted: "), ", ".join(refused))
+        credential = new_token(self._origin, tokens, server, client, scope=scope, resource=resource, now=time.time())
+        run(try_out(credential, self._required.refused_at))
+        return credential
+
+    def _tokens(
+        self, flow: FlowName, server: ServerMetadata, client: ClientIdentity, scope: str, resource: str | None
+    ) -> Tokens:
+        run = self._driver.run
         if flow == "client-credentials":
-            tokens = run(use_client_credentials(server.token_url, client, scope))
-        elif flow == "device":
-            device = run(begin_device(str(server.device_url), client, scope))
+            return run(use_client_credentials(server.token_url, client, scope, resource=resource))
+        if flow == "device":
+            device = run(begin_device(str(server.device_url), client, scope, resource=resource))
             click.echo(f"On any device, open {one_line(device.verification_url)}", err=True)
             click.echo(f"and enter the code {one_line(device.user_code)}", err=True)
-            tokens = run(await_device(server.token_url, client, device))
-        else:
-            tokens = self._in_browser(server, client, scope)
-        return new_token(self._origin, tokens, server, client, scope=scope, now=time.time())
+            return run(await_device(server.token_url, client, device, resource=resource))
+        return self._in_browser(server, client, scope, resource)
 
     def _agree(self, host: str) -> None:
         """Announce that ``host`` will be contacted, and get the user's consent once.
@@ -229,9 +248,9 @@ class _Login:
             raise TrustError("LOGIN_NOT_AGREED", f"{about}; not confirmed", place=place)
         self._agreed.add(host)
 
-    def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str) -> Tokens:
+    def _in_browser(self, server: ServerMetadata, client: ClientIdentity, scope: str, resource: str | None) -> Tokens:
         with RedirectListener() as listener:
-            question = ask_for_code(server, client.client_id, listener.url, scope)
+            question = ask_for_code(server, client.client_id, listener.url, scope, resource=resource)
             click.echo(f"Open this address to log in:\n  {one_line(question.url)}", err=True)
             if not self._options.no_browser:
                 # A browser in the terminal blocks its caller until it ends, and this command must answer it before.

@@ -3,18 +3,18 @@
 An origin states its requirements in descriptors of Skill Sharing (``auth``), in the details of a 401, and in the
 metadata of a protected resource. A private origin hides its descriptors, so a refusal is read first, and descriptors of
 skills that are not public before others. A descriptor with ``oauth2`` has two URLs; other endpoints come from the
-server's metadata, which is used only if it names the descriptor's token endpoint. No ``resource`` (RFC 8707) is
-requested: a server that does not know the origin's name would refuse the login. The command asks the user.
+server's metadata, which is used only if it names the descriptor's token endpoint. The ``resource`` to request is in the
+metadata of the protected resource alone. The command asks the user.
 
-Spec: SSP §3.5.5, §7.2, §7.4; RFC 9728 §3, §5. Trust: all of it is untrusted. It decides the questions to the user, and
-never the destination of a secret without the user's consent.
+Spec: SSP §3.5.5, §7.2, §7.4; RFC 8707 §2; RFC 9728 §3, §5. Trust: all of it is untrusted. It decides the questions to
+the user, and never the destination of a secret without the user's consent.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -31,7 +31,7 @@ from skillwire.protocols.oauth.codec import resource_metadata_url
 from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType
-from skillwire.trust.guarded_json import load_json
+from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import fetch
@@ -62,7 +62,7 @@ class AuthRequirements:
         header: the field of an API key.
         advice: for people, one line, without hidden characters.
         authorization_url, token_url: of ``oauth2``, from a descriptor.
-        issuer: of ``oauth2``, from a resource's metadata.
+        issuer, resource: of ``oauth2``, from a resource's metadata.
         refused_at: a URL of the origin that required a credential, to test the new one.
         doubts: errors on the way.
     """
@@ -74,6 +74,7 @@ class AuthRequirements:
     authorization_url: str | None = None
     token_url: str | None = None
     issuer: str | None = None
+    resource: str | None = None
     scopes: tuple[str, ...] = ()
     refused_at: str | None = None
     doubts: tuple[SkillwireError, ...] = ()
@@ -104,6 +105,9 @@ def discover_auth(origin: str, addresses: AddressPolicy) -> Flow[AuthRequirement
         else:
             continue
         if wanted is not None and wanted.kind != "none":
+            if wanted.kind == "oauth2" and wanted.resource is None:
+                named = yield from _read_resource(f"{origin}{_RESOURCE}", search)
+                wanted = replace(wanted, resource=named.resource if named else None, doubts=tuple(search.doubts))
             return wanted
         nothing_needed = nothing_needed or (wanted.said_by if wanted else None)
     resource = yield from _read_resource(f"{origin}{_RESOURCE}", search)
@@ -175,7 +179,8 @@ def _read_resource(url: str, search: _AuthSearch) -> Flow[AuthRequirements | Non
         return None
     if resource is None or not resource.issuers:
         return None
-    return search.found("oauth2", said_by=url, issuer=resource.issuers[0], scopes=resource.scopes)
+    fields: dict[str, Any] = {"issuer": resource.issuers[0], "resource": resource.resource, "scopes": resource.scopes}
+    return search.found("oauth2", said_by=url, **fields)
 
 
 def _from_auth(auth: AuthConfig, url: str, search: _AuthSearch) -> AuthRequirements:
@@ -201,7 +206,14 @@ def new_key(origin: str, secret: str, *, header: str = "Authorization", key_id: 
 
 
 def new_token(
-    origin: str, tokens: Tokens, server: ServerMetadata, client: ClientIdentity, *, scope: str, now: float
+    origin: str,
+    tokens: Tokens,
+    server: ServerMetadata,
+    client: ClientIdentity,
+    *,
+    scope: str,
+    resource: str | None = None,
+    now: float,
 ) -> Credential:
     """Return the tokens of an authorization server as a credential, with the client's secret to renew them."""
     grant = TokenRenewal(
@@ -212,6 +224,7 @@ def new_token(
         tokens.refresh_token,
         server.revocation_url,
         scope if tokens.scope is None else tokens.scope,
+        resource,
     )
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     return Credential(origin, "oauth2", tokens.access_token, secrets.token_hex(16), expires_at=expires_at, grant=grant)
@@ -273,21 +286,31 @@ def choose_scope(asked: tuple[str, ...], wanted: AuthRequirements, server: Serve
     return " ".join(dict.fromkeys([*wanted.scopes, *(["offline_access"] if lasting else [])]))
 
 
+def scopes_refused(scope: str, tokens: Tokens) -> list[str]:
+    """Return the scopes that were requested and not granted; those that ask for more than access do not count."""
+    granted = (scope if tokens.scope is None else tokens.scope).split()
+    return [one for one in scope.split() if one not in {*granted, "openid", "offline_access"}]
+
+
 def identify(client_id: str, secret: str | None, server: ServerMetadata) -> ClientIdentity:
     """Return the client's identity, with its secret in the form that ``server`` supports."""
     methods = server.secret_methods
     return ClientIdentity(client_id, secret, bool(methods) and "client_secret_basic" not in methods)
 
 
-def try_out(credential: Credential, url: str) -> Flow[None]:
-    """Test ``credential`` at ``url``; raise ``ACCESS_DENIED`` if it is refused."""
+def try_out(credential: Credential, url: str | None) -> Flow[None]:
+    """Test ``credential`` at ``url``, or at the index of its origin; raise ``ACCESS_DENIED`` if it is refused."""
+    url = url or f"{credential.origin}{_PLACES[-1]}"
     if credential.kind == "custom":
         response = yield from RequestSigner(time.time).send(HttpRequest(url), credential)
     else:
         response = yield from fetch(HttpRequest(url, headers={credential.header: credential.field_value}))
     if response.status == _UNAUTHORIZED:
-        fix = "Check the key, and that it is for this origin."
-        message = "the origin refuses the key; it is not stored"
+        what, fix = "key", "Check the key, and that it is for this origin."
+        if credential.kind == "oauth2":
+            what, fix = "token", "Name what its tokens have to be for with --resource, as its operator says."
+        reason = server_message(response.body)
+        message = f"the origin refuses the {what}; it is not stored{reason and f': {reason}'}"
         raise FetchError("ACCESS_DENIED", message, place=SourceLocation(url), fix=fix)
 
 

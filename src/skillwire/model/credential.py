@@ -12,7 +12,8 @@ CredentialKind = Literal["api_key", "oauth2", "custom"]
 class TokenRenewal:
     """How an OAuth 2.0 access token is renewed and revoked; ``scope`` holds granted scopes, separated by spaces.
 
-    Without a ``refresh_token``, client credentials renew it if there is a ``client_secret``.
+    ``resource`` is what the token was requested for (RFC 8707). Without a ``refresh_token``, client credentials renew
+    it if there is a ``client_secret``.
     """
 
     token_url: str
@@ -22,6 +23,7 @@ class TokenRenewal:
     refresh_token: str | None = field(default=None, repr=False)
     revocation_url: str | None = None
     scope: str = ""
+    resource: str | None = None
 
     def changed(self, **changes: Any) -> TokenRenewal:
         """Return a copy with these fields changed."""

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from skillwire.client.login import AuthRequirements, discover_auth
+from skillwire.client.login import AuthRequirements, discover_auth, new_token, scopes_refused, try_out
 from skillwire.errors import FetchError
 from skillwire.model.url import parse_url
+from skillwire.protocols.oauth.messages import ClientIdentity, ServerMetadata, Tokens
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import HttpResponse, drive
 
@@ -14,6 +15,9 @@ ORIGIN = "https://skills.example"
 INDEX = f"{ORIGIN}/.well-known/skill-sharing"
 ASD = f"{ORIGIN}/.well-known/agent-skills/index.json"
 RESOURCE = f"{ORIGIN}/.well-known/oauth-protected-resource"
+TOKEN = new_token(
+    ORIGIN, Tokens("t", None), ServerMetadata("https://auth.example/t"), ClientIdentity("me"), scope="", now=0.0
+)
 KEY = {"type": "api_key", "header": "X-Key", "description": "Ask\u202e us."}
 OAUTH = {
     "type": "oauth2",
@@ -90,8 +94,47 @@ def test_a_descriptor_says_it():
 
 def test_skills_that_are_not_public_are_read_first():
     wanted, asked = find(site(public_a={"type": "none"}, restricted_b=OAUTH))
-    assert asked == [INDEX, f"{ORIGIN}/1.json"]
+    assert asked == [INDEX, f"{ORIGIN}/1.json", RESOURCE]
     assert (wanted.kind, wanted.token_url, wanted.scopes) == ("oauth2", "https://auth.example/t", ("read", "write"))
+    assert wanted.resource is None
+
+
+def test_resource_to_request_is_in_the_metadata_alone():
+    document = {"resource": f"{ORIGIN}/", "authorization_servers": ["https://other.example"]}
+    wanted, _ = find({**site(restricted_a=OAUTH), RESOURCE: document})
+    assert (wanted.resource, wanted.token_url, wanted.issuer) == (f"{ORIGIN}/", "https://auth.example/t", None)
+    wanted, _ = find({**site(restricted_a=OAUTH), RESOURCE: {**document, "resource": "https://evil.example"}})
+    assert (wanted.kind, wanted.resource) == ("oauth2", None)
+    assert [doubt.code for doubt in wanted.doubts] == ["LOGIN_STATE"]
+
+
+@pytest.mark.parametrize(
+    ("granted", "refused"),
+    [(None, []), ("read", ["write"]), ("read write more", []), ("", ["read", "write"])],
+)
+def test_scopes_that_were_not_granted_are_known(granted, refused):
+    assert scopes_refused("openid read write offline_access", Tokens("t", None, None, granted)) == refused
+
+
+@pytest.mark.parametrize("refused_at", [None, f"{ORIGIN}/private"])
+@pytest.mark.parametrize("status", [200, 403, 404])
+def test_new_token_is_tried_once(status, refused_at):
+    sent = []
+
+    def answer(request):
+        sent.append((request.url, request.headers["Authorization"]))
+        return HttpResponse(request.url, status, {}, b"{}")
+
+    drive(try_out(TOKEN, refused_at), answer)
+    assert sent == [(refused_at or ASD, "Bearer t")]
+
+
+def test_token_that_the_origin_refuses_is_an_error_with_the_reason():
+    body = b'{"error": {"code": "AUTH_REQUIRED", "message": "the access token is for another audience"}}'
+    with pytest.raises(FetchError, match="for another audience") as caught:
+        drive(try_out(TOKEN, None), lambda request: HttpResponse(request.url, 401, {}, body))
+    assert caught.value.code == "ACCESS_DENIED"
+    assert "--resource" in str(caught.value.fix)
 
 
 def test_an_origin_that_wants_nothing():

@@ -216,7 +216,36 @@ class TestAnswers:
         assert not [value for value in SECRETS.values() if value in shown]
 
 
+RESOURCE = "https://skills.example/"
+DEVICE = DeviceCode("hush-device", "ABCD", "https://auth.example/activate", 600.0, 5.0)
+
+
+def await_after_sleep():
+    exchange = await_device(TOKEN_URL, PUBLIC, DEVICE, lambda: 0.0, resource=RESOURCE)
+    next(exchange)  # the pause before the first question
+    return exchange.send(None)
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda: next(use_client_credentials(TOKEN_URL, CONFIDENTIAL, "a", resource=RESOURCE)),
+        lambda: next(begin_device("https://auth.example/device", PUBLIC, "", resource=RESOURCE)),
+        await_after_sleep,
+        lambda: next(redeem_code(ask_for_code(SERVER, "me", REDIRECT, "", resource=RESOURCE), "c", PUBLIC)),
+        lambda: next(renew(replace(GRANT, resource=RESOURCE))),
+        lambda: next(renew(TokenRenewal(TOKEN_URL, "me", "hush-client", resource=RESOURCE))),
+    ],
+)
+def test_every_request_for_a_token_names_the_resource(request_of):
+    assert form(request_of())["resource"] == RESOURCE
+
+
 class TestAuthorizationCode:
+    def test_the_question_names_the_resource(self):
+        question = ask_for_code(SERVER, "me", REDIRECT, "", resource=RESOURCE)
+        assert parse_qs(urlsplit(question.url).query)["resource"] == [RESOURCE]
+
     def question(self, server=SERVER):
         return ask_for_code(server, "me", REDIRECT, "read offline_access")
 

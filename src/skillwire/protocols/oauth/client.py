@@ -8,7 +8,8 @@ install path, which is limited to the standard library; tests compare their bodi
 The browser's authorization request has a ``state`` that the answer must repeat, and the hash of a secret (PKCE, S256)
 that only the token endpoint receives. So another page cannot inject its own answer, and a program that reads the answer
 cannot use it. A server that names itself must be the one that was asked, and a server that promised to name itself must
-do so (RFC 9207). Spec: RFC 6749, 7009, 7636, 8252 §8, 8414, 8628, 9207, 9728.
+do so (RFC 9207). Every request names the ``resource`` that the token is for, if it is known. Spec: RFC 6749, 7009,
+7636, 8252 §8, 8414, 8628, 8707, 9207, 9728.
 """
 
 from __future__ import annotations
@@ -88,27 +89,38 @@ def redeem_code(question: AuthorizationRequest, code: str, client: ClientIdentit
         redirect_uri=question.redirect_url,
         code_verifier=question.verifier,
         include_client_id=client.secret is None,
+        **_for(question.resource),
     )
     request = _form(question.server.token_url, body, client)
     return decode_tokens((yield request), _secrets(client, code, question.verifier))
 
 
-def use_client_credentials(token_url: str, client: ClientIdentity, scope: str) -> Flow[Tokens]:
+def use_client_credentials(
+    token_url: str, client: ClientIdentity, scope: str, *, resource: str | None = None
+) -> Flow[Tokens]:
     """Ask for a token for the client itself. Spec: RFC 6749 §4.4."""
-    body = encode_form({"grant_type": "client_credentials", **({"scope": scope} if scope else {})})
+    scoped = {"scope": scope} if scope else {}
+    body = encode_form({"grant_type": "client_credentials", **scoped, **_for(resource)})
     return decode_tokens((yield _form(token_url, body, client)), _secrets(client))
 
 
-def begin_device(device_url: str, client: ClientIdentity, scope: str) -> Flow[DeviceCode]:
+def begin_device(
+    device_url: str, client: ClientIdentity, scope: str, *, resource: str | None = None
+) -> Flow[DeviceCode]:
     """Ask for the codes of a login on another device. Spec: RFC 8628 §3.1."""
-    body = encode_form({"client_id": client.client_id, **({"scope": scope} if scope else {})})
+    body = encode_form({"client_id": client.client_id, **({"scope": scope} if scope else {}), **_for(resource)})
     device = decode_device((yield _form(device_url, body, client)), _secrets(client))
     parse_url(device.verification_url)  # a person will open it, so only http and https are allowed
     return device
 
 
 def await_device(
-    token_url: str, client: ClientIdentity, device: DeviceCode, clock: Callable[[], float] = time.monotonic
+    token_url: str,
+    client: ClientIdentity,
+    device: DeviceCode,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    resource: str | None = None,
 ) -> Flow[Tokens]:
     """Poll until the user has answered on the other device, no faster than the server allows. Spec: RFC 8628 §3.4.
 
@@ -117,7 +129,7 @@ def await_device(
     from oauthlib.oauth2 import DeviceClient  # noqa: PLC0415  # only a login needs it
 
     body = DeviceClient(client.client_id).prepare_request_body(
-        device.device_code, include_client_id=client.secret is None
+        device.device_code, include_client_id=client.secret is None, **_for(resource)
     )
     request = _form(token_url, body, client)
     interval, end = device.interval, clock() + device.expires_in
@@ -144,8 +156,9 @@ def renew(grant: TokenRenewal) -> Flow[Tokens]:
     client = identity_of(grant)
     try:
         if grant.refresh_token is None:
-            return (yield from use_client_credentials(grant.token_url, client, grant.scope))
-        fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
+            exchange = use_client_credentials(grant.token_url, client, grant.scope, resource=grant.resource)
+            return (yield from exchange)
+        fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, **_for(grant.resource)}
         if client.secret is None:
             fields["client_id"] = client.client_id
         response = yield _form(grant.token_url, encode_form(fields), client)
@@ -190,6 +203,10 @@ def _form(url: str, body: str, client: ClientIdentity) -> HttpRequest:
     return HttpRequest(url, "POST", headers, body.encode(), max_bytes=limits.OAUTH_BYTES)
 
 
+def _for(resource: str | None) -> dict[str, str]:
+    return {} if resource is None else {"resource": resource}
+
+
 def _secrets(client: ClientIdentity, *others: str) -> list[str]:
     return [secret for secret in (client.secret, *others) if secret]
 
@@ -199,7 +216,9 @@ _PLACE: Final = SourceLocation("the browser's answer")
 _MOST_FIELDS: Final = 30
 
 
-def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scope: str) -> AuthorizationRequest:
+def ask_for_code(
+    server: ServerMetadata, client_id: str, redirect_url: str, scope: str, *, resource: str | None = None
+) -> AuthorizationRequest:
     """Return the authorization request for the browser; the server's authorization endpoint was checked.
 
     ``scope`` is separated by spaces, or empty for the server's default.
@@ -223,8 +242,10 @@ def ask_for_code(server: ServerMetadata, client_id: str, redirect_url: str, scop
         code_challenge=challenge,
         code_challenge_method="S256",
         **consent,
+        **_for(resource),
     )
-    return AuthorizationRequest(scheme + question.removeprefix("https"), state, verifier, redirect_url, server)
+    url = scheme + question.removeprefix("https")
+    return AuthorizationRequest(url, state, verifier, redirect_url, server, resource)
 
 
 def read_answer(target: str, question: AuthorizationRequest) -> str:

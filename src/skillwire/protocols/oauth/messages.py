@@ -71,3 +71,4 @@ class AuthorizationRequest:
     verifier: str = field(repr=False)
     redirect_url: str
     server: ServerMetadata
+    resource: str | None = None

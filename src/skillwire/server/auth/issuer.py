@@ -165,6 +165,7 @@ class IssuerKeys:
         self._jwks_url = jwks_url
         self._monotonic = monotonic
         self._keys: KeySet | None = None
+        self._former: KeySet | None = None
         self._fetched = 0.0
         self._tried: float | None = None
         self._failure: SkillwireError | None = None
@@ -187,7 +188,8 @@ class IssuerKeys:
             return key
         if self._failure is not None:
             raise unavailable("its keys cannot be had, so the token can be neither taken nor refused", self._issuer)
-        if wait is not None:
+        is_retired = self._former is not None and self._former.find(key_id, algorithm) is not None
+        if wait is not None and not is_retired:
             seconds = max(1, math.ceil(wait))
             message = f"the access token's key may be new; the keys are asked for again in {seconds} s"
             raise unavailable(message, self._issuer, retry_after=seconds)
@@ -221,10 +223,11 @@ class IssuerKeys:
     async def _fetch(self) -> None:
         self._tried = self._monotonic()
         try:
-            self._keys = await ask(self._driver, self._issuer, fetch_keys(self._issuer, self._jwks_url))
+            keys = await ask(self._driver, self._issuer, fetch_keys(self._issuer, self._jwks_url))
         except SkillwireError as error:  # told to those whom the kept keys cannot help, by _usable and find
             self._failure = error
         else:
+            self._former, self._keys = self._keys, keys
             self._failure, self._fetched = None, self._monotonic()
         finally:
             self._flight = None

@@ -362,8 +362,10 @@ async def test_key_that_may_be_new_is_not_the_fault_of_the_caller(world):
     # No key makes these good, so that their callers need not wait to learn it.
     assert await world.reason(new.token(good_claims(exp=NOW - 60))) == "expired"
     assert await world.reason(new.token(good_claims(iss="https://other.example"))) == "issuer"
+    world.publish(new)
     world.now += error.details["retry_after"]
     assert await world.tokens.recognise(new.token())
+    assert await world.reason(old.token()) == "key"  # which the issuer has withdrawn
 
 
 async def test_last_keys_are_used_for_a_day_while_the_issuer_is_down(world):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery.codec import decode, encode
+from skillwire.protocols.skill_discovery.health import ChangeKind
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Profile, Register
 
@@ -166,10 +167,15 @@ class LanState:
 
 _LOG: Final = logging.getLogger("skillwire.lan")
 _PAUSE: Final = 5.0
+#: Seconds in which goodbyes are collected, so that those of a server are one write.
+_COLLECTED: Final = 0.05
 
 
 class StateWriter:
-    """Writes the state of one agent every few seconds; its own skills are not stored."""
+    """Writes the state of one agent every few seconds, and at once for a goodbye, which is acknowledged then.
+
+    Its own skills are not stored.
+    """
 
     def __init__(
         self,
@@ -192,7 +198,8 @@ class StateWriter:
         #: Newest timestamps that are not written yet: without one, a replay counts after a restart.
         self._timestamps: dict[Stream, int] = {}
         self._running: asyncio.Task[None] | None = None
-        self._ends = asyncio.Event()
+        self._wakes = asyncio.Event()
+        self._ends = False
         self._links: Callable[[], Iterable[Link]] = tuple
 
     async def load(self) -> None:
@@ -210,6 +217,7 @@ class StateWriter:
 
     def restore(self, link: str, node: DiscoveryNode) -> None:
         """List what was heard on a link before, as UNKNOWN, and know whose key was whose."""
+        node.mcp_agent.is_stored = True
         now = self._clock().steady
         for heard in self._kept.heard:
             agent_id = heard.message.agent_id
@@ -221,7 +229,8 @@ class StateWriter:
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
         """Begin to write; also after :meth:`stop`."""
         self._links = links
-        self._ends.clear()
+        self._ends = False
+        self._wakes.clear()
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     def changed(self, link: str, change: Change) -> None:
@@ -231,24 +240,30 @@ class StateWriter:
         before, after = change.before, change.after
         if before is None or after is None or before._replace(health=after.health) != after:
             self._changed[link, change.listed.key] = change
+        if change.kind is ChangeKind.LEFT:
+            self._wakes.set()
 
     async def stop(self) -> None:
         """Write what is not written yet, and end."""
         if self._running is not None:
-            self._ends.set()
+            self._ends = True
+            self._wakes.set()
             await self._running
             self._running = None
 
     async def _run(self) -> None:
-        while not self._ends.is_set():
+        while not self._ends:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PAUSE):
-                    await self._ends.wait()
+                    await self._wakes.wait()
+                    await asyncio.sleep(0 if self._ends else _COLLECTED)
+            self._wakes.clear()
             await self._write()
 
     async def _write(self) -> None:
         changed, self._changed = self._changed, {}
         links = tuple(self._links())
+        goodbyes = [(link, link.node.mcp_agent.take_goodbyes()) for link in links]
         rings = {link.name: link.node.ring for link in links}
         now = int(self._clock().wall * 1000)
         edge = now - int(2 * self._window * 1000)
@@ -263,7 +278,7 @@ class StateWriter:
             if change.after is not None
         ]
         gone = [named for named, change in changed.items() if change.after is None]
-        if not (heard or gone or self._timestamps):
+        if not (heard or gone or self._timestamps or any(taken for _, taken in goodbyes)):
             return
         times = list(self._timestamps.items())
         here = [link.name for link in links if link.is_open]
@@ -275,6 +290,10 @@ class StateWriter:
             self._changed = {**changed, **self._changed}
         else:
             self._timestamps.clear()
+            for link, taken in goodbyes:
+                if taken:
+                    link.node.mcp_agent.acknowledge(taken, self._clock())
+                    link.act()
 
 
 def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:

@@ -78,6 +78,9 @@ class McpAgent:
         self.doubted: list[EndpointDoubted] = []
         self._answers = answers
         self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}
+        #: Whether the driver stores goodbyes before they are acknowledged.
+        self.is_stored = False
+        self._unstored: list[tuple[VerifiedMessage, m.UnregisterAck]] = []
         self._outbox = outbox
         self._challenges = challenges
         self._groups = scenes.Groups(self.registry, outbox, settings)
@@ -114,14 +117,27 @@ class McpAgent:
         return self.take_changes(now)
 
     def unregister(self, received: VerifiedMessage, message: m.Unregister, now: Moment) -> list[Change]:
-        """Take a goodbye, and acknowledge its outcome. Spec: SDP §9.2."""
+        """Take a goodbye, and acknowledge its outcome, once it is stored. Spec: SDP §9.2."""
         status = Outcome.UNAUTHORIZED
         if received.standing is not Standing.UNKNOWN_KEY:
             key, reason = (message.agent_id, message.skill_id), message.reason.lower()
             status = self.registry.unregister(key, message.timestamp, now.steady, reason)
-        stamp = self._outbox.stamp(now)
-        self._reply(received, m.UnregisterAck(message.agent_id, message.skill_id, status, stamp), now)
+        answer = m.UnregisterAck(message.agent_id, message.skill_id, status, self._outbox.stamp(now))
+        if self.is_stored and status in m.ACCEPTED:
+            self._unstored.append((received, answer))
+        else:
+            self._reply(received, answer, now)
         return self.take_changes(now)
+
+    def take_goodbyes(self) -> list[tuple[VerifiedMessage, m.UnregisterAck]]:
+        """Return the goodbyes that wait to be stored, and their acknowledgments; wait for them no more."""
+        goodbyes, self._unstored = self._unstored, []
+        return goodbyes
+
+    def acknowledge(self, goodbyes: Sequence[tuple[VerifiedMessage, m.UnregisterAck]], now: Moment) -> None:
+        """Acknowledge goodbyes that are stored."""
+        for received, answer in goodbyes:
+            self._reply(received, answer, now)
 
     def discover(self, received: VerifiedMessage, message: m.Discover, now: Moment) -> Sequence[NodeEvent]:
         """Answer with the skills that pass the filters, as many as fit; not at all without any. Spec: SDP §3.3."""

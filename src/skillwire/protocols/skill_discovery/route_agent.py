@@ -135,7 +135,7 @@ class RouteAgent:
         self._pauses = {
             "register": settings.retries,
             "status": settings.reports,
-            "unregister": (*settings.goodbye_pauses, *settings.retries),
+            "unregister": settings.goodbye_pauses,
         }
         self._is_settled = False
         pace = settings.rate * _FULL_PACE
@@ -225,9 +225,7 @@ class RouteAgent:
         """Take a registry's acknowledgment of a goodbye; None when it is for another agent."""
         if message.agent_id != self._agent_id:
             return None
-        sent = self._repeated.get(("unregister", message.skill_id))
-        if sent is not None and self._registries.add(received.source, now):
-            sent.acknowledged[received.source] = message.status
+        self._registries.add(received.source, now)  # the goodbye is sent three times in any case
         return ()
 
     def on_timer(self, now: Moment) -> None:
@@ -292,13 +290,9 @@ class RouteAgent:
 
     def _is_acknowledged(self, kind: str, skill_id: str, sent: _Repeated, now: Moment) -> bool:
         """Return whether all known registries have it. The first skill is repeated anyway, to find the registries."""
-        if kind == "status":
+        if kind != "register":
             return False
-        least = _LEAST_SENDS
-        if kind == "unregister":
-            least = 1 + len(self._settings.goodbye_pauses)
-        elif self._is_settled:
-            least = 1
+        least = 1 if self._is_settled else _LEAST_SENDS
         is_first = not self._is_settled and skill_id == next(iter(self._offers), None)
         return sent.sends >= least and not is_first and self._registries.are_within(sent.acknowledged, now)
 

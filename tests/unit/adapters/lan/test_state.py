@@ -13,10 +13,19 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 
 from skillwire.adapters.clock import moment
 from skillwire.adapters.lan.state import LanState, SavedState, StateWriter, StoredRegistration
-from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.codec import decode, encode
 from skillwire.protocols.skill_discovery.health import Change
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
-from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Profile, Reason, Register, SkillType
+from skillwire.protocols.skill_discovery.messages import (
+    Endpoint,
+    HealthStatus,
+    Outcome,
+    Profile,
+    Reason,
+    Register,
+    SkillType,
+    UnregisterAck,
+)
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -136,6 +145,12 @@ def test_a_file_of_another_version_is_made_anew(state):
 R, A, B, EVIL = "192.168.1.1", "192.168.1.7", "192.168.1.8", "192.168.1.66"
 
 
+def no_goodbyes(guard):
+    """Return a node that was sent no goodbye."""
+    mcp_agent = SimpleNamespace(take_goodbyes=list)
+    return SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None, mcp_agent=mcp_agent)
+
+
 class Disk:
     """Takes what is written, but for the first time."""
 
@@ -154,9 +169,7 @@ async def test_timestamps_that_could_not_be_written_are_written_the_next_time():
     disk, counters = Disk(), Counter[str]()
     keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters=counters, clock=moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
-    link = SimpleNamespace(
-        name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
-    )
+    link = SimpleNamespace(name="eth0/4", is_open=True, node=no_goodbyes(guard))
     keeping.start(lambda: [link])  # type: ignore[list-item]  # as far as it is used
     now = moment().wall
     guard.keep(STREAM, int(now * 1000), b"a beat", now)
@@ -178,9 +191,7 @@ async def test_who_begins_again_keeps_again():
     disk.tries = 1
     keeping = StateWriter(disk, "agent-self", Profile.OPEN, 60.0, counters=Counter(), clock=moment)  # type: ignore[arg-type]  # as far as it is used
     guard = ReplayGuard(60.0)
-    link: Any = SimpleNamespace(
-        name="eth0/4", is_open=True, node=SimpleNamespace(ingress=SimpleNamespace(replay=guard), ring=None)
-    )
+    link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=no_goodbyes(guard))
     for life in range(2):
         keeping.start(lambda: [link])
         now = moment().wall
@@ -208,11 +219,10 @@ def begin(tmp_path):
             LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, counters=Counter(), clock=moment
         )
         await keeping.load()
-        node = lan.node(
-            R, REGISTRY, agent_id="registry", identity=world.identity("registry"), authority=world.authority()
-        )
+        trust = {"identity": world.identity("registry"), "authority": world.authority()}
+        node = lan.node(R, REGISTRY, agent_id="registry", **trust)
         keeping.restore("eth0/4", node)
-        link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=node)
+        link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=node, act=lambda: lan.tend(R))
         keeping._links = lambda: [link]
         return Place(lan, keeping)
 
@@ -311,6 +321,33 @@ async def test_a_key_ends_with_the_last_registration_by_it(begin):
 
     second = await begin(world)
     assert second.lan.nodes[R].ring.digest_of("agent-001") == (b"", b"")
+
+
+@pytest.mark.spec("SDP-unregister-flow")
+async def test_a_goodbye_is_stored_before_it_is_acknowledged(begin, monkeypatch):
+    world = World(EPOCH)
+    place = await begin(world)
+    join(place.lan, world, A, own(new_key()))
+    await kept(place)
+    place.keeping._clock = lambda: place.lan.moment(R)
+    goodbyes, sent = place.lan.sent_from(A), place.lan.sent_from(R)
+
+    def acknowledged():
+        place.lan.run(0.5)
+        return {message.status for _, data in sent if isinstance(message := decode(data), UnregisterAck)}
+
+    place.lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+    assert acknowledged() == set(), "it is not stored yet"
+    assert place.lan.listed(R) == {}, "and acts nevertheless"
+    with monkeypatch.context() as patch:
+        patch.setattr(place.keeping._state, "write", Disk().write)
+        await kept(place)
+        assert place.keeping._wakes.is_set(), "it is written at once"
+    assert acknowledged() == set(), "the disk failed"
+    place.lan.inject(goodbyes[-1][1], place.lan._hosts[A].peer, R)
+    await place.keeping._write()
+    assert (await begin(world)).lan.listed(R) == {}, "as after a kill of the registry"
+    assert acknowledged() == {Outcome.DUPLICATE}
 
 
 async def test_what_cannot_be_read_is_said_and_nobody_is_known(begin, tmp_path, caplog):

@@ -91,6 +91,7 @@ def test_with_many_services_and_loss_a_change_is_seen_in_2_seconds_and_a_death_i
     for host in parts[3]:
         lan.offer(host, "skill-new")
     lan.run(2.5)
+    lost: set[tuple[str, str]] = set()
     for part, what, more in [
         (parts[0], ChangeKind.STATUS, {"status": HealthStatus.DEGRADED}),
         (parts[1], ChangeKind.LEFT, {}),
@@ -98,8 +99,10 @@ def test_with_many_services_and_loss_a_change_is_seen_in_2_seconds_and_a_death_i
         (parts[3], ChangeKind.REGISTERED, {}),
     ]:
         found = seen(lan, since, what, **more)
-        assert found.keys() >= set(itertools.product(REGISTRIES, agents_of(part)))
+        missed = set(itertools.product(REGISTRIES, agents_of(part))) - found.keys()
+        assert len(missed) <= (6 if what is ChangeKind.LEFT else 0), "a goodbye is sent three times: 0.3 ** 3 get none"
         assert max(found.values()) <= 2.0
+        lost = missed or lost
 
     since = lan.clock.steady
     dead, alive = hosts[120:140], {*hosts} - {*hosts[120:140]}
@@ -112,7 +115,8 @@ def test_with_many_services_and_loss_a_change_is_seen_in_2_seconds_and_a_death_i
     for host in REGISTRIES:
         status = lan.listed(host)
         assert {status[f"agent-{one}", SKILL(3)] for one in dead} == {"UNHEALTHY"}
-        assert len([key for key in status if key[0] in agents_of(alive)]) == skills * len(alive)
+        unheard = sum(registry == host for registry, _ in lost)
+        assert len([key for key in status if key[0] in agents_of(alive)]) == skills * len(alive) + unheard
     assert not seen(lan, 0, ChangeKind.EVICTED)
 
 

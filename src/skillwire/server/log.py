@@ -1,5 +1,8 @@
 """The log of the server: to standard error, one line an event, for people or as JSON.
 
+An error that repeats is logged once a minute, with the number of ``repeats`` left out, so that a full disk under load
+does not fill the log.
+
 An application that mounts ours keeps its own configuration of structlog; :func:`configure_logging` is for
 ``skillwire serve``. Hidden characters of untrusted values are shown, so a request cannot fake a line.
 """
@@ -34,6 +37,48 @@ UNSET_FIX: Final = "set them in the environment of the server, or in the secrets
 _ONE_LINE: Final = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
+#: Seconds in which an error that repeats is logged once, and of how many errors that is known.
+_REPEAT_SECONDS: Final = 60.0
+_ERRORS_KNOWN: Final = 1_000
+#: The fields that distinguish errors; others, such as the path of a request, differ with each.
+_DISTINCT: Final = ("event", "task", "skill", "code", "error", "reason", "place")
+
+
+class RepeatLimiter:
+    """A processor that drops errors which were logged a moment ago."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def __call__(self, _: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Return the event, with the number of repeats that were dropped. Raises DropEvent."""
+        if method != "error":
+            return event
+        key = (*(str(event.get(name)) for name in _DISTINCT), _place_of(event.get("exc_info")))
+        now = self._clock()
+        since, repeats = self._known.get(key, (float("-inf"), 0))
+        if now - since < _REPEAT_SECONDS:
+            self._known[key] = since, repeats + 1
+            raise structlog.DropEvent
+        self._known.pop(key, None)
+        if len(self._known) >= _ERRORS_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[key] = now, 0
+        if repeats:
+            event["repeats"] = repeats
+        return event
+
+
+def _place_of(exc_info: object) -> object:
+    """Return the type of an exception, and the line that raised it."""
+    error = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1] if exc_info else None
+    trace = None if error is None else error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return type(error), trace and (trace.tb_frame.f_code, trace.tb_lineno)
+
+
 def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:
     """Log to standard error as ``human`` lines or ``json``; ``on_event`` gets the fields of each event."""
 
@@ -50,6 +95,7 @@ def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            RepeatLimiter(),
             shorten,
             hand_on,
             structlog.processors.add_log_level,

@@ -8,7 +8,7 @@ import structlog
 from tests.support.command import new_logging
 
 from skillwire.executions.accept import new_execution_id
-from skillwire.server.log import configure_logging
+from skillwire.server.log import RepeatLimiter, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +34,54 @@ def test_no_line_holds_a_whole_id_of_an_execution(capsys):
     assert execution_id[:-24] in lines[1]["exception"]
     assert execution_id not in json.dumps(lines)
     assert [one["execution"] for one in told[1:]] == [execution_id[:-24]]
+
+
+class Log:
+    """What passes the limit, by a clock of its own."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.limit = RepeatLimiter(lambda: self.now)
+
+    def passes(self, event, method="error", **fields):
+        try:
+            return self.limit(None, method, {"event": event, **fields})
+        except structlog.DropEvent:
+            return None
+
+
+def test_an_error_that_repeats_is_logged_once_a_minute_with_a_count():
+    log = Log()
+    full = {"error": "DATABASE: database or disk is full"}
+    assert log.passes("the ledger failed", **full, execution="exec-1") is not None
+    log.now = 59.0
+    assert [log.passes("the ledger failed", **full, execution=f"exec-{n}") for n in range(100)] == [None] * 100
+    assert log.passes("the ledger failed", error="DATABASE: database is locked") is not None
+    assert log.passes("ended", "info") == log.passes("ended", "info") == {"event": "ended"}
+    log.now = 60.0
+    assert log.passes("the ledger failed", **full)["repeats"] == 100
+    log.now = 200.0
+    assert "repeats" not in log.passes("the ledger failed", **full)
+
+
+def test_faults_of_two_places_are_two_errors_and_the_path_of_a_request_is_none():
+    log = Log()
+    calls = [
+        lambda: int("a"),
+        lambda: int("a"),
+    ]
+
+    def failure(call):
+        with pytest.raises(ValueError, match="invalid") as caught:
+            call()
+        return caught.value
+
+    passed = [log.passes("a request failed", exc_info=failure(calls[n % 2]), path=f"/{n}") for n in range(6)]
+    assert [one is not None for one in passed] == [True, True, False, False, False, False]
+
+
+def test_few_errors_are_known_at_a_time(monkeypatch):
+    monkeypatch.setattr("skillwire.server.log._ERRORS_KNOWN", 3)
+    log = Log()
+    assert [log.passes("e", error=str(n)) is not None for n in (1, 2, 3, 4, 4, 1)] == [True] * 4 + [False, True]
+    assert len(log.limit._known) == 3

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 from skillwire.adapters.files.atomic import cache_directory, config_directory, state_directory
 from skillwire.adapters.files.client_cache import FileOriginBook, is_readable
 from skillwire.adapters.files.credentials import credential_place, find_password, find_token, netrc_file, open_store
+from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, user_file
 from skillwire.adapters.http.connection import known_addresses, resolve_host
@@ -32,6 +33,7 @@ from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
 from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.adapters.sqlite.database import DATABASE, is_checked_whole
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
@@ -330,7 +332,10 @@ def _skew(answer: HttpResponse) -> float | None:
 
 
 _HASHING_SECONDS: Final = 2.0  # of a check that may take five; a cache may hold gigabytes
+_READING_SECONDS: Final = 3.0  # of the same
 _MEBIBYTE: Final = 1024 * 1024
+_LEAST_FREE: Final = 16 * _MEBIBYTE
+_FAILING: Final = "They are repeated until they work; meanwhile executions, webhooks or changes of skills wait."
 
 
 def check_settings(surroundings: Environment) -> Iterator[Diagnosis]:
@@ -351,6 +356,18 @@ def check_own_folders(_: Environment) -> Iterator[Diagnosis]:
     for purpose, folder in folders.items():
         yield _writable(folder, f"the folder of {purpose}, {folder}")
     FileOriginBook(state_directory() / "origins.json").look_up("")  # raises when the file is damaged
+
+
+def check_server(_: Environment) -> Iterator[Diagnosis]:
+    """Report what fails in the servers that run here, and whether their database is damaged."""
+    for process, failing in read_failing():
+        tasks = ", ".join(f"{task} ({code})" for task, code in failing.items())
+        fix = f"skillwire explain {next(iter(failing.values()))}; the server's log has the reason."
+        yield Diagnosis("problem", f"the server with process {process} has failing tasks: {tasks}", _FAILING, fix)
+    path = state_directory() / DATABASE
+    if path.exists():
+        is_whole = is_checked_whole(path, _READING_SECONDS)
+        yield Diagnosis("ok", f"{path} is not damaged" if is_whole else f"{path} is large; only a part of it was read")
 
 
 def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:
@@ -422,6 +439,12 @@ def _writable(folder: Path, shown: str) -> Diagnosis:
     """Report whether ``folder`` can be written, or, when it does not exist yet, be made."""
     standing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if standing.is_dir() and os.access(standing, os.W_OK | os.X_OK):
+        disk = os.statvfs(standing)
+        free = disk.f_bavail * disk.f_frsize
+        if free < _LEAST_FREE or (disk.f_files and not disk.f_favail):
+            why = "What must be written there fails: a server refuses calls, and publishes no changes."
+            what = f"{shown}: the disk is full, {free / _MEBIBYTE:,.1f} MiB and {disk.f_favail:,} files are free"
+            return Diagnosis("problem", what, why, "Free some space, or move the folder with SKILLWIRE_HOME.")
         return Diagnosis("ok", f"{shown}: writable" if standing == folder else f"{shown}: not there yet, can be made")
     if not standing.is_dir():
         why = "It is a file, or a link to nothing, where a folder must be."
@@ -494,6 +517,7 @@ CHECKS: Final = (
     Check("Network", "certificate authorities", check_authorities),
     Check("Clock", "times of files", check_file_times),
     Check("Folders", "our own folders", check_own_folders),
+    Check("Folders", "the server's database and tasks", check_server),
     Check("Folders", "credentials", check_secret_files),
     Check("Cache", "the cache", check_cache),
     Check("Agents", "the agents' folders", check_agents),

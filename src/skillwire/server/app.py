@@ -32,6 +32,7 @@ from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
 from skillwire.adapters.http.asynchronous import AsyncDriver
@@ -391,6 +392,7 @@ def open_executions(
         base_url=base_url,
         access_log=access_log,
         functions=functions,
+        report=write_failing,
     )
 
 

@@ -76,6 +76,12 @@ class BackgroundTasks:
         self._log.info("a background task works again", task=name, failures=self.failures[name])
         await self._report_failing()
 
+    async def close(self) -> None:
+        """Report that no task fails any more: none will be repeated."""
+        if self.failing:
+            self.failing.clear()
+            await self._report_failing()
+
     async def _report_failing(self) -> None:
         def report() -> None:
             with self._reporting:  # the newest state is written last

@@ -159,6 +159,7 @@ class Executions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        await self.service.background.close()
         await self.service.ledger.close()
 
     def _skill(self, name: str, view: AccessView, revision: int) -> Skill | None:

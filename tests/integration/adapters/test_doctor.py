@@ -8,9 +8,11 @@ import time
 import tomllib
 from email.utils import formatdate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support.eventually import PATIENCE
+from tests.support.opened import open_database
 from tests.support.raw_server import RawServer, answer, index_of
 
 from skillwire.adapters import doctor
@@ -23,6 +25,7 @@ from skillwire.adapters.doctor import (
     judge_skew,
     read_environment,
 )  # fmt: skip
+from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.sandbox.bubblewrap import Program
 from skillwire.errors import TrustError, UsageError
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
@@ -281,6 +284,39 @@ class TestFiles:
         may = os.access  # asked for by name, since root may write everywhere
         monkeypatch.setattr(os, "access", lambda path, mode: path != project / ".agents" and may(path, mode))
         assert faults(look(project)) == [f"problem: .agents/skills: {project}/.agents cannot be written"]
+
+    @pytest.mark.parametrize("free", [{"f_bavail": 10}, {"f_favail": 0}])
+    def test_a_full_disk_is_found(self, project, home, monkeypatch, free):
+        disk = {"f_bavail": 10**9, "f_frsize": 4096, "f_files": 10**6, "f_favail": 10**6, **free}
+        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**disk))
+        rows = faults(look(project))
+        assert any(row.startswith(f"problem: the folder of state, {home}/state: the disk is full") for row in rows)
+
+    def test_a_damaged_database_of_a_server_is_found(self, project):
+        database = open_database()
+        database.version()
+        database.close()
+        assert faults(look(project)) == []
+        content = bytearray(database.path.read_bytes())
+        content[100:8000] = b"x" * 7900
+        database.path.write_bytes(content)
+        (row,) = faults(look(project))
+        assert row.startswith("problem: ")
+        assert row.endswith(f"({database.path}) [DATABASE]")
+
+    def test_a_large_database_is_read_for_a_while(self, project, monkeypatch):
+        open_database().version()
+        monkeypatch.setattr(doctor, "is_checked_whole", lambda *_: False)
+        assert f"{open_database().path} is large; only a part of it was read" in said(look(project), "Folders")
+
+    def test_what_fails_in_a_running_server_is_found(self, project, home):
+        write_failing({"ledger": "DATABASE"})
+        (home / "state" / "failing" / "999999999.json").write_text('{"claims": "DATABASE"}')  # no such process
+        (row,) = faults(look(project))
+        assert row == f"problem: the server with process {os.getpid()} has failing tasks: ledger (DATABASE)"
+        write_failing({})
+        assert faults(look(project)) == []
+        assert list((home / "state" / "failing").iterdir()) == []
 
     def test_a_netrc_that_others_can_read_is_found(self, project, tmp_path):
         netrc = tmp_path / "netrc"

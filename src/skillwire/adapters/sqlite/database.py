@@ -19,7 +19,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -124,6 +124,27 @@ _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY K
 #: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
 _WHOLE: Final = ("BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",))
 _PART: Final = ("SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE part"))
+
+
+#: Its name in the state directory.
+DATABASE: Final = "skillwire.db"
+_RESTORE: Final = "Stop the server, and restore a copy: docs/reference/state-directory.md#backup."
+
+
+def is_checked_whole(path: Path, seconds: float) -> bool:
+    """Look for damage, changing nothing; return whether ``seconds`` were enough. Raises StorageError."""
+    end, place = time.monotonic() + seconds, SourceLocation(str(path))
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            return False
+        raise StorageError("DATABASE", str(error), place=place, fix=_RESTORE) from error
+    if found != "ok":
+        raise StorageError("DATABASE", f"it is damaged: {' '.join(found.split())}", place=place, fix=_RESTORE)
+    return True
 
 
 class Migration(NamedTuple):

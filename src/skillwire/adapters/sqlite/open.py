@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
-from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.database import DATABASE, Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.adapters.sqlite.stores import SqliteGrants, SqliteTokens
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from skillwire.model.execution import RunSettings
 
-DATABASE: Final = "skillwire.db"
 SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
 OUTPUTS: Final = "outputs"

@@ -7,6 +7,9 @@ Relative paths of the skill's own files become links to their pages; anchors bec
 the web stay, and are marked. All other links are dropped: another path of this server does not belong to the skill, and
 other schemes act.
 
+Markdown has constructions whose text no page shows: unused link definitions, table cells beyond the header, titles. An
+agent reads them, so the lines with words that the result does not have are returned beside it.
+
 Headings continue the levels of the page without a gap, and their anchors have a prefix of their own, so that no text
 can replace an element of the page.
 
@@ -18,8 +21,9 @@ a paragraph, so a paragraph longer than :data:`~skillwire.limits.PAGE_PARAGRAPH`
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
-from html import escape
+from html import escape, unescape
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -126,11 +130,15 @@ class Heading(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """A text as HTML, and its headings. ``is_plain`` when it was too long to be read as Markdown."""
+    """A text as HTML, its headings, and lines of its source with ``unseen`` text.
+
+    ``is_plain`` when it was too long to be read as Markdown.
+    """
 
     html: str
     headings: tuple[Heading, ...] = ()
     is_plain: bool = False
+    unseen: tuple[str, ...] = ()
 
 
 def render_markdown(text: str, links: SkillLinks) -> Rendered:
@@ -141,6 +149,7 @@ def render_markdown(text: str, links: SkillLinks) -> Rendered:
     parser = _parser()
     tokens = parser.parse(text)
     headings = tuple(_number_headings(tokens))
+    unseen = _find_unseen(text, _shown_words(text, tokens, links))
     for token in tokens:
         if token.children:
             token.children = list(_rewrite(token.children, links))
@@ -156,7 +165,55 @@ def render_markdown(text: str, links: SkillLinks) -> Rendered:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener nofollow",
     )
-    return Rendered(html, headings)
+    return Rendered(html, headings, unseen=unseen)
+
+
+#: Digits and marks are left out: lists, tables and emphasis consist of them.
+_WORD: Final = re.compile(r"[^\W\d_]+")
+#: Short labels of references, which hide nothing, and the language of a code block.
+_LABEL: Final = re.compile(r"\]\[([\w.-]{1,20})\]|^ {0,3}\[([\w.-]{1,20})\]:", re.MULTILINE)
+_LANGUAGE: Final = re.compile(r"[\w+#.-]{1,20}")
+_MOST_LINES: Final = 50
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unescape(unquote(text)))
+
+
+def _shown_words(text: str, tokens: Sequence[Token], links: SkillLinks) -> Counter[str]:
+    """Return how often each word will be shown, targets and titles of links that are kept included."""
+    shown = Counter(word for label in _LABEL.finditer(text) for word in _words(label[1] or label[2]))
+    targets: Counter[str] = Counter()
+    for token in tokens:
+        if _LANGUAGE.fullmatch(token.info.strip()):
+            shown.update(_words(token.info))
+        for inner in token.children or (token,):
+            shown.update(_words(inner.content if inner.type != "inline" else ""))
+            href, source = str(inner.attrs.get("href", "")), str(inner.attrs.get("src", ""))
+            if links.target(href) if href else links.picture(source):
+                target = f"{href or source} {inner.attrs.get('title', '')}"
+                targets[target] += 1
+                if targets[target] <= max(text.count(href or source), 1):  # a definition is written once and used often
+                    shown.update(_words(target))
+    return shown
+
+
+def _find_unseen(text: str, shown: Counter[str]) -> tuple[str, ...]:
+    """Return the lines of ``text`` that explain best which of its words are not ``shown``."""
+    lines = text.split("\n")
+    words = [_words(line) for line in lines]
+    missing = Counter(word for line in words for word in line)
+    missing.subtract(shown)
+
+    def share(number: int) -> float:
+        return sum(missing[word] > 0 for word in words[number]) / len(words[number])
+
+    unseen = []
+    for number in sorted((number for number, line in enumerate(words) if line), key=share, reverse=True):
+        if any(missing[word] > 0 for word in words[number]):
+            unseen.append(number)
+            missing.subtract(words[number])
+    return tuple(lines[number] for number in sorted(unseen)[:_MOST_LINES])
 
 
 @cache

@@ -166,6 +166,7 @@ def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
         "body": Markup(text.body.html),  # noqa: S704  # it comes from the sanitiser
         "headings": text.body.headings,
         "is_plain": text.body.is_plain,
+        "unseen": "\n".join(text.body.unseen),
         "manifest": text.manifest,
         "rows": [{"url": file_url(skill.name, file.path), "file": file} for file in skill.files],
         "total": sum(file.size for file in skill.files),

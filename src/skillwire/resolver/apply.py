@@ -18,7 +18,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.install import LockedSkill, OriginRecord
 from skillwire.model.skill import FileContent
 from skillwire.model.url import parse_url
-from skillwire.protocols.agent_skills.client import fetch_artifact, fetch_files
+from skillwire.protocols.agent_skills.client import UnstoredBytes, fetch_artifact, fetch_files
 from skillwire.resolver.context import timestamp
 from skillwire.resolver.inspection import inspect_files, report_scripts
 from skillwire.resolver.plan import compare_with_folder, hash_files
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from skillwire.ports import SkillsFolder, SkillsFolderChange
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.plan import InstallPlan, PlannedSkill
-    from skillwire.trust.archive import ArchiveFormat
     from skillwire.wire.exchange import Flow
 
 
@@ -138,7 +137,8 @@ def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> 
         return plan_files(fetched).files
     files = _open_artifact(skill, fetched)
     try:
-        context.blobs.put(fetched)
+        if not isinstance(fetched, UnstoredBytes):
+            context.blobs.put(fetched)
     except StorageError as error:
         context.note(error)
     return files
@@ -147,12 +147,8 @@ def open_content(skill: SkillRef, fetched: Fetched, context: ResolveContext) -> 
 def _open_artifact(skill: SkillRef, content: bytes) -> Files:
     if skill.artifact_type == "skill-md":
         return (FileContent(_SKILL_MD, content),)
-    path = parse_url(skill.url).target.partition("?")[0].lower()
-    stated: ArchiveFormat | None = "zip" if path.endswith(".zip") else None
-    if path.endswith((".tar.gz", ".tgz")):
-        stated = "tar.gz"
     try:
-        return read_archive(content, expected_format=stated).files
+        return read_archive(content).files
     except SkillwireError as error:
         error.place = error.place or SourceLocation(skill.url)
         raise

@@ -5,7 +5,8 @@
 - at most five, none twice (a server that needs a cookie would loop);
 - never from https to http;
 - to another origin only with headers from a short list, and without a body. Any other header may be a secret, which
-  never crosses an origin, and the answer without it would be a different one;
+  never crosses an origin, and the answer without it would be a different one. Where a digest decides which answer is
+  right, the redirect is followed without them;
 - a ``POST`` is repeated by 307 and 308 only; 303 becomes a ``GET``; 301 and 302 would lose the body and are refused.
 
 The driver's address policy decides on each target. No status is retried here (:mod:`skillwire.wire.download` does).
@@ -53,7 +54,8 @@ _OF_TYPES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&^_.+-/")
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _GZIP: Final = frozenset({"application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar"})
 _ZIP: Final = frozenset({"application/zip", "application/x-zip-compressed", "application/x-zip"})
-_MAGIC: Final = ((_GZIP, b"\x1f\x8b", "gzip"), (_ZIP, b"PK", "zip"))
+#: Types, endings of paths, the first bytes, and the name of each format.
+_ARCHIVES: Final = ((_GZIP, (".tar.gz", ".tgz"), b"\x1f\x8b", "gzip"), (_ZIP, (".zip",), b"PK", "zip"))
 
 
 def fetch(request: HttpRequest, *, max_redirects: int = limits.HTTP_REDIRECTS) -> Flow[HttpResponse]:
@@ -100,7 +102,10 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
     if target.origin != source.origin:
         carried = sorted(name for name in request.headers if name.lower() not in _HARMLESS_HEADERS)
         carried += ["a body"] if request.body is not None else []
-        if carried:
+        if request.has_digest:
+            headers = {name: value for name, value in request.headers.items() if name not in carried}
+            request = request._replace(headers=headers)
+        elif carried:
             raise _refused(request, target, f"would carry {' and '.join(carried)} to another origin")
     return request._replace(url=str(target))
 
@@ -167,17 +172,20 @@ def expect_json(response: HttpResponse) -> None:
 
 
 def expect_archive(response: HttpResponse) -> None:
-    """Raise ``CONTENT_TYPE`` for an answer that is no gzip or zip archive, or not the one of its type."""
-    found = content_type(response)
-    if found in _VAGUE:
-        return
-    for types, magic, name in _MAGIC:
+    """Raise ``CONTENT_TYPE`` for an answer that is no archive, or not of the format that its type states.
+
+    A vague type leaves the format to the path's ending (``ARCHIVE_FORMAT_MISMATCH``). Spec: ASD Archive Format.
+    """
+    found, path, place = content_type(response), parse_url(response.url).path.lower(), SourceLocation(response.url)
+    for types, endings, magic, name in _ARCHIVES:
+        if response.in_sink or response.body.startswith(magic):
+            continue
         if found in types:
-            if not response.in_sink and not response.body.startswith(magic):
-                message = f"the answer says that it is {name} and is not"
-                raise FetchError("CONTENT_TYPE", message, place=SourceLocation(response.url))
-            return
-    raise _unexpected(response, "an archive", found)
+            raise FetchError("CONTENT_TYPE", f"the answer says that it is {name} and is not", place=place)
+        if found in _VAGUE and path.endswith(endings):
+            raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {name} and is not", place=place)
+    if found not in _VAGUE and not any(found in types for types, *_ in _ARCHIVES):
+        raise _unexpected(response, "an archive", found)
 
 
 def _check_asked(request: HttpRequest, response: HttpResponse) -> None:

@@ -154,7 +154,8 @@ class ResponseReader:
         else:
             self._refuse("it announces itself too many times (1xx)")
         is_plain = headers.get("content-encoding", "identity").lower() == "identity"
-        sink = self._request.sink if is_plain and status in {_OK, _PARTIAL} else None
+        may_store = "no-store" not in headers.get("cache-control", "").lower()
+        sink = self._request.sink if is_plain and may_store and status in {_OK, _PARTIAL} else None
         body = _Body(sink, self._start_of(status, headers))
         yield from self._read_body(status, headers, body)
         if self._buffer:

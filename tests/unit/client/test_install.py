@@ -753,6 +753,26 @@ class TestCredentials:
         sent = {request.url: request.headers.get("Authorization") for request in site.publisher.requests}
         assert sent == {INDEX: "Bearer secret", cdn: None}
 
+    def test_an_artifact_of_another_origin_is_followed_without_the_token(self, client, site):
+        cdn = "https://cdn.example.net/one.md"
+        site.put()
+        site.publisher.answer(f"{ORIGIN}/.well-known/agent-skills/one/SKILL.md", b"", status=302, location=cdn)
+        site.publisher.answer(cdn, skill_md("one"))
+        private = site.open(client.root, tokens={ORIGIN: "secret"})
+        private.add("example.com/one", consent=True)
+        sent = [request.headers.get("Authorization") for request in site.publisher.requests]
+        assert sent == ["Bearer secret", "Bearer secret", None]
+
+    @pytest.mark.parametrize("content", [skill_md("one"), tar_gz({"SKILL.md": (skill_md("one"), 0o644)})])
+    def test_what_must_not_be_stored_is_not(self, client, site, content):
+        site.put(content=content)
+        url = site.entries["one"]["url"]
+        site.publisher.answer(ORIGIN + url, content, cache_control="no-store, private")
+        for _ in range(2):
+            client.add("example.com/one", consent=True, overwrite=True)
+            (client.root / ".agents/skills/one/SKILL.md").unlink()
+        assert site.asked.count(url.removeprefix("/.well-known/")) == 2
+
     def test_the_environment_and_netrc(self, client, site, tmp_path, monkeypatch):
         site.put()
         monkeypatch.setenv("SKILLWIRE_TOKENS", "example.net=other https://example.com=mine")

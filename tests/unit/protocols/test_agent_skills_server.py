@@ -10,7 +10,7 @@ from skillwire.errors import ValidationError
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.codec import decode_index, encode_index
-from skillwire.protocols.agent_skills.messages import IndexEntry, media_type
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import (
     INDEX_PATH,
     BlobResponse,
@@ -279,6 +279,12 @@ def test_what_an_old_index_of_a_static_site_lists_is_in_the_site():
 )
 def test_no_file_of_a_skill_has_a_type_that_a_browser_executes(path, expected):
     assert media_type(path) == expected
+
+
+def test_an_empty_url_is_not_the_index_itself():
+    entry = {"name": "a", "type": "skill-md", "description": "d", "url": "", "digest": f"sha256:{'0' * 64}"}
+    found = decode_index(json.dumps({"$schema": SCHEMA_URI, "skills": [entry]}).encode(), "https://a.example/i.json")
+    assert (found.entries, [one.code for one in found.findings]) == ({}, ["URL"])
 
 
 def test_a_base_url_is_taken_in_its_one_written_form():

@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 
 from skillwire.errors import FetchError, TrustError
@@ -87,6 +89,14 @@ def test_a_secret_never_crosses_an_origin(request_, location):
     assert code(request_, answer(307, location=location)) == "REDIRECT_REFUSED"
 
 
+def test_what_a_digest_verifies_may_come_from_another_origin_without_the_secret():
+    request = HttpRequest(URL, headers={**SECRET, "X-Api-Key": "secret", "Accept": "*/*"}, has_digest=True)
+    assert follow_redirect(request, 302, "/other").headers == request.headers
+    redirected = follow_redirect(request, 302, "https://b.example/file")
+    assert (redirected.url, redirected.headers) == ("https://b.example/file", {"Accept": "*/*"})
+    assert code(request, answer(302, location="http://b.example/")) == "REDIRECT_REFUSED"
+
+
 def test_the_refusal_names_the_header_and_not_the_secret():
     with pytest.raises(TrustError) as caught:
         follow(fetch(HttpRequest(URL, headers=SECRET)), [answer(302, location="https://b.example/")])
@@ -174,6 +184,25 @@ def test_another_type_in_place_of_json():
 )
 def test_what_may_be_an_archive(content_type, body):
     expect_archive(answer(content_type=content_type, body=body))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "path", "body", "error"),
+    [
+        ("application/zip", "/a.tar.gz", b"PK\x03\x04", None),
+        ("application/gzip", "/a.zip", b"\x1f\x8b", None),
+        ("application/octet-stream", "/a.zip?x", b"PK\x03\x04", None),
+        ("", "/a", b"PK\x03\x04", None),
+        ("application/octet-stream", "/a.zip", b"\x1f\x8b", "ARCHIVE_FORMAT_MISMATCH"),
+        ("", "/A.TAR.GZ", b"PK\x03\x04", "ARCHIVE_FORMAT_MISMATCH"),
+        ("application/zip", "/a.zip", b"\x1f\x8b", "CONTENT_TYPE"),
+    ],
+)
+def test_the_type_states_the_format_and_the_ending_only_where_it_does_not(content_type, path, body, error):
+    response = answer(content_type=content_type, body=body)._replace(url=f"https://a.example{path}")
+    with pytest.raises((FetchError, TrustError)) if error else nullcontext() as caught:
+        expect_archive(response)
+    assert error == (caught.value.code if caught else None)
 
 
 @pytest.mark.parametrize(

@@ -287,3 +287,24 @@ def test_br_is_not_read_when_only_gzip_was_asked_for():
 )
 def test_damaged_data_is_refused(body, coding):
     assert code_coding(body, coding) == "CONTENT_ENCODING"
+
+
+@pytest.mark.parametrize(("control", "is_taken"), [(b"private", True), (b"private, No-Store", False)])
+def test_what_must_not_be_stored_goes_into_no_sink(control, is_taken):
+    class Sink:
+        size = 0
+        content = b""
+
+        def begin(self, position):
+            return position == 0
+
+        def append(self, data):
+            self.content += data
+
+    sink, size = Sink(), limits.DOWNLOAD_PIECE_BYTES + 1
+    head = b"%bcache-control: %b\r\ncontent-length: %d\r\n\r\n" % (OK, control, size)
+    request = HttpRequest(URL, max_bytes=2 * size, sink=sink)
+    response = read(head, bytes(size), request=request)
+    assert (response.in_sink, len(response.body), len(sink.content)) == (
+        (True, 0, size) if is_taken else (False, size, 0)
+    )

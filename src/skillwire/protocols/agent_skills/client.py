@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _PARTIAL: Final = 206
 
 
+class UnstoredBytes(bytes):
+    """An artifact that its origin does not let a cache keep (``no-store``)."""
+
+
 def fetch_index(
     url: str, *, cached: CachedResponse | None = None, authorization: str | None = None
 ) -> Flow[HttpResponse | None]:
@@ -56,7 +60,8 @@ def fetch_artifact(
     headers = {"Accept": "*/*"}
     if is_archive:
         headers["Accept-Encoding"] = "identity"  # it is compressed already, and only plain bytes can be continued
-    request = _request(entry.url, headers, authorization, limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES)
+    most = limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
+    request = _request(entry.url, headers, authorization, most)._replace(has_digest=entry.digest is not None)
     response = yield from _fetch(request, sink, end)
     if sink is not None and response.in_sink and response.status == _PARTIAL and sink.digest() != entry.digest:
         sink.discard()
@@ -70,7 +75,8 @@ def fetch_artifact(
         if sink is not None:
             sink.discard()
         raise
-    return None if response.in_sink else response.body
+    is_unstored = "no-store" in response.headers.get("cache-control", "").lower()
+    return None if response.in_sink else UnstoredBytes(response.body) if is_unstored else response.body
 
 
 def fetch_files(files: Sequence[IndexedFile], *, authorization: str | None = None) -> Flow[list[FileContent]]:
@@ -92,7 +98,8 @@ def fetch_file(
     """Fetch one file, and verify it if the index gives its digest; gives up at ``end`` on the monotonic clock."""
     if end is None:
         end = time.monotonic() + limits.DOWNLOAD_SECONDS
-    response = yield from _fetch(_request(file.url, {"Accept": "*/*"}, authorization, max_bytes), None, end)
+    request = _request(file.url, {"Accept": "*/*"}, authorization, max_bytes)
+    response = yield from _fetch(request._replace(has_digest=file.digest is not None), None, end)
     if file.digest is not None:  # an index before 0.2.0 has none; DOWNGRADE protects origins that had
         verify_digest(response.body, file.digest, file.url)
     return response.body

@@ -183,7 +183,7 @@ class _Reader:
         return visible
 
     def url(self, reference: object) -> str:
-        if not isinstance(reference, str):
+        if not isinstance(reference, str) or not reference:  # an empty one would be the index itself
             raise ValidationError("URL", f"not a URL: {_shown(reference)}", place=self._place)
         return str(resolve_url(self.base, reference))
 

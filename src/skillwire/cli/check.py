@@ -112,7 +112,7 @@ def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[
         findings += examination.findings
         if examination.folder is not None:
             folder = examination.folder
-            skills.append(IdentifiedSkill(path, folder.name, identify(folder, _PUBLISHER)))
+            skills.append(IdentifiedSkill(str(path), folder.name, identify(folder, _PUBLISHER)))
     return checked, findings + find_collisions(skills)
 
 

@@ -221,7 +221,7 @@ _PROTOCOLS: Final = {
 class IdentifiedSkill(NamedTuple):
     """A skill's folder, name and other identifiers, for comparison."""
 
-    path: Path
+    path: str
     name: str
     identifiers: Identifiers
 

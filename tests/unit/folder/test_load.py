@@ -158,7 +158,7 @@ def test_what_no_level_lets_pass(write, files, code, level):
 
 def named(path):
     folder = load_folder(path)
-    return IdentifiedSkill(path, folder.name, identify(folder, "example-corp"))
+    return IdentifiedSkill(str(path), folder.name, identify(folder, "example-corp"))
 
 
 def test_skills_that_share_an_identifier(write):

@@ -229,7 +229,7 @@ class PublishedFolders:
             if (packed := state.packed) is not None:
                 skill = unpack_skill(packed)
                 identifiers = cast("Identifiers", skill.identifiers)  # loaded skills have them
-                named.append(IdentifiedSkill(Path(folder), skill.name, identifiers))
+                named.append(IdentifiedSkill(folder, skill.name, identifiers))
                 one = Catalog.of([skill])
                 known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
                 choices[folder] = state.name, packed, known, usable

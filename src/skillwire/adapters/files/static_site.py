@@ -209,12 +209,11 @@ class SiteBuild:
                 skills[loaded.folder] = unpack_skill(loaded.packed)
                 self._records[loaded.folder] = FolderRecord(loaded.signature, loaded.packed)
             advance(1)
-        names = [cast("Identifiers", skill.identifiers) for skill in skills.values()]
-        if all(len({getattr(one, field) for one in names}) == len(names) for field in Identifiers._fields):
-            collisions = {}
-        else:
-            named = zip(map(Path, skills), (skill.name for skill in skills.values()), names, strict=True)
-            collisions = _by_folder(find_collisions(sorted(IdentifiedSkill(*one) for one in named)))
+        named = [
+            IdentifiedSkill(folder, skill.name, cast("Identifiers", skill.identifiers))
+            for folder, skill in sorted(skills.items())
+        ]
+        collisions = _by_folder(find_collisions(named))
         findings += [*collisions.values(), *doubled.values()]
         findings.sort(key=lambda finding: (finding.place.source, finding.place.line or 0))
         public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
@@ -306,7 +305,7 @@ def _doubled(folders: Iterable[str]) -> dict[str, Finding]:
     count = Counter(name for _, name in names)
     doubled = [(folder, name) for folder, name in names if count[name] > 1]
     return _by_folder(
-        find_collisions(IdentifiedSkill(Path(folder), name, Identifiers(name, name, name)) for folder, name in doubled)
+        find_collisions(IdentifiedSkill(folder, name, Identifiers(name, name, name)) for folder, name in doubled)
     )
 
 

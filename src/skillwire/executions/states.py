@@ -92,6 +92,11 @@ class State(NamedTuple):
         )
 
 
+def attempt_seconds(timeout: float, deadline: float, now: float) -> float:
+    """Return how long an attempt that begins at ``now`` may take: the whole ``timeout`` if it did not wait."""
+    return max(min(timeout, deadline + limits.EXECUTION_START_SECONDS - now), 0.0)
+
+
 def after_failure(state: State, failure: Failure, now: float, chance: float) -> Transition:
     """Return ``retry``, ``fail`` or ``expire`` for a failed attempt; ``chance`` as of :func:`next_attempt`.
 

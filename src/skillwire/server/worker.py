@@ -24,7 +24,7 @@ import structlog
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.executions.grants import needs_grant
-from skillwire.executions.states import WORKER_LOST, timed_out
+from skillwire.executions.states import WORKER_LOST, attempt_seconds, timed_out
 from skillwire.executions.view import read_trace, without_ids
 from skillwire.model.execution import (
     EXPIRED_PER_BATCH,
@@ -347,11 +347,13 @@ class Worker:
             skill, callable_skill, mounts = await self._prepare(execution)
         except _UnavailableError as error:
             return Outcome(failure=error.failure), None
-        seconds = execution.deadline - self._service.clock().wall
-        attempt = Attempt(execution, skill, msgspec.json.decode(execution.inputs), max(seconds, 0.0), mounts)
+        executor = await self._executor(execution.executor)
+        seconds = attempt_seconds(execution.timeout, execution.deadline, self._service.clock().wall)
+        attempt = Attempt(execution, skill, msgspec.json.decode(execution.inputs), seconds, mounts)
+        margin = limits.EXECUTION_END_SECONDS - limits.EXECUTION_START_SECONDS
         try:
-            async with asyncio.timeout(attempt.seconds + limits.EXECUTION_END_SECONDS):
-                return await (await self._executor(execution.executor)).execute(attempt), callable_skill
+            async with asyncio.timeout(attempt.seconds + margin):
+                return await executor.execute(attempt), callable_skill
         except TimeoutError:
             return Outcome(failure=timed_out(execution.execution_id, execution.timeout)), callable_skill
 

@@ -16,6 +16,7 @@ from skillwire.executions.states import (
     Transition,
     after_failure,
     after_loss,
+    attempt_seconds,
     loss_of,
     next_attempt,
     timed_out,
@@ -146,3 +147,11 @@ def test_timeout_reads_as_the_protocol_has_it():
     assert failure.code == "INVOCATION_TIMEOUT"
     assert failure.message == "Skill execution timed out after 5000ms"
     assert failure.details == {"timeout_ms": 5000, "execution_id": "exec-7"}
+
+
+@pytest.mark.parametrize(
+    ("timeout", "now", "seconds"),
+    [(5.0, 100.0, 5.0), (5.0, 100.4, 5.0), (5.0, 101.0, 5.0), (5.0, 103.0, 3.0), (0.2, 100.3, 0.2), (5.0, 107.0, 0.0)],
+)
+def test_an_attempt_has_the_whole_time_but_what_it_waited_for(timeout, now, seconds):
+    assert attempt_seconds(timeout, 100.0 + timeout, now) == pytest.approx(seconds)

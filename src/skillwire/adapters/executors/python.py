@@ -17,8 +17,8 @@ took too long                         ``deadline``          no
 needs a secret that is not set        ``unavailable``       no
 ====================================  ====================  =======================
 
-The log is the end of the printed output, without secrets; a failure has it in its details. The sandbox ends a skill
-at the deadline of its execution; its log is stored within :data:`skillwire.limits.EXECUTION_END_SECONDS` after it.
+The log is the end of the printed output, without secrets; a failure has it in its details. A skill's time
+begins with its code; its end and its log have :data:`skillwire.limits.EXECUTION_END_SECONDS` after the deadline.
 
 A run finds the blobs and skills that it was given as mounted files. Files that it leaves come out of the sandbox
 behind the report in one stream: the report lists names and sizes, the bytes follow. A skill can forge all of it, so
@@ -281,7 +281,6 @@ class PythonExecutor:
 
     async def execute(self, attempt: Attempt) -> Outcome:
         """Call the skill's function once. Everything of it has ended when this returns or is cancelled."""
-        began = time.monotonic()
         action = attempt.skill.action
         if action is None or not action.entrypoint:
             return Outcome(failure=Failure("unavailable", "the skill has no Python entry point any more"))
@@ -291,7 +290,7 @@ class PythonExecutor:
                 found, missing = await asyncio.to_thread(self._secrets.find, action.permissions.secrets)
                 if missing:
                     return Outcome(failure=Failure("unavailable", f"the operator has not set {', '.join(missing)}"))
-            return await self._run(attempt, action, found, began + attempt.seconds)
+            return await self._run(attempt, action, found)
         except OSError as error:  # such as a disk that is full of what a skill handed out
             return self._unable(attempt, storage_error(error, Path(error.filename or "")))
         except SkillwireError as error:  # for the operator; a caller learns nothing of this machine
@@ -309,7 +308,7 @@ class PythonExecutor:
         failure = Failure("unavailable", "the server cannot run the skill", is_passing=error.retryable)
         return Outcome(failure=failure)
 
-    async def _run(self, attempt: Attempt, action: Action, found: Mapping[str, str], deadline: float) -> Outcome:
+    async def _run(self, attempt: Attempt, action: Action, found: Mapping[str, str]) -> Outcome:
         async with AsyncExitStack() as stack:
             folder, code, mounts = await self._view(attempt, stack)
             proxy = None
@@ -321,7 +320,7 @@ class PythonExecutor:
 
                 allowing = AllowListProxy(patterns, self._policy, resolve=self._resolve, on_refusal=log_refusal)
                 proxy = (await stack.enter_async_context(allowing)).path
-            bounds = self._bounds(max(deadline - time.monotonic(), 0.0))
+            bounds = self._bounds(attempt.seconds)
             about = {
                 "SKILLWIRE_EXECUTION_ID": attempt.execution.execution_id,
                 "SKILLWIRE_TRACE_ID": attempt.execution.trace_id or "",

@@ -310,7 +310,7 @@ class Process:
         bounds = self._launch.bounds
         if self._is_cancelled or self._limit is not None or self._files_failure is not None:
             return True
-        if self._looked - self._began > bounds.seconds:
+        if self._looked - (self._started or self._began) > bounds.seconds:  # the start is no part of a skill's time
             self._limit = "seconds"
         elif self._started is None:
             return self._is_overdue()

@@ -144,7 +144,12 @@ class CallCommand(click.Command):
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
 @click.option("--inputs", metavar="FILE", help="Read inputs from the JSON object in FILE; - is standard input.")
 @click.option("--wait/--no-wait", default=True, help="Wait until the execution ends, or only until it is accepted.")
-@click.option("--timeout", type=Duration(), metavar="TIME", help="Time limit, such as 30s; the skill receives it.")
+@click.option(
+    "--timeout",
+    type=Duration(),
+    metavar="TIME",
+    help="Time limit, such as 30s, of each look-up and of the call; the skill receives it.",
+)
 @click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Priority of the execution.")
 @click.option("--trace-id", metavar="ID", help="Trace ID that identifies the call across systems.")
 @click.option("--idempotency-key", metavar="KEY", help="Execute calls with the same KEY only once.")
@@ -206,7 +211,7 @@ def command(
     else:
         with open_client(output, references=[reference], token=token, progress=progress) as client:
             with progress.during("reading"):
-                skill = client.show(reference)
+                skill = client.show(reference, timeout=timeout)
                 parameters, media_type = _accepted_inputs(skill)
             execution = Call(output, progress, skill, call).make(parameters, media_type)
     if execution is None:
@@ -314,7 +319,8 @@ def _call_lan(
         call: Call | None = None
         try:
             with progress.during("reading"):
-                skill = client.lan.skill(one, use_unverified=use_unverified)
+                seconds = providers.lookup_seconds(request.arguments["timeout"])
+                skill = client.lan.skill(one, use_unverified=use_unverified, timeout=seconds)
                 parameters, media_type = _accepted_inputs(skill)
             call = Call(output, progress, skill, request)
             execution = call.make(parameters, media_type)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.lan import AsyncLan
 from skillwire.client.rpc import AsyncRpcSkills
-from skillwire.client.runner import AsyncRunner, documented_by
+from skillwire.client.runner import AsyncRunner, documented_by, look_up
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
@@ -61,9 +61,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
         found = await self._runner.run(self._session.resolve(origin))
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
-    async def show(self, reference: str, *, both: bool = False) -> AsyncRemoteSkill:
-        ref = await self._runner.run(self._session.resolve_one(reference, both=both))
-        return AsyncRemoteSkill(ref, self._session, self._runner)
+    async def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> AsyncRemoteSkill:
+        ref = await self._runner.run(look_up(self._session.resolve_one(reference, both=both), timeout))
+        return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
     async def which(self, reference: str, *, explain: bool = False) -> Resolution:
         return await self._runner.run(self._session.which(reference, explain=explain))
@@ -142,7 +142,7 @@ class AsyncClient(ClientBase[AsyncRunner]):
     ) -> RemoteExecution:
         if (capability := lan_capability(reference)) is not None:
             return await self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return await (await self.show(reference)).call(inputs, **options)
+        return await (await self.show(reference, timeout=options.get("timeout"))).call(inputs, **options)
 
     async def execution(self, execution: str) -> RemoteExecution:
         return await self._runner.run(self._session.calls.status(execution))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
 from skillwire.adapters.files.calls import FileCalls
+from skillwire.client.runner import seconds_of
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -125,17 +126,6 @@ def _priority_of(text: str | None) -> Priority | None:
         return Priority(text)
     except ValueError:
         raise UsageError("USAGE", f"unknown priority {ascii(text)[:40]}; use {', '.join(Priority)}") from None
-
-
-def seconds_of(timeout: float | None) -> float | None:
-    """Return ``timeout``; raise ``USAGE`` outside its range."""
-    given: object = timeout  # untyped programs may pass anything
-    if given is not None and not isinstance(given, int | float):
-        fix = "Give a number, such as timeout=30."
-        raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
-    if timeout is not None and not 0 < timeout <= limits.CALL_WAIT_SECONDS:
-        raise UsageError("USAGE", f"a timeout is more than 0 and at most {int(limits.CALL_WAIT_SECONDS):,} seconds")
-    return timeout
 
 
 def is_below(url: Url, index: Url) -> bool:

@@ -17,7 +17,8 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from skillwire import limits
-from skillwire.client.calls import CallOptions, PreparedCall, run_seconds, seconds_of
+from skillwire.client.calls import CallOptions, PreparedCall, run_seconds
+from skillwire.client.runner import seconds_of
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan_flows import listen
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import documented_by, look_up
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 
 if TYPE_CHECKING:
@@ -56,17 +56,20 @@ class Lan:
         """
         return self._runner.run(self._flows.discover(query, **options))
 
-    def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> RemoteSkill:
+    def skill(
+        self, skill: LanSkill, *, use_unverified: bool | None = None, timeout: float | None = None
+    ) -> RemoteSkill:
         """Return a skill of the network, read at its server: to show, install or call it.
 
-        Only the address of that server is opened; a stored credential is sent to it only for a verified skill.
+        Only the address of that server is opened; a stored credential is sent to it only for a verified skill. The
+        requests end within ``timeout`` seconds, and so do those for its descriptor.
 
         Raises:
             TrustError: ``DISC_004``, it has no certified key, and ``use_unverified`` is off.
             FetchError: ``DISC_006``, its server does not publish it.
         """
-        ref = self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
-        return RemoteSkill(ref, self._session, self._runner)
+        ref = self._runner.run(look_up(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        return RemoteSkill(ref, self._session, self._runner, timeout)
 
     def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
         """Return the providers of a capability, in call order; raise ``DISC_001`` if no agent answers."""
@@ -164,9 +167,11 @@ class AsyncLan:
     async def discover(self, query: str = "", **options: Unpack[DiscoverOptions]) -> list[LanSkill]:
         return await self._runner.run(self._flows.discover(query, **options))
 
-    async def skill(self, skill: LanSkill, *, use_unverified: bool | None = None) -> AsyncRemoteSkill:
-        ref = await self._runner.run(self._flows.locate(skill, use_unverified=use_unverified))
-        return AsyncRemoteSkill(ref, self._session, self._runner)
+    async def skill(
+        self, skill: LanSkill, *, use_unverified: bool | None = None, timeout: float | None = None
+    ) -> AsyncRemoteSkill:
+        ref = await self._runner.run(look_up(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
     async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
         return await self._runner.run(self._flows.providers(capability, use_unverified=use_unverified))

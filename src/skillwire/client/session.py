@@ -18,6 +18,7 @@ from skillwire.adapters.files.credentials import bearer, find_password, find_tok
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.credentials import OriginAccess
+from skillwire.client.runner import look_up, seconds_of
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
@@ -242,13 +243,15 @@ class ClientSession:
         self, capability: str, inputs: Mapping[str, Any], options: CallArguments, *, use_unverified: bool | None
     ) -> Flow[RemoteExecution]:
         """Call the first healthy provider of a capability on the local network, or the next if that one fails."""
+        limit = seconds_of(options.get("timeout"))
         providers = yield from self.lan.providers(capability, use_unverified=use_unverified)
         while True:
             one, is_safe = providers.next(), False
             stage: Stage = "reading"
             try:
-                ref = yield from self.lan.locate(one, use_unverified=use_unverified)
-                descriptor = yield from self.describe(ref)
+                timeout = providers.lookup_seconds(limit)
+                ref = yield from look_up(self.lan.locate(one, use_unverified=use_unverified), timeout)
+                descriptor = yield from look_up(self.describe(ref), timeout)
                 stage = "checking"
                 prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
                 is_safe = prepared.method == "GET"

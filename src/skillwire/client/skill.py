@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from skillwire.client.runner import documented_by
+from skillwire.client.runner import documented_by, look_up
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.trust.paths import check_path
@@ -27,8 +27,8 @@ _SKILL_MD: Final = "SKILL.md"
 class SkillFlows:
     """A skill at its origin: the facts of its index, and flows that fetch the rest, each once."""
 
-    def __init__(self, ref: SkillRef, session: ClientSession) -> None:
-        self._ref, self._session = ref, session
+    def __init__(self, ref: SkillRef, session: ClientSession, timeout: float | None) -> None:
+        self._ref, self._session, self._timeout = ref, session, timeout
         self._files: Files | None = None
         self._descriptor: SkillDescriptor | None = None
 
@@ -84,10 +84,10 @@ class SkillFlows:
             message = f"{self.name} was not found at an endpoint of the Skills Protocol"
             fix = "Its descriptor and its files describe it."
             raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(self._ref.origin), fix=fix)
-        return (yield from describe(self._ref, self._session.context))
+        return (yield from look_up(describe(self._ref, self._session.context), self._timeout))
 
     def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
-        self._descriptor = yield from self._session.describe(self._ref)
+        self._descriptor = yield from look_up(self._session.describe(self._ref), self._timeout)
         return self._descriptor
 
     def _known_descriptor(self) -> Flow[SkillDescriptor | None]:
@@ -136,8 +136,8 @@ class SkillFlows:
 class RemoteSkill(SkillFlows):
     """A skill: level 1 is loaded, ``body`` is level 2, ``open`` level 3. Spec: ASD, progressive disclosure."""
 
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner) -> None:
-        super().__init__(ref, session)
+    def __init__(self, ref: SkillRef, session: ClientSession, runner: SyncRunner, timeout: float | None = None) -> None:
+        super().__init__(ref, session, timeout)
         self._runner = runner
 
     def described(self) -> DescribedSkill:
@@ -187,8 +187,10 @@ class RemoteSkill(SkillFlows):
 class AsyncRemoteSkill(SkillFlows):
     """The same as :class:`RemoteSkill`, awaited."""
 
-    def __init__(self, ref: SkillRef, session: ClientSession, runner: AsyncRunner) -> None:
-        super().__init__(ref, session)
+    def __init__(
+        self, ref: SkillRef, session: ClientSession, runner: AsyncRunner, timeout: float | None = None
+    ) -> None:
+        super().__init__(ref, session, timeout)
         self._runner = runner
 
     async def described(self) -> DescribedSkill:

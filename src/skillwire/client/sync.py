@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.runner import SyncRunner
+from skillwire.client.runner import SyncRunner, look_up
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
@@ -81,17 +81,18 @@ class Client(ClientBase[SyncRunner]):
         found = self._runner.run(self._session.resolve(origin))
         return [RemoteSkill(skill, self._session, self._runner) for skill in found]
 
-    def show(self, reference: str, *, both: bool = False) -> RemoteSkill:
+    def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> RemoteSkill:
         """Return the one skill that ``reference`` names: ``example.com/name``, a URL, ``./folder`` or a bare name.
 
         With ``both``, Skill Sharing is asked even where Agent Skills Discovery lists the skill, and fills ``shared``.
+        The requests of this end within ``timeout`` seconds, and so do those for its descriptor.
 
         Raises:
             UsageError: ``REFERENCE`` for several skills, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with similar names. Otherwise as :meth:`index`.
         """
-        ref = self._runner.run(self._session.resolve_one(reference, both=both))
-        return RemoteSkill(ref, self._session, self._runner)
+        ref = self._runner.run(look_up(self._session.resolve_one(reference, both=both), timeout))
+        return RemoteSkill(ref, self._session, self._runner, timeout)
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:
         """Return what ``reference`` names and why: every index asked, trust, what is installed; errors are part of it.
@@ -252,7 +253,7 @@ class Client(ClientBase[SyncRunner]):
             inputs: by name; defaults are those of the descriptor.
             wait: until the execution has ended; otherwise only until it was accepted.
             timeout: seconds that it may take; the provider gets it too. The execution may still run afterwards:
-                ``is_final`` says so, and :meth:`result` goes on waiting.
+                ``is_final`` says so, and :meth:`result` goes on waiting. Index and descriptor are given up after it.
             priority: ``low``, ``normal`` or ``high``.
             trace_id: identifies it across systems.
             idempotency_key: executes it once, however often this is called; by default a new one each time.
@@ -270,7 +271,7 @@ class Client(ClientBase[SyncRunner]):
         """
         if (capability := lan_capability(reference)) is not None:
             return self.lan.call(capability, inputs, use_unverified=use_unverified, **options)
-        return self.show(reference).call(inputs, **options)
+        return self.show(reference, timeout=options.get("timeout")).call(inputs, **options)
 
     def execution(self, execution: str) -> RemoteExecution:
         """Return an execution's status and output, by its id, when it was called here, or its status URL.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
 
 T = TypeVar("T")
+_SHORTEST = 0.1  # seconds of a request at the end of the time
 
 
 class Sink(Protocol):
@@ -146,6 +147,31 @@ async def drive_async(flow: Flow[T], do: Callable[[Step], Awaitable[Any]]) -> T:
                 step = flow.send(result)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration.value is typed Any
+
+
+def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]:
+    """Run ``flow``; a request that has no answer ``seconds`` from now fails with ``TIMEOUT``."""
+    end = clock() + seconds
+
+    def bounded(flow: Flow[Any]) -> Flow[Any]:
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, HttpRequest):
+                    step = step._replace(timeout=min(step.timeout, max(end - clock(), _SHORTEST)))
+                elif isinstance(step, All):
+                    step = step._replace(flows=[bounded(one) for one in step.flows])
+                try:
+                    result = yield step
+                except BaseException as error:  # noqa: BLE001  # the flow cleans up
+                    step = flow.throw(error)
+                else:
+                    step = flow.send(result)
+        except StopIteration as stop:
+            return stop.value
+
+    result: T = yield from bounded(flow)
+    return result
 
 
 def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:

@@ -267,6 +267,12 @@ class TestSending:
         assert isinstance(error, UsageError)
         assert not place.sent("POST")
 
+    def test_the_time_limit_is_one_of_index_and_descriptor_too(self, place):
+        place.post(DONE)
+        assert place.call(timeout=20).is_completed
+        asked = [one.timeout for one in place.publisher.requests if one.method == "GET"]
+        assert len(asked) == len([seconds for seconds in asked if 0 < seconds <= 20]) > 1
+
     def test_what_json_cannot_say_is_refused(self, place):
         place.describe(inputs=[{"name": "any", "type": "anything", "description": "", "required": False}])
         for value in (float("nan"), "\ud800", object(), {1: 2}):

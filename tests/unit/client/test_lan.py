@@ -65,6 +65,19 @@ class TestWhoIsCalled:
         network.serves(SECOND, done(2))
         assert network.call().output == {"from": 2}
 
+    @pytest.mark.parametrize(
+        ("timeout", "first", "last"), [(None, 5, 20), (3, 3, 3), (60, 5, 60)], ids=["none", "short", "long"]
+    )
+    def test_one_that_never_answers_costs_a_few_seconds(self, network, timeout, first, last):
+        network.serves(FIRST, done(1))
+        for path in (".well-known/agent-skills/index.json", ".well-known/skill-sharing"):
+            network.publisher.fail(f"http://192.168.1.1:8000/{path}", lost("TIMEOUT"))
+        network.serves(SECOND, done(2))
+        assert network.call(timeout=timeout).output == {"from": 2}
+        waited = {parse_url(one.url).host: one.timeout for one in network.publisher.requests if one.method == "GET"}
+        assert 0 < waited["192.168.1.1"] <= first
+        assert 0 < waited["192.168.1.2"] <= last
+
     def test_one_that_publishes_something_else_is_passed_over(self, network):
         network.serves(FIRST._replace(skill_id="almanac"), done(1))
         network.serves(SECOND, done(2))

@@ -1,7 +1,7 @@
 import pytest
 
 from skillwire.errors import FetchError
-from skillwire.wire.exchange import HttpRequest, HttpResponse, follow
+from skillwire.wire.exchange import All, HttpRequest, HttpResponse, drive, follow, within
 
 OK = HttpResponse("https://a.example/", 200, {}, b"one")
 
@@ -42,3 +42,38 @@ def test_a_header_is_found_in_any_case():
     request = HttpRequest("https://a.example/", headers={"If-None-Match": '"x"'})
     assert request.header("if-none-match") == '"x"'
     assert request.header("accept") is None
+
+
+def test_the_requests_of_a_flow_end_within_its_time():
+    now, timeouts = 100.0, []
+
+    def parallel():
+        (inner,) = yield All([two_questions()])
+        return inner + (yield from two_questions())
+
+    def do(step):
+        nonlocal now
+        if isinstance(step, All):
+            return [drive(one, do) for one in step.flows]
+        timeouts.append(step.timeout)
+        now += 4
+        return OK
+
+    assert drive(within(parallel(), 10, lambda: now), do) == b"oneoneoneone"
+    assert timeouts == [10, 6, 2, 0.1]
+
+
+def test_a_flow_with_a_time_gets_errors_and_is_closed_as_any_other():
+    assert follow(within(forgiving(), 100, lambda: 0.0), [FetchError("TIMEOUT", "too slow")]) == "TIMEOUT"
+    closed = []
+
+    def cleaning():
+        try:
+            yield HttpRequest("https://a.example/1")
+        finally:
+            closed.append(True)
+
+    flow = within(cleaning(), 100, lambda: 0.0)
+    assert next(flow).timeout == 60
+    flow.close()
+    assert closed == [True]

@@ -42,7 +42,9 @@ _REPEATABLE: Final = frozenset({"GET", "HEAD"})
 
 def timeout_error(request: HttpRequest) -> FetchError:
     """Return the error for a request that exceeded its time."""
-    return FetchError("TIMEOUT", f"no whole answer within {request.timeout:g} s", place=SourceLocation(request.url))
+    return FetchError(
+        "TIMEOUT", f"no whole answer within {round(request.timeout, 1):g} s", place=SourceLocation(request.url)
+    )
 
 
 def may_repeat(request: HttpRequest, reader: ResponseReader, error: FetchError) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.lan import host_and_port
 from skillwire.model.ref import SkillRef
@@ -160,6 +161,12 @@ class Providers:
         more = f"; and {count - _NAMED} more" if count > _NAMED else ""
         message = f"none of the {count} skills that offer {self.capability} could be called: {reasons}{more}"
         raise FetchError("DISC_006", message, fix=fix)
+
+    def lookup_seconds(self, timeout: float | None) -> float:
+        """Return how long a document of the last :meth:`next` may take: a few seconds while another one is known."""
+        if not self._waiting:
+            return timeout or limits.CALL_LAST_LOOKUP_SECONDS
+        return min(timeout or limits.CALL_LOOKUP_SECONDS, limits.CALL_LOOKUP_SECONDS)
 
     def failed(self, skill: LanSkill, error: SkillwireError, stage: Stage, *, is_safe: bool = False) -> None:
         """Skip a provider that could not be called; raise ``error`` where the next must not be called.

@@ -16,7 +16,7 @@ import re
 import time
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
 
 import structlog
@@ -35,7 +35,14 @@ from skillwire.model.execution import (
     TaskOwner,
 )
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.console_request import CallerNames, ConsoleRequest, Pairs, RefusedError, following_path
+from skillwire.server.console_request import (
+    CallerNames,
+    ConsoleRequest,
+    LanSnapshots,
+    Pairs,
+    RefusedError,
+    following_path,
+)
 from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields, read_fields, site_of
 from skillwire.server.problems import READ, ProblemError
@@ -96,18 +103,6 @@ _WORK: Final = frozenset(
     {"list_tasks", "follow_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"}
 )
 _LAN: Final = frozenset({"show_lan", "follow_lan"})
-
-
-class LanSnapshots(Protocol):
-    """The part of :class:`skillwire.server.lan.service.LanService` that the page shows."""
-
-    trouble: str
-
-    def snapshot(self) -> LanSnapshot | None:
-        """Return what is known; None while there is no network."""
-
-    async def changed(self, since: int, seconds: float) -> int:
-        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""
 
 
 class ConsolePages:

@@ -15,7 +15,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from skillwire import limits
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from skillwire.model.execution import Execution
+    from skillwire.model.lan import LanSnapshot
     from skillwire.registry.tokens import Tokens
 
 Pairs = list[tuple[str, str]]
@@ -195,3 +196,15 @@ _FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)
 def following_path(text: str) -> str:
     """Return the page to show after signing in, if it is one of the console; else nothing. Trust: untrusted."""
     return text if _FOLLOWING.fullmatch(text) else ""
+
+
+class LanSnapshots(Protocol):
+    """The part of :class:`skillwire.server.lan.service.LanService` that the page shows."""
+
+    trouble: str
+
+    def snapshot(self) -> LanSnapshot | None:
+        """Return what is known; None while there is no network."""
+
+    async def changed(self, since: int, seconds: float) -> int:
+        """Return the number of the last change, when it is more than ``since`` or after ``seconds``."""

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from skillwire.server.console_pages import ConsolePages, LanSnapshots
+    from skillwire.server.console_pages import ConsolePages
+    from skillwire.server.console_request import LanSnapshots
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
 

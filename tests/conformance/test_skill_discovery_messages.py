@@ -1,5 +1,7 @@
 """Skill Discovery, datagrams: a test's name says the sentence, its mark the clause; data are of the text."""
 
+import json
+
 import pytest
 
 from skillwire.errors import DecodeError, ValidationError
@@ -202,6 +204,17 @@ def test_a_signature_signs_the_bytes_before_the_last_semicolon():
     assert asked == [signed_part(HEARTBEAT)] == [b"SKILL_HEARTBEAT:agent-001;skill-org-feishu;HEALTHY;1707868805000"]
 
 
+@pytest.mark.spec("SDP-scene-answer")
+def test_the_answer_to_a_scene_has_the_seven_keys_of_the_text_and_an_endpoint():
+    info = m.ConnectionInfo("http", "192.168.1.100", 8080, endpoint="192.168.1.100:8080")
+    answer = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("skill-org-feishu", "0.7.0"))
+    for kind in (m.SceneJoinResponse, m.JoinSceneResponse):
+        document = json.loads(encode(kind("agent-002", answer, 1)).split(b";")[1])
+        keys = {"protocol", "host", "port", "basePath", "authType", "authHeader", "apiKey", "endpoint"}
+        assert document["connectionInfo"].keys() == keys
+        assert document["connectionInfo"]["apiKey"] == ""
+
+
 @pytest.mark.spec("SDP-no-secret")
 def test_an_api_key_is_neither_written_nor_read():
     document = (
@@ -214,5 +227,5 @@ def test_an_api_key_is_neither_written_nor_read():
     assert message.answer.skill_info == m.SkillInfo("skill-org-feishu", "0.7.0", BOTH)
     written = encode(message)
     assert b"sk-xxxxx" not in written
-    assert b"apiKey" not in written
+    assert b'"apiKey":""' in written
     assert decode(written) == message

@@ -215,6 +215,13 @@ def _read_answer(text: str) -> m.SceneAnswer:
     return answer
 
 
+def _write_answer(answer: m.SceneAnswer) -> str:
+    """Return the JSON of SDP 4.3 with all of its keys; the key itself is empty."""
+    document = msgspec.to_builtins(answer)
+    document["connectionInfo"]["apiKey"] = ""
+    return write_text(msgspec.json.encode(document).decode())
+
+
 def read_record(text: str) -> m.SkillRecord:
     """Return one skill of a response. Spec: SDP §3.2."""
     parts = text.split("|")
@@ -273,7 +280,7 @@ NONCE: Final = _reading_back(_read_nonce, _write_base64)
 ABOUT: Final = _reading_back(_read_about, _write_base64)
 CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
 RECORD: Final = _reading_back(read_record, write_record)
-SCENE_ANSWER: Final = _reading_back(_read_answer, lambda answer: write_text(msgspec.json.encode(answer).decode()))
+SCENE_ANSWER: Final = _reading_back(_read_answer, _write_answer)
 SKILL_TYPE: Final = _of(m.SkillType)
 SKILL_TYPES: Final = _reading_back(lambda text: tuple(map(SKILL_TYPE.read, text.split(","))) if text else (), ",".join)
 OUTCOME: Final = _of(m.Outcome)

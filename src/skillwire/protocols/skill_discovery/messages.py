@@ -224,8 +224,8 @@ class RequestScene(Message, frozen=True, gc=False):
     signature: str = ""
 
 
-class ConnectionInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How the primary member of a group is reached. An API key never stands here. Spec: SDP §4.3; specs §3."""
+class ConnectionInfo(Struct, frozen=True, rename="camel"):
+    """How the primary member of a group is reached; its API key is never in a datagram. Spec: SDP §4.3; specs §3."""
 
     protocol: str
     host: str

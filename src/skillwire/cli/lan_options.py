@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,17 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     from skillwire.server.configuration import load_configuration  # noqa: PLC0415  # takes a while to import
 
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
+
+
+def reach_of(lan: LanSettings | None, host: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
+    """Return a warning about the machines that reach a server on the local network, and its remedy; None for none."""
+    if lan is None:
+        return None
+    if host is None:
+        return "open to the network: ", "on all addresses of this machine; --host restricts it"
+    if not lan.interfaces and all(ip_address(one.getsockname()[0]).is_loopback for one in listeners):
+        return "announced to this machine only: ", f"no other machine reaches {host}; leave out --host to serve others"
+    return None
 
 
 def announced_at(lan: LanSettings | None, listeners: Sequence[socket]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.lan_options import announced_at, lan_options, read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import announced_at, lan_options, reach_of, read_goodbye_reason, read_lan
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 
@@ -163,10 +163,10 @@ def command(
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
         address = address_of(listeners[0])
-        is_open = network is not None and host is None
+        reach = reach_of(network, host, listeners)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url)
-        announce = partial(announce, announced=announced, no_workers=workers == 0, is_open=is_open)
+        announce = partial(announce, announced=announced, no_workers=workers == 0, reach=reach)
         run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
@@ -182,7 +182,7 @@ def _announce(
     *,
     announced: Sequence[str],
     no_workers: bool,
-    is_open: bool,
+    reach: tuple[str, str] | None,
 ) -> None:
     """Print the address of the server, and how to add a skill."""
     where = (base_url or address).rstrip("/")
@@ -196,8 +196,8 @@ def _announce(
     number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
-    if is_open:
-        output.note(warning("open to the network: "), "on all addresses of this machine; --host restricts it")
+    if reach is not None:
+        output.note(warning(reach[0]), reach[1])
     if announced:
         output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):

@@ -466,10 +466,11 @@ class SceneSecrets:
             trust.identity, trust.authority, trust.authorities, self._give, use_unverified=unverified
         )
         try:
-            port = await server.start(host)
+            port = await server.start(host, self._settings.tls_port)
         except OSError as error:
             log = structlog.get_logger("skillwire.lan")
-            log.warning("connection secrets are not handed out", reason=error.strerror or str(error))
+            reason = error.strerror or str(error)
+            log.warning("connection secrets are not handed out", reason=reason, port=self._settings.tls_port)
             return 0
         self._server = server
         return port

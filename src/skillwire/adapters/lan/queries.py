@@ -210,8 +210,11 @@ class Queries:
 
     async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[ConnectionSecret | None, Finding | None]:
         """Return the short-lived key that a provider hands out, or why it failed to."""
-        if provider is None or self.secrets is None:
+        if self.secrets is None:
             return None, None
+        if provider is None:
+            message = f"no key for the scene {scene}: its provider did not register with this agent in time"
+            return None, Finding("DISC_005", "note", message, None, "Request the scene again in a moment.")
         try:
             key = next((found for link in self._open() if (found := link.key_of(provider)) is not None), None)
             return await self.secrets.ask_provider(provider, scene, key=key), None

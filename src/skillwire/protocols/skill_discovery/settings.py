@@ -106,6 +106,7 @@ class LanSettings:
     revocations: tuple[str, ...] = ()
     renew_from: str = ""
     authority: str = ""
+    tls_port: int = 0
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
     notes: tuple[str, ...] = ()  # settings that are not used yet
@@ -317,6 +318,7 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "trust.groupKeyFile": (text, "file with a secret that all agents share: HMAC, not ECDSA", "group_key_file"),
     "trust.renewFrom": (text, "URL or folder of the authority that renews our certificate", "renew_from"),
     "trust.authority": (text, "folder of `skillwire ca init`, where a server certifies others", "authority"),
+    "trust.tlsPort": (integer(0, 65_535), "TCP port for connection secrets, any free one for 0", "tls_port"),
     "healthCheck.heartbeatInterval": (_SECOND, "ms between heartbeats", "figures.heartbeat_interval"),
     "healthCheck.timeout": (_SECOND, "ms of silence until a skill is removed", "figures.timeout"),
     "healthCheck.retryCount": (integer(0, 20), "requests for a heartbeat of a silent skill", "figures.retry_count"),

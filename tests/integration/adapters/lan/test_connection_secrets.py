@@ -320,6 +320,17 @@ async def test_where_something_else_answers_no_keys_are_handed_out(code, monkeyp
     assert await find_port(SKILL) is None
 
 
+@pytest.mark.parametrize("code", ["TIMEOUT", "CONNECTION_LOST"])
+async def test_a_provider_that_takes_the_connection_and_does_not_answer_is_a_failure_of_the_network(code, monkeypatch):
+    async def ask(_):
+        raise FetchError(code, "no whole answer within 5 s")
+
+    monkeypatch.setattr(connection_secrets, "ask", ask)
+    error = await refused(find_port(SKILL))
+    assert (error.code, str(error.place)) == ("DISC_005", f"http://{SKILL.endpoint}{PATH}")
+    assert "no whole answer within 5 s" in error.message
+
+
 def test_a_timestamp_is_a_whole_number():
     asked = json.loads(messages.write_request(SecretRequest("auth", "x", "y", b"1", 7, "z")))
     for flaw in (True, 7.0, "7"):

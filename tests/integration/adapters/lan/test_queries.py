@@ -169,6 +169,20 @@ async def test_why_there_is_no_key_is_told_with_its_code_place_and_what_to_do(ma
     assert (await joined(questions, link)).no_key is None
 
 
+async def test_a_provider_that_did_not_register_with_us_was_not_asked_for_a_key(make, monkeypatch):
+    async def nothing(*_):
+        return ()
+
+    questions, link = make(scenes=("print",))
+    monkeypatch.setattr(questions, "discover", nothing)
+    questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9))
+    result = await joined(questions, link, use_unverified=True)
+    assert "apiKey" not in result.connection_info
+    assert result.no_key is not None
+    assert result.no_key.code == "DISC_005"
+    assert "its provider did not register with this agent in time" in result.no_key.message
+
+
 OTHERS = (
     FIRST._replace(agent_id="agent-c", skill_id="skill-c", host="192.0.2.3", scenes=("print",)),
     FIRST._replace(agent_id="agent-d", skill_id="skill-d", host="192.0.2.4", status="OFFLINE"),

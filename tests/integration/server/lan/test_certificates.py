@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from structlog.testing import capture_logs
 from tests.support.publishing import Asgi
 
 from skillwire import limits
@@ -121,6 +122,14 @@ async def test_a_key_opens_the_one_skill(handing_out, tokens):
     token = tokens.recognise((await ask()).api_key)
     assert (token.skills, token.scopes) == (frozenset({"leads-sync"}), frozenset())
     assert 3500 < token.expires - token.created <= 3600
+
+
+async def test_keys_are_handed_out_at_the_configured_port(handing_out):
+    port, _ = await handing_out()
+    with capture_logs() as logs:
+        assert (await handing_out(tls_port=port))[0] == 0, "it is this very port that is in use"
+    (logged,) = logs
+    assert (logged["event"], logged["port"]) == ("connection secrets are not handed out", port)
 
 
 async def test_what_is_not_announced_in_the_scene_has_none(handing_out):

@@ -86,6 +86,7 @@ OTHER = {
     "trust.groupKeyFile": "key",
     "trust.renewFrom": "https://example.com",
     "trust.authority": "ca",
+    "trust.tlsPort": 8443,
     "healthCheck.heartbeatInterval": 2000,
     "healthCheck.timeout": 60000,
     "healthCheck.retryCount": 5,

@@ -185,7 +185,7 @@ class Queries:
             is_named = (provider.agent_id, provider.skill_id) in _named(answer)
             if not is_named or (provider.is_verified and not joined.is_verified):
                 info = ConnectionInfo("http", host, port)  # the answer is of another agent, or about another one
-        secret, no_key = await self._key_of(provider, scene)
+        secret, no_key = await self._key_of(provider, scene, host_and_port(host, port))
         if secret is not None:  # TLS showed its certificate, which counts more than a datagram
             protocol = "https" if info.protocol == "https" else "http"  # never downgrade: the key would be in clear
             info = ConnectionInfo(protocol, host, port, secret.base_path, secret.auth_type, secret.auth_header)
@@ -208,19 +208,22 @@ class Queries:
         members = listed if is_known or is_other else answered
         return SceneResult(scene, answer.group_id, connection, *facts, members, no_key=no_key)
 
-    async def _key_of(self, provider: LanSkill | None, scene: str) -> tuple[ConnectionSecret | None, Finding | None]:
+    async def _key_of(
+        self, provider: LanSkill | None, scene: str, endpoint: str
+    ) -> tuple[ConnectionSecret | None, Finding | None]:
         """Return the short-lived key that a provider hands out, or why it failed to."""
         if self.secrets is None:
             return None, None
         if provider is None:
             message = f"no key for the scene {scene}: its provider did not register with this agent in time"
-            return None, Finding("DISC_005", "note", message, None, "Request the scene again in a moment.")
+            fix = "Request the scene again in a moment."
+            return None, Finding("DISC_005", "note", message, SourceLocation(endpoint), fix)
         try:
             key = next((found for link in self._open() if (found := link.key_of(provider)) is not None), None)
             return await self.secrets.ask_provider(provider, scene, key=key), None
         except SkillwireError as error:  # public skills need no key
             _LOG.info("no key for %s: %s", scene, error)
-            place = error.place or SourceLocation(provider.endpoint)
+            place = error.place or SourceLocation(endpoint)
             message = f"no key for the scene {scene}: {error.message}"
             return None, Finding(error.code, "note", message, place, error.diagnostics().fix)
 

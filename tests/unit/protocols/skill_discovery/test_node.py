@@ -5,7 +5,14 @@ from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan
 
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
-from skillwire.protocols.skill_discovery.events import Acknowledged, Discovered, GroupChanged, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.events import (
+    Acknowledged,
+    Discovered,
+    GroupChanged,
+    Refused,
+    SceneJoined,
+    SceneMissing,
+)
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
 from skillwire.testing.virtual_clock import EPOCH
@@ -319,6 +326,11 @@ def test_an_endpoint_elsewhere_than_where_the_registration_comes_from_is_invalid
     lan.run(2)
     assert lan.listed(R1) == {}
     assert {(ack.by.host, ack.status) for ack in lan.events(Acknowledged)} == {(R1, "INVALID"), (R2, "INVALID")}
+    assert {event.by.host for event in lan.events(Refused)} == {A}
+    lan.node("192.168.1.12", agent_id="serves")
+    lan.offer("192.168.1.12", "skill-b", endpoint=Endpoint(B, 8080))
+    lan.run(2)
+    assert not lan.events(Refused, "192.168.1.12"), "its own registration is acknowledged to itself"
 
 
 @pytest.mark.spec("SDP-register-again")

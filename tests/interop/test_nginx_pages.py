@@ -113,7 +113,9 @@ def proxied(skills, tmp_path_factory):
     """nginx in front of a live server, and that server."""
     find_peer("nginx")
     work = tmp_path_factory.mktemp("proxied")
-    with Serve(skills, work / "serve") as server:
+    [config] = re.findall(r"^```toml .*?\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (work / "server.toml").write_text(config + "\n[rpc]\nrun_code = true\n")
+    with Serve(skills, work / "serve", "--config", work / "server.toml") as server:
         changes = {"127.0.0.1:8000": server.url.removeprefix("http://"), "/var/cache/nginx/skills": str(work / "cache")}
         with Nginx(shown("/etc/nginx/conf.d/skills.conf"), changes, work / "nginx") as nginx:
             yield nginx, server
@@ -201,6 +203,24 @@ def test_who_follows_a_call_is_waited_for_and_not_held_back(proxied):
         cancelled = nginx.get(path, method="DELETE")
         assert {one.result().body for one in waiting} == {cancelled.body}
         assert all(one.result().body.count(b"event: status") == 2 for one in streams)
+
+
+def test_a_call_of_a_site_at_another_port_stays_at_that_port(proxied):
+    nginx, _ = proxied
+    call = {"caller": {"id": "me", "type": "user"}, "skill_id": "local/ask-somebody", "inputs": {}}
+    where = {"Host": f"skills.example.com:{nginx.port}", "content_type": "application/json"}
+    path = "/skills/ask-somebody/executions"
+    accepted = nginx.get(path, method="POST", body=json.dumps(call), **where)
+    assert accepted.headers["location"].startswith(f"https://skills.example.com:{nginx.port}/executions/")
+
+
+def test_bodies_as_large_as_the_server_takes_pass(proxied):
+    nginx, _ = proxied
+    padded = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "list_skills"}) + " " * (3 << 20)
+    answer = nginx.get("/rpc", method="POST", body=padded, content_type="application/json")
+    assert (answer.status, json.loads(answer.body)["id"]) == (200, 1)
+    blob = nginx.get("/blobs", method="POST", body=b"a" * (32 << 20), content_type="application/octet-stream")
+    assert blob.status == 201
 
 
 def test_metrics_are_for_this_machine(proxied):

@@ -11,8 +11,9 @@ from skillwire.server.fastpath import Connection
 class Transport(asyncio.Transport):
     """Keeps what is written."""
 
-    def __init__(self):
+    def __init__(self, address):
         super().__init__()
+        self._address = address
         self.written = b""
         self.closed = False
         self.is_reading_paused = False
@@ -30,7 +31,7 @@ class Transport(asyncio.Transport):
         return self.closed
 
     def get_extra_info(self, name, default=None):
-        return {"peername": ("192.0.2.7", 1234), "sockname": ("192.0.2.1", 80)}.get(name, default)
+        return {"peername": (self._address, 1234), "sockname": ("192.0.2.1", 80)}.get(name, default)
 
     def pause_reading(self):
         self.is_reading_paused = True
@@ -42,16 +43,18 @@ class Transport(asyncio.Transport):
 class Connections:
     """Makes connections to ``application``."""
 
-    def __init__(self, application):
-        self._config = uvicorn.Config(application, http=Connection, ws="none", lifespan="off", log_config=None)
+    def __init__(self, application, **options):
+        self._config = uvicorn.Config(
+            application, http=Connection, ws="none", lifespan="off", log_config=None, **options
+        )
         self._config.load()
+        self._state = ServerState()
+        self._state.default_headers = [(b"date", b"now")]
         self._opened = []
 
-    def __call__(self):
-        state = ServerState()
-        state.default_headers = [(b"date", b"now")]
-        connection = Connection(self._config, state, {}, asyncio.get_running_loop())
-        transport = Transport()
+    def __call__(self, address="192.0.2.7"):
+        connection = Connection(self._config, self._state, {}, asyncio.get_running_loop())
+        transport = Transport(address)
         connection.connection_made(transport)
         self._opened.append(connection)
         return connection, transport

@@ -68,11 +68,15 @@ class Components:
 
 @dataclass(slots=True, kw_only=True)
 class Services(Components):
-    """The parts of an HTTP server. ``close_streams`` run when it stops, ``close`` after its last response."""
+    """The parts of an HTTP server. ``close_streams`` run when it stops, ``close`` after its last response.
+
+    ``is_local`` is whether it was published for this machine alone: other names and pages of other sites are refused.
+    """
 
     stats: ExecutionStats
     pages: SkillPages
     console: ExecutionsConsole
+    is_local: bool = False
     lan: LanService | None = None
     authority: RenewalService | None = None
     interfaces: Sequence[Interface] = ()

@@ -9,6 +9,7 @@ are never in the file: it names the file or the environment variable that holds 
 from __future__ import annotations
 
 import base64
+import ipaddress
 import os
 import secrets
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,7 @@ class ServerConfiguration:
     mcp: McpSettings = field(default_factory=McpSettings)
     bridges: BridgeSettings = field(default_factory=BridgeSettings)
     discovery: LanSettings | None = None
+    trusted_proxies: tuple[str, ...] = ()
     source: str = "server.toml"
 
 
@@ -158,6 +160,14 @@ def _origins(value: object) -> tuple[str, ...]:
     raise ValueError("must be a list of origins, such as https://app.example.com")
 
 
+def _networks(value: object) -> tuple[str, ...]:
+    networks = tuple(map(text, value if isinstance(value, list) else [value]))
+    try:
+        return tuple(str(ipaddress.ip_network(one)) for one in networks)
+    except ValueError as error:
+        raise ValueError(f"must list addresses and networks: {error}") from error
+
+
 class Key(NamedTuple):
     """A key of the file: how its value is read, its meaning, and its setting where that has another name."""
 
@@ -168,6 +178,13 @@ class Key(NamedTuple):
 
 #: The tables and keys of the file.
 TABLES: Final[dict[str, dict[str, Key]]] = {
+    "http": {
+        "trusted_proxies": Key(
+            _networks,
+            "list of addresses and networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `Host` are "
+            "believed; none by default",
+        )
+    },
     "auth": {
         "offer": Key(
             choice_of(*OFFERS),
@@ -328,6 +345,7 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         McpSettings(**document.values("mcp")),
         BridgeSettings(**document.values("bridges")),
         document.discovery(),
+        document.values("http").get("trusted_proxies", ()),
         source,
     )
 

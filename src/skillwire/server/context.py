@@ -14,7 +14,7 @@ from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.auth.rate_limit import caller_of
-from skillwire.server.http import VARY, encode_fields, path_of, read_fields, site_of
+from skillwire.server.http import VARY, encode_fields, path_of, read_fields, root_of, site_of
 from skillwire.server.problems import NOT_READY, ProblemError
 
 if TYPE_CHECKING:
@@ -38,12 +38,16 @@ _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 
 
 class ResponseRecorder:
-    """Sends a response and records status and size; adds rate limits, and privacy for a principal's response."""
+    """Sends a response and records status and size; adds rate limits, and privacy for a principal's response.
 
-    __slots__ = ("_send", "caller", "sent", "status")
+    ``narrow`` changes the header fields at last.
+    """
 
-    def __init__(self, send: Send) -> None:
+    __slots__ = ("_narrow", "_send", "caller", "sent", "status")
+
+    def __init__(self, send: Send, narrow: Callable[[Fields], Fields] | None = None) -> None:
         self._send = send
+        self._narrow = narrow
         self.caller = AuthResult(None, {})
         self.status = 0
         self.sent = 0
@@ -57,7 +61,8 @@ class ResponseRecorder:
                 is_stored = (b"cache-control", b"no-store") not in fields
                 kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
                 fields = [*kept, *(_PRIVATE if is_stored else _UNSTORED)]
-            message["headers"] = [*fields, *encode_fields(self.caller.fields)]
+            fields = [*fields, *encode_fields(self.caller.fields)]
+            message["headers"] = self._narrow(fields) if self._narrow else fields
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)
@@ -129,6 +134,11 @@ class RequestContext:
     def site(self) -> str:
         """The absolute URL of the site's root as the client reaches it, without a final slash."""
         return site_of(self.scope, self._services.base_url)
+
+    @property
+    def root(self) -> str:
+        """The path of the site's root as the client reaches it, without a final slash."""
+        return root_of(self.scope, self._services.base_url)
 
     def fields(self, *names: bytes) -> dict[bytes, str]:
         """Return those of the header fields that the request has."""

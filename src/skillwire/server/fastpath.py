@@ -13,30 +13,46 @@ a large body may take longer, as long as it comes at :data:`~skillwire.limits.SE
 connection looks now and then whether a request is overdue; setting one for each request would cost a tenth of the time
 that a response takes.
 
+The library accepts connections without an end, and answers 503 beyond its limit. Here a connection beyond the limit, or
+beyond the share of its address, is closed at once, so that files can still be opened; proxies that name their clients
+have no share. Requests that HTTP forbids, such as one without ``Host``, are refused before the application.
+
 Trust: the bytes are untrusted. The number and the size of the heads that are kept are bounded; the oldest goes first.
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
+from contextlib import suppress
 from enum import Enum, auto
 from http import HTTPStatus
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
-from skillwire.server.http import IDENTITY_NAMES, join_fields
+from skillwire.server.auth.rate_limit import network_of
+from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
-from skillwire.server.problems import HEAD_TOO_LARGE, REQUEST_TIMEOUT
+from skillwire.server.problems import (
+    CROWDED,
+    HEAD_TOO_LARGE,
+    NO_HOST,
+    OTHER_VERSION,
+    REQUEST_TIMEOUT,
+    UNREADABLE,
+)
 from skillwire.server.search import SEARCH_PATH
 
 if TYPE_CHECKING:
     import asyncio
 
     from skillwire.server.app import Application
-    from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.catalog_service import CatalogService
+    from skillwire.server.components import Services
     from skillwire.server.http import Fields
     from skillwire.server.metrics import RouteLabel
     from skillwire.server.middleware import RequestLog
@@ -52,6 +68,15 @@ _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 _UNUSUAL: Final = frozenset(
     {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", *IDENTITY_NAMES}
 )
+#: The same on a server for this machine alone, whose response depends on the page that asks.
+_UNUSUAL_LOCALLY: Final = _UNUSUAL | {b"origin"}
+_OPEN_TO_ALL: Final = b"access-control-allow-origin: *\r\n"
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
+#: Between two lines of the log about connections that are refused.
+_REPORT_SECONDS: Final = 60.0
+#: What the library logs of connections; its warnings are ours, with the address of the client.
+_LIBRARY_LOG: Final = logging.getLogger("uvicorn.error.connections")
+_LIBRARY_LOG.setLevel(logging.ERROR)
 
 
 class _Known(NamedTuple):
@@ -65,12 +90,46 @@ class _Known(NamedTuple):
 class FastPath:
     """Finds prepared responses, by the parsed request or by its head, and records them as the application does."""
 
-    def __init__(self, catalog: CatalogService, authentication: Authentication, log: RequestLog) -> None:
-        self._catalog = catalog
-        self._authentication = authentication
+    def __init__(self, services: Services, log: RequestLog) -> None:
+        self._catalog = services.catalog
+        self._authentication = services.authentication
+        self._is_local = services.is_local
         self._log = log
+        self._proxies = tuple(map(ip_network, services.configuration.trusted_proxies))
+        self._connections = 0
+        self._addresses: Counter[str] = Counter()
+        self._reported = float("-inf")
         self._number = 0  # of the revision that the heads belong to
         self._heads: dict[bytes, _Known] = {}
+
+    def connect(self, client: Client, most: int) -> str | None:
+        """Count a connection; return the address that it counts for, or None when it is refused."""
+        network = network_of(client[0]) if client else ""
+        with suppress(ValueError):
+            if client and any(ip_address(client[0]) in proxy for proxy in self._proxies):
+                network = ""
+        share = max(1, min(limits.SERVER_ADDRESS_CONNECTIONS, most // 4))
+        if self._connections < most and not (network and self._addresses[network] >= share):
+            self._connections += 1
+            self._addresses[network] += 1
+            return network
+        if time.monotonic() - self._reported > _REPORT_SECONDS:
+            self._reported = time.monotonic()
+            structlog.get_logger("skillwire").warning(
+                "connections are refused", client=network, connections=self._connections
+            )
+        return None
+
+    def disconnect(self, network: str) -> None:
+        """Count the end of a connection."""
+        self._connections -= 1
+        self._addresses[network] -= 1
+        if not self._addresses[network]:
+            del self._addresses[network]
+
+    def record_refusal(self, problem: Problem, client: Client) -> None:
+        """Record a request that was refused before it could be read."""
+        self._log.record("-", "-", Outcome("none", problem.status, len(problem.body()), 0.0), client)
 
     def respond(
         self, url: bytes, method: bytes, fields: Fields, client: Client, head: bytes | None = None
@@ -82,6 +141,8 @@ class FastPath:
         revision = self._catalog.current
         if revision is None or self._authentication.limits_anonymous:
             return None
+        if self._is_local and not is_own_name(dict(fields).get(b"host", b"localhost").decode("latin-1")):
+            return None
         started = time.perf_counter()
         path = url.decode("latin-1")  # prepared paths have no escapes
         prepared = revision.prepared.get(path)
@@ -91,6 +152,8 @@ class FastPath:
             response = prepared.ready(method, fields) if prepared else None
         if response is None:
             return None
+        if self._is_local:
+            response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b""))
         known = _Known(response, method.decode("ascii"), path.partition("?")[0])
         if prepared and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
             if revision.number != self._number:
@@ -149,22 +212,37 @@ class Connection(HttpToolsProtocol):
     _default_lines: tuple[Fields, bytes] = ([], b"")
     #: Since when nothing has come after an answer at once; the library itself watches what it has answered.
     _idle_since: float | None = None
+    #: The address that the connection counts for; None when it was refused.
+    _counted: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, and expect a request soon."""
+        """Begin, and expect a request soon, unless there are too many connections."""
         super().connection_made(cast("asyncio.Transport", transport))
-        self._fast_path = _fast_path(cast("Application", self.config.app))
+        self.logger = _LIBRARY_LOG
+        application = cast("Application", self.config.app)
+        self._fast_path = _fast_path(application)
+        self._unusual = _UNUSUAL_LOCALLY if application.services.is_local else _UNUSUAL
+        most = limits.SERVER_CONNECTIONS if self.limit_concurrency is None else self.limit_concurrency - 1
+        self._counted = self._fast_path.connect(self.client, most)
+        if self._counted is None:
+            self._refuse(CROWDED)
+            return
         self._expect()
         self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
+        if self._counted is not None:
+            self._fast_path.disconnect(self._counted)
+            self._counted = None
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Answer at once, or read on, unless the head has become too long."""
+        if self.transport.is_closing():  # what comes after a refusal
+            return
         if self._state is _State.BETWEEN and self._answer_again(data):
             return
         self._chunk = data if self._state is _State.BETWEEN else None
@@ -192,6 +270,15 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its head is whole."""
         self._state = _State.BODY
+        if self.transport.is_closing():  # a request behind one that was refused
+            self._is_answered = True
+            return
+        hosts = [name for name, _ in self.headers].count(b"host")
+        version = self.parser.get_http_version()
+        if version not in _VERSIONS or hosts > 1 or (not hosts and version == "1.1"):
+            self._is_answered = True
+            self._refuse(NO_HOST if version in _VERSIONS else OTHER_VERSION)
+            return
         self._is_answered = self._answer()
         if not self._is_answered:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -199,6 +286,15 @@ class Connection(HttpToolsProtocol):
             self.url, self.expect_100_continue = url, expects
             self.headers.extend(headers)  # the scope holds this list
             super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Read on, unless the request was refused."""
+        if not self._is_answered:
+            super().on_body(body)
+
+    def send_400_response(self, _msg: str) -> None:
+        """Refuse what cannot be parsed."""
+        self._refuse(UNREADABLE)
 
     def on_message_complete(self) -> None:
         """It is whole, and what comes next is another head."""
@@ -223,7 +319,7 @@ class Connection(HttpToolsProtocol):
         is_usual = (
             self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
-            and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
+            and self._unusual.isdisjoint([name for name, _ in self.headers])
         )
         if not is_usual or not self._may_answer():
             return False
@@ -273,14 +369,17 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _refuse(self, problem: Problem) -> None:
+        if self._arrived:
+            self._fast_path.record_refusal(problem, self.client)
         if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)
             head = (
                 f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-                f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+                f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
             )
-            self.transport.write(head.encode("ascii") + body)
+            own = join_fields(encode_fields(problem.fields))
+            self.transport.write(head.encode("ascii") + own + b"\r\n" + body)
         self.transport.close()
 
 
@@ -288,6 +387,6 @@ def _fast_path(application: Application) -> FastPath:
     """Return the fast path of an application, one for all of its connections."""
     if not hasattr(application.state, "fast_path"):
         services = application.services
-        application.state.fast_path = FastPath(services.catalog, services.authentication, application.log)
+        application.state.fast_path = FastPath(services, application.log)
     found: FastPath = application.state.fast_path
     return found

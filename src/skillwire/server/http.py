@@ -18,9 +18,12 @@ looks like that of a program.
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from skillwire.errors import UsageError, ValidationError
 from skillwire.model.url import parse_url
@@ -81,6 +84,11 @@ def path_of(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path[len(root) :] if root and (path == root or path.startswith(root + "/")) else path
+
+
+def root_of(scope: Scope, base_url: str) -> str:
+    """Return the path of the site's root as clients know it, without a final slash: empty for a whole host."""
+    return urlsplit(base_url).path.rstrip("/") if base_url else quote(scope.get("root_path", ""))
 
 
 Coding = Literal["br", "gzip", "identity"]
@@ -154,6 +162,10 @@ _OWN_SITE: Final = frozenset({"", "same-origin", "none"})
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
+#: The field that opens a response to pages of other sites.
+_OPENS: Final = b"access-control-allow-origin"
+
+
 class Origins:
     """The origins whose pages may act: those that the operator lists, and ``base_url``."""
 
@@ -173,7 +185,30 @@ class Origins:
             return False
         return page.origin in self._known or (page.host in _THIS_MACHINE and _is_this_machine(host))
 
+    def narrow(self, scope: Scope, fields: Fields) -> Fields:
+        """Return ``fields`` of a response, open to the page that asks if that may act, and to no other one."""
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        kept = [field for field in fields if field[0] != _OPENS]
+        if origin is not None and len(kept) < len(fields) and self.let_in(scope):
+            kept.append((_OPENS, origin))
+        return [*kept, (b"vary", b"Origin")]
 
+
+@lru_cache(maxsize=256)  # as below
+def is_own_name(host: str) -> bool:
+    """Whether an untrusted ``Host`` names this machine in a way that no other machine can take over."""
+    try:
+        name = parse_url(f"http://{host}").host.strip("[]")
+    except ValidationError:
+        return False
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(name).is_loopback
+    return False
+
+
+@lru_cache(maxsize=256)  # the same few names come again
 def _is_this_machine(host: str) -> bool:
     try:
         return parse_url(f"http://{host}").host in _THIS_MACHINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +14,11 @@ from skillwire import limits
 from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
 from skillwire.server.context import CONTEXT, RequestContext, ResponseRecorder
+from skillwire.server.http import Origins, is_own_name
 from skillwire.server.problems import (
     INTERNAL,
     NOT_FOUND,
+    OTHER_HOST,
     URL_TOO_LONG,
     Problem,
     ProblemError,
@@ -55,7 +58,7 @@ class RequestLog:
             self._log.info(
                 "request",
                 method=method,
-                path=without_ids(path),  # never the query, which may carry a secret
+                path=_shown(path),  # never the query, which may carry a secret
                 status=outcome.status,
                 bytes=outcome.sent,
                 ms=round(outcome.seconds * 1000, 2),
@@ -70,6 +73,7 @@ class RequestMiddleware:
         self._app = app
         self._services = services
         self._log = log
+        self._origins = Origins(services.configuration.runs.origins, services.base_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection of ASGI."""
@@ -80,15 +84,20 @@ class RequestMiddleware:
                 await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        recorder = ResponseRecorder(send)
+        is_local = self._services.is_local
+        recorder = ResponseRecorder(send, partial(self._origins.narrow, scope) if is_local else None)
         context = scope[CONTEXT] = RequestContext(scope, receive, recorder, self._services)
-        is_too_long = len(scope.get("raw_path") or context.path) + len(scope["query_string"]) > limits.URL_LENGTH
+        app = self._app
+        if len(scope.get("raw_path") or context.path) + len(scope["query_string"]) > limits.URL_LENGTH:
+            app = URL_TOO_LONG
+        elif is_local and not is_own_name(context.fields(b"host").get(b"host", "localhost")):
+            app = OTHER_HOST
         try:
-            await (URL_TOO_LONG if is_too_long else self._app)(scope, receive, recorder)
+            await app(scope, receive, recorder)
         except Exception as error:
             disk = error if isinstance(error, StorageError) else None
             reason: dict[str, Any] = {"exc_info": error} if disk is None else {"error": one_line(disk)}
-            structlog.get_logger("skillwire").error("a request failed", path=context.path, **reason)
+            structlog.get_logger("skillwire").error("a request failed", path=_shown(context.path), **reason)
             if recorder.status:
                 raise  # the server cuts the connection, so that the client sees that something is missing
             context.label = "none"
@@ -97,6 +106,13 @@ class RequestMiddleware:
         sent = 0 if context.method == "HEAD" else recorder.sent
         outcome = Outcome(label, recorder.status, sent, time.perf_counter() - started)
         self._log.record(context.method, context.path, outcome, scope.get("client"))
+
+
+def _shown(path: str) -> str:
+    """Return ``path`` as the log has it: without the ends of IDs, and cut."""
+    path = without_ids(path)
+    most = limits.SERVER_LOGGED_PATH
+    return path if len(path) <= most else f"{path[:most]}... ({len(path)} characters)"
 
 
 async def answer_problem(request: Request, error: Exception) -> Problem:

@@ -88,6 +88,11 @@ REQUEST_TIMEOUT = Problem(408, "REQUEST_TIMEOUT", "the request took too long to 
 BLOB_LOST = Problem(
     503, "STORAGE", "this file was damaged on the server, and is made again", fields={"Retry-After": STORAGE_PAUSE}
 )
+NO_HOST = Problem(400, "REQUEST_SYNTAX", "the request needs one Host field")
+UNREADABLE = Problem(400, "REQUEST_SYNTAX", "the request cannot be parsed as HTTP/1.1")
+OTHER_VERSION = Problem(505, "REQUEST_SYNTAX", "requests are of HTTP/1.0 or HTTP/1.1")
+OTHER_HOST = Problem(421, "HOST_UNKNOWN", "this server is not known by this host name; call it as localhost")
+CROWDED = Problem(503, "TOO_MANY_CONNECTIONS", "there are too many connections", fields={"Retry-After": "1"})
 INTERNAL = Problem(500, "INTERNAL", "the server failed; its log says how")
 
 

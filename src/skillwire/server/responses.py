@@ -25,6 +25,7 @@ import brotli
 from skillwire import limits
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.server.context import CONTEXT
 from skillwire.server.http import (
     VARY,
     Coding,
@@ -302,6 +303,6 @@ class Redirect:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         plain, mark, query = self.path.partition("?")
-        location = quote(scope.get("root_path", "") + plain) + mark + query
+        location = scope[CONTEXT].root + quote(plain) + mark + query
         own = {"Location": location, "Cache-Control": "no-cache", "Vary": "Accept", **self.fields}
         await BytesResponse(self.status, b"", encode_fields(own))(scope, receive, send)

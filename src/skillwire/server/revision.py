@@ -123,7 +123,7 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 
 
 class Superseded(NamedTuple):
-    """An artifact that was replaced: of which skill, when (monotonic seconds), and whether everyone might use it."""
+    """A replaced artifact: its skill, when it was replaced (monotonic seconds), and whether everyone might use it."""
 
     name: str
     since: float

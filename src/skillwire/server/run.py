@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import signal
 import socket
+import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
 import uvicorn
 
 from skillwire import limits
 from skillwire.errors import ConflictError, SourceLocation, UsageError
+from skillwire.model.url import parse_url
 from skillwire.server.catalog_service import keep_what_is_loaded, use_one_heap
 from skillwire.server.fastpath import Connection
+from skillwire.server.http import is_own_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.app import Application
+    from skillwire.server.components import Services
     from skillwire.server.revision import Revision
 
 _BACKLOG: Final = 2048
+#: Open files that a server of the largest number of connections needs: half of them are for everything else.
+_OPEN_FILES: Final = 2 * limits.SERVER_CONNECTIONS
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -76,6 +84,32 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def fit_connections() -> int:
+    """Return how many connections the limit of open files allows, after raising that as far as it is useful."""
+    soft, hard = (sys.maxsize if one == resource.RLIM_INFINITY else one for one in _file_limits())
+    if soft < (wanted := min(_OPEN_FILES, hard)):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, _file_limits()[1]))
+            soft = wanted
+    connections = min(limits.SERVER_CONNECTIONS, soft // 2)
+    if connections < limits.SERVER_CONNECTIONS:
+        fix = f"Allow {_OPEN_FILES} open files, as LimitNOFILE of systemd does."
+        structlog.get_logger("skillwire").warning("few connections", connections=connections, open_files=soft, fix=fix)
+    return connections
+
+
+def _file_limits() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def is_local(services: Services, listeners: Iterable[socket.socket]) -> bool:
+    """Whether no other machine reaches the server, and no address or proxy publishes it beyond this one."""
+    hosts = [str(one.getsockname()[0]) for one in listeners]
+    hosts += [parse_url(services.base_url).host] if services.base_url else []
+    names = [f"[{host}]" if ":" in host and not host.startswith("[") else host for host in hosts]
+    return not services.configuration.trusted_proxies and all(map(is_own_name, names))
+
+
 def run(
     application: Application, listener: socket.socket, *further: socket.socket, on_ready: Callable[[Revision], None]
 ) -> None:
@@ -83,6 +117,8 @@ def run(
     listeners = [listener, *further]
     if application.lan is not None:
         application.lan.reached_at(*(one.getsockname()[:2] for one in listeners))
+    application.services.is_local = is_local(application.services, listeners)
+    proxies = application.services.configuration.trusted_proxies
     use_one_heap()
     keep_what_is_loaded()
     config = uvicorn.Config(
@@ -94,7 +130,9 @@ def run(
         access_log=False,
         server_header=False,
         backlog=_BACKLOG,
-        limit_concurrency=limits.SERVER_CONNECTIONS,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=[*proxies],
+        limit_concurrency=fit_connections() + 1,
         timeout_keep_alive=limits.SERVER_IDLE_SECONDS,
         timeout_graceful_shutdown=limits.SERVER_SHUTDOWN_SECONDS,
     )

@@ -20,12 +20,11 @@ import hmac
 import re
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.model.access import Principal, Token
-from skillwire.server.http import read_fields, site_of
+from skillwire.server.http import read_fields, root_of, site_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,12 +110,12 @@ class Sessions:
     def set_cookie(self, scope: Scope, cookie: str) -> dict[str, str]:
         """Return the field that sets the cookie, or removes it when it is empty."""
         age = limits.CONSOLE_SESSION_SECONDS if cookie else 0
-        path = quote(scope.get("root_path", "")) or "/"
+        path = root_of(scope, self._base_url) or "/"
         parts = [f"{self._name_for(scope)}={cookie}", f"Path={path}", f"Max-Age={age}", "HttpOnly", "SameSite=Strict"]
         return {"Set-Cookie": "; ".join([*parts, "Secure"] if self._is_secure(scope) else parts)}
 
     def _name_for(self, scope: Scope) -> str:
-        return self.cookie_name(is_secure=self._is_secure(scope), is_at_root=not scope.get("root_path", ""))
+        return self.cookie_name(is_secure=self._is_secure(scope), is_at_root=not root_of(scope, self._base_url))
 
     def _is_secure(self, scope: Scope) -> bool:
         return site_of(scope, self._base_url).startswith("https://")

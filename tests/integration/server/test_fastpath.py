@@ -1,15 +1,21 @@
 """However the bytes of requests are cut into chunks, they are answered as when each comes alone."""
 
 import asyncio
+import json
 import re
+import resource
+from unittest.mock import Mock
 
 import pytest
+import structlog
 from tests.support.connections import Connections
 from tests.support.eventually import eventually_async
 from tests.support.publishing import write_skill
 
 from skillwire import limits
 from skillwire.server import create_app
+from skillwire.server.configuration import ServerConfiguration
+from skillwire.server.run import fit_connections, is_local
 
 INDEX = b"GET /.well-known/agent-skills/index.json HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n"
 HEAD = INDEX.replace(b"GET", b"HEAD")
@@ -55,7 +61,7 @@ def kinds(written):
 async def test_remembered_bytes_inside_of_another_request_are_part_of_it(connect):
     """A chunk that is a whole known request, but lies in a field of another one, is no request."""
     await answers(connect, [INDEX, INDEX], 2)
-    begun = INDEX + b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Note: "
+    begun = INDEX + b"GET /healthz HTTP/1.1\r\nX-Note: "
     written = await answers(connect, [begun, INDEX], 2)
     assert kinds(written) == [(b"200", b""), (b"200", b"json")]
     written = await answers(connect, [begun, INDEX, HEALTH], 3)
@@ -121,3 +127,140 @@ async def test_credentials_before_a_remembered_head_still_count(connect):
     begun = HEALTH + b"GET /healthz HTTP/1.1\r\nX-API-Key: wrong\r\nX-Note: "
     written = await answers(connect, [begun, INDEX], 2)
     assert [status for status, _ in kinds(written)] == [b"200", b"401"]
+
+
+REFUSED = {
+    "no Host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+    "two": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+    "two of the index": (INDEX.replace(b"Host: x", b"Host: x\r\nHost: y"), 400),
+    "two in an old version": (b"GET /healthz HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+    "none, with a body": (b"POST /rpc HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 400),
+    "a newer version": (b"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+    "no HTTP": (b"\x16\x03\x01\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_http_forbids_is_refused_in_our_form_and_logged_with_its_address(application, name):
+    application.log._is_on = True
+    request, status = REFUSED[name]
+    with structlog.testing.capture_logs() as log:
+        connections = Connections(application)
+        connection, transport = connections()
+        connection.data_received(request + HEALTH)
+        connection.data_received(HEALTH)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        connections.close()
+    head, _, body = transport.written.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert json.loads(body)["error"]["code"] == "REQUEST_SYNTAX"
+    assert transport.closed
+    seen = [(line["status"], line["client"]) for line in log if line["event"] == "request"]
+    assert seen == [(status, "192.0.2.7")]
+
+
+async def test_an_old_request_needs_no_host(connect):
+    assert kinds(await answers(connect, [b"GET /healthz HTTP/1.0\r\n\r\n"], 1)) == [(b"200", b"json")]
+
+
+async def test_one_address_leaves_connections_to_others_and_files_to_the_server(application):
+    connections = Connections(application, limit_concurrency=17)
+
+    def open_from(address, number):
+        return [transport for _, transport in (connections(address) for _ in range(number)) if not transport.closed]
+
+    with structlog.testing.capture_logs() as log:
+        assert len(open_from("192.0.2.7", 20)) == 4
+        assert len(open_from("2001:db8::1", 3) + open_from("2001:db8::2", 3)) == 4
+        assert sum(len(open_from(f"198.51.100.{number}", 1)) for number in range(20)) == 8
+    assert [line["client"] for line in log if line["event"] == "connections are refused"] == ["192.0.2.7"]
+    [refused] = [transport for _, transport in [connections("203.0.113.1")]]
+    assert refused.written.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in refused.written
+    connections.close()
+    again = Connections(application, limit_concurrency=17)
+    assert again("192.0.2.7")[1].written == b""
+    again.close()
+
+
+async def test_proxies_that_name_their_clients_have_no_share(tmp_path):
+    configuration = ServerConfiguration(trusted_proxies=("192.0.2.0/24",))
+    connections = Connections(create_app([tmp_path], configuration=configuration), limit_concurrency=17)
+    assert not any(connections("192.0.2.7")[1].closed for _ in range(16))
+    connections.close()
+
+
+LOCAL = INDEX.replace(b"Host: x", b"Host: localhost:8000")
+PAGE = b"Host: localhost:8000\r\nOrigin: "
+OPENED = {
+    "another name": (INDEX, 421, None),
+    "another name, again": (INDEX.replace(b"index", b"absent"), 421, None),
+    "ours": (LOCAL, 200, None),
+    "ours, without the fast path": (LOCAL.replace(b"/1.1", b"/1.0"), 200, None),
+    "an address": (LOCAL.replace(b"localhost", b"[::1]"), 200, None),
+    "a page of another site": (LOCAL.replace(b"Host: localhost:8000", PAGE + b"http://evil.example"), 200, None),
+    "a page of this machine": (
+        LOCAL.replace(b"Host: localhost:8000", PAGE + b"http://localhost:3000"),
+        200,
+        b"http://localhost:3000",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+async def test_a_server_for_this_machine_answers_to_its_own_name_and_opens_to_its_own_pages(application, name):
+    application.services.is_local = True
+    request, status, opened_to = OPENED[name]
+    connections = Connections(application)
+    for _ in range(2):
+        written = await answers(connections, [request, request][: 2 if b"/1.1" in request else 1], 1)
+        assert written.startswith(b"HTTP/1.1 %d " % status)
+        found = set(re.findall(rb"(?i)access-control-allow-origin: (.*)\r", written))
+        assert found == ({opened_to} if opened_to else set())
+    connections.close()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "base_url", "proxies", "expected"),
+    [
+        (["127.0.0.1"], None, (), True),
+        (["::1", "127.0.0.1"], "http://localhost:8000", (), True),
+        (["0.0.0.0"], None, (), False),  # noqa: S104  # what is asked
+        (["192.0.2.1"], None, (), False),
+        (["127.0.0.1"], "https://skills.example.com/team", (), False),
+        (["127.0.0.1"], None, ("127.0.0.1/32",), False),
+    ],
+)
+def test_a_server_is_local_unless_something_publishes_it(tmp_path, hosts, base_url, proxies, expected):
+    application = create_app([tmp_path], base_url=base_url, configuration=ServerConfiguration(trusted_proxies=proxies))
+    listeners = [Mock(getsockname=lambda host=host: (host, 8000)) for host in hosts]
+    assert is_local(application.services, listeners) is expected
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "connections"),
+    [
+        (1024, 524_288, 4000, 2000),
+        (1024, 1024, None, 512),
+        (128, 256, 256, 128),
+        (65_536, 65_536, None, 2000),
+        (1024, resource.RLIM_INFINITY, 4000, 2000),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, None, 2000),
+    ],
+)
+def test_connections_fit_into_the_files_that_may_be_open(monkeypatch, soft, hard, raised, connections):
+    changed = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: changed.append(new))
+    assert fit_connections() == connections
+    assert changed == ([(raised, hard)] if raised else [])
+
+
+async def test_a_long_path_is_cut_in_the_log(connect, application):
+    application.log._is_on = True
+    with structlog.testing.capture_logs() as log:
+        await answers(connect, [b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * 20_000)], 1)
+    assert [(line["status"], line["path"]) for line in log if line["event"] == "request"] == [
+        (414, f"/{'a' * 255}... (20001 characters)")
+    ]

@@ -25,6 +25,9 @@ from skillwire.server.configuration import (
 from skillwire.trust.address import AddressPolicy
 
 FULL = """
+[http]
+trusted_proxies = ["127.0.0.1", "10.0.0.0/8"]
+
 [auth]
 offer = "oauth2"
 
@@ -131,6 +134,7 @@ def test_full_file_is_read():
         origins=("https://app.example.com",),
     )
     assert found.bridges == BridgeSettings("1.0", "1.0")
+    assert found.trusted_proxies == ("127.0.0.1/32", "10.0.0.0/8")
     assert found.mcp == McpSettings(serve=False, require="authenticated", pins=("forecast",))
     assert found.discovery == LanSettings(agent_id="agent-001", port=54322, roots=("root.pem",))
 
@@ -159,6 +163,8 @@ WRONG = {
     "[mcp]\npin = ['No Skill']\n": (2, None),
     "[rpc]\norigins = ['https://app.example.com/page']\n": (2, None),
     "[rpc]\norigins = ['app']\n": (2, None),
+    "[http]\ntrusted_proxies = ['*']\n": (2, None),
+    "[http]\ntrusted_proxies = [true]\n": (2, None),
     "[oauth]\n": (1, "Did you mean oauth2?"),
     "[zzz]\n": (1, f"Known are {', '.join(TABLES)}."),
     "auth = 1\n": (1, "Write [auth]"),

@@ -137,7 +137,7 @@ class BlobRoutes:
             return None
         except SkillwireError as error:
             return _blob_problem(error)
-        location = f"{context.scope.get('root_path', '')}{BLOBS_PATH}/{created.blob_id}"
+        location = f"{context.root}{BLOBS_PATH}/{created.blob_id}"
         return json_response(msgspec.json.encode(created), 201, Location=location)
 
     async def read(self, context: RequestContext) -> ASGIApp | None:

@@ -71,6 +71,19 @@ async def test_below_another_application_cookie_and_links_stay_below(site):
     assert (await browser.get("/team/inbox/none")).status == 404
 
 
+async def test_behind_a_proxy_that_takes_a_path_away_cookie_and_links_stay_below(tmp_path):
+    (tmp_path / "skills").mkdir(exist_ok=True)
+    site = ConsoleSite([tmp_path / "skills"], tmp_path / "blobs", base_url="https://skills.example.com/team")
+    browser = Browser(site)
+    assert (await browser.get("/executions")).fields["location"] == "/team/login?next=%2Fexecutions"
+    answer = await browser.sign_in(make_key("ann"))
+    assert answer.fields["location"] == "/team/executions"
+    assert answer.fields["set-cookie"].startswith("__Secure-skillwire-")
+    assert "Path=/team;" in answer.fields["set-cookie"]
+    assert (await browser.get("/executions")).status == 200
+    await site.application.shutdown()
+
+
 @pytest.mark.parametrize("key", ["", "sw_", "open sesame", "sw_" + "a" * 16 + "_" + "b" * 43, "\U0001f511"])
 async def test_what_is_no_key_opens_nothing(browser, key):
     answer = await browser.sign_in(key)

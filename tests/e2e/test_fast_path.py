@@ -1,6 +1,7 @@
 """Answers at once on the wire: the same as the application's, and at home in the life of a connection."""
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -17,8 +18,8 @@ from skillwire.server.fastpath import Connection
 from skillwire.server.run import listen
 
 INDEX = "/.well-known/agent-skills/index.json"
-AT_ONCE = f"GET {INDEX} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-LAST = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+AT_ONCE = f"GET {INDEX} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+LAST = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def _rest(connection):
 
 def _exchange(port, *fields, method="GET", url=INDEX, version="1.1"):
     """Ask once; return the status line, the header lines in order, and the body."""
-    request = "\r\n".join([f"{method} {url} HTTP/{version}", "Host: x", *fields, "", ""]).encode()
+    request = "\r\n".join([f"{method} {url} HTTP/{version}", "Host: localhost", *fields, "", ""]).encode()
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(request + LAST)  # the end of the connection is asked for behind it
         answer = _rest(connection)
@@ -138,7 +139,7 @@ def test_head_and_body_of_an_index_come_in_one_write(connection):
 
 
 def test_pipelined_requests_of_both_ways_are_answered_in_order(connection):
-    ordinary = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    ordinary = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     connection.sendall(AT_ONCE + ordinary + AT_ONCE + AT_ONCE + ordinary + AT_ONCE + LAST)
     order = re.findall(rb"\$schema|alive|NOT_FOUND", _rest(connection))
     assert order == [b"$schema", b"alive", b"$schema", b"$schema", b"alive", b"$schema", b"NOT_FOUND"]
@@ -182,8 +183,10 @@ def test_a_connection_that_is_idle_after_an_answer_at_once_is_closed(skills, tmp
 
 
 def test_a_full_server_refuses_what_it_could_answer_at_once(skills, tmp_path):
-    patch = "import skillwire.limits as limits; limits.SERVER_CONNECTIONS = 1"
-    with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server:
+    patch = "import skillwire.limits as limits; limits.SERVER_CONNECTIONS = 40"
+    with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server, contextlib.ExitStack() as stack:
+        for _ in range(10):  # the share of one address
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE))
         assert _exchange(server.port)[0] == b"HTTP/1.1 503 Service Unavailable"
 
 
@@ -228,12 +231,15 @@ def _counts(server):
     return Counter({name: int(float(value)) for name, _, value in wanted})
 
 
-def test_the_log_says_for_whom_a_proxy_asks(skills, tmp_path):
-    with ServeProcess(skills, "--log-format", "json", home=tmp_path / "home") as server:
+@pytest.mark.parametrize(("proxies", "expected"), [([], "127.0.0.1"), (["127.0.0.0/8"], "192.0.2.9")])
+def test_a_client_is_the_one_that_a_trusted_proxy_names(skills, tmp_path, proxies, expected):
+    config = tmp_path / "server.toml"
+    config.write_text(f"[http]\ntrusted_proxies = {proxies}\n")
+    with ServeProcess(skills, "--log-format", "json", "--config", config, home=tmp_path / "home") as server:
         _exchange(server.port, "X-Forwarded-For: 192.0.2.9")
         _, errors = server.end()
     [client] = [event["client"] for event in map(json.loads, errors.splitlines()) if event.get("path") == INDEX]
-    assert client == "192.0.2.9"
+    assert client == expected
 
 
 async def test_the_library_counts_what_is_answered_at_once(skills, tmp_path):

@@ -135,7 +135,7 @@ def test_told_to_end_it_finishes_what_is_under_way_and_ends_with_0(skills, serve
     write_skill(skills, "huge", {"large.bin": content})
     server.wait_for(lambda ready: ready["skills"] == 3)
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as slow:
-        slow.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
         received = slow.recv(1000)
         server.process.send_signal(sign)
         with contextlib.suppress(ConnectionError):
@@ -155,7 +155,7 @@ def test_a_client_that_never_reads_does_not_keep_it_from_ending(skills, tmp_path
         socket.create_connection(("127.0.0.1", server.port), PATIENCE) as stuck,
     ):
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        stuck.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+        stuck.sendall(b"GET /.well-known/agent-skills/huge/large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
         stuck.recv(100)
         assert server.end()[0] == 0
 
@@ -218,7 +218,7 @@ def test_no_access_log_is_kept_when_that_is_not_wanted(skills, tmp_path):
 def test_a_connection_serves_many_requests(standing):
     with socket.create_connection(("127.0.0.1", standing.port), PATIENCE) as connection:
         for _ in range(3):
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = b""
             while not answer.endswith(b'{"status":"alive"}') and (piece := connection.recv(65536)):
                 answer += piece
@@ -227,8 +227,8 @@ def test_a_connection_serves_many_requests(standing):
 
 
 def test_pipelined_requests_are_answered_in_order(standing):
-    request = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
-    last = b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    request = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    last = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     received = _raw(standing.port, request % b"/healthz" + request % INDEX.encode() + last)
     assert [received.find(mark) for mark in (b"alive", b"$schema", b"NOT_FOUND")] == sorted(
         received.find(mark) for mark in (b"alive", b"$schema", b"NOT_FOUND")
@@ -239,8 +239,8 @@ def test_pipelined_requests_are_answered_in_order(standing):
 @pytest.mark.parametrize(
     "request_bytes",
     [
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET / HTTP/9.9\r\n\r\n",
         b"nonsense\r\n\r\n",
@@ -265,9 +265,9 @@ def test_a_head_without_end_is_cut_off(standing):
 
 def test_a_request_that_does_not_arrive_is_not_waited_for(skills, tmp_path):
     patch = "import skillwire.limits as limits; limits.SERVER_REQUEST_SECONDS = 0.2"
-    body_in_part = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"
+    body_in_part = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nab"
     with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server:
-        for beginning in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", body_in_part):
+        for beginning in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\n", body_in_part):
             received = _raw(server.port, beginning)
             assert b"408 Request Timeout" in received or b"404 Not Found" in received
 

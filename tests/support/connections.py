@@ -60,5 +60,5 @@ class Connections:
         return connection, transport
 
     def close(self):
-        for connection in self._opened:
-            connection.connection_lost(None)
+        while self._opened:
+            self._opened.pop().connection_lost(None)

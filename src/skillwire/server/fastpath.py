@@ -14,8 +14,9 @@ connection looks now and then whether a request is overdue; setting one for each
 that a response takes.
 
 The library accepts connections without an end, and answers 503 beyond its limit. Here a connection beyond the limit, or
-beyond the share of its address, is closed at once, so that files can still be opened; proxies that name their clients
-have no share. Requests that HTTP forbids, such as one without ``Host``, are refused before the application.
+beyond the share of its address, gets a 503 and is closed within a second, so that files can still be opened; proxies
+that name their clients have no share. Requests that HTTP forbids, such as one without ``Host``, are refused before the
+application.
 
 Trust: the bytes are untrusted. The number and the size of the heads that are kept are bounded; the oldest goes first.
 """
@@ -74,6 +75,8 @@ _OPEN_TO_ALL: Final = b"access-control-allow-origin: *\r\n"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 #: Between two lines of the log about connections that are refused.
 _REPORT_SECONDS: Final = 60.0
+#: How long a refused connection may take to send its request, to which it gets a response.
+_REFUSED_SECONDS: Final = 1.0
 #: What the library logs of connections; its warnings are ours, with the address of the client.
 _LIBRARY_LOG: Final = logging.getLogger("uvicorn.error.connections")
 _LIBRARY_LOG.setLevel(logging.ERROR)
@@ -97,6 +100,7 @@ class FastPath:
         self._log = log
         self._proxies = tuple(map(ip_network, services.configuration.trusted_proxies))
         self._connections = 0
+        self.refused = 0
         self._addresses: Counter[str] = Counter()
         self._reported = float("-inf")
         self._number = 0  # of the revision that the heads belong to
@@ -153,7 +157,7 @@ class FastPath:
         if response is None:
             return None
         if self._is_local:
-            response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b""))
+            response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b"vary: Origin\r\n"))
         known = _Known(response, method.decode("ascii"), path.partition("?")[0])
         if prepared and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
             if revision.number != self._number:
@@ -224,23 +228,29 @@ class Connection(HttpToolsProtocol):
         self._unusual = _UNUSUAL_LOCALLY if application.services.is_local else _UNUSUAL
         most = limits.SERVER_CONNECTIONS if self.limit_concurrency is None else self.limit_concurrency - 1
         self._counted = self._fast_path.connect(self.client, most)
-        if self._counted is None:
-            self._refuse(CROWDED)
+        if self._counted is None:  # what was sent is read first: a close before it would be a reset
+            if self._fast_path.refused >= most // 4:
+                self._refuse(CROWDED)
+            self._fast_path.refused += 1
+            self._timer = self.loop.call_later(_REFUSED_SECONDS, self._refuse, CROWDED)
             return
         self._expect()
         self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        if self._counted is not None:
+        if self._counted is None:
+            self._fast_path.refused -= 1
+        else:
             self._fast_path.disconnect(self._counted)
-            self._counted = None
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Answer at once, or read on, unless the head has become too long."""
+        if self._counted is None and not self.transport.is_closing():
+            self._refuse(CROWDED)
         if self.transport.is_closing():  # what comes after a refusal
             return
         if self._state is _State.BETWEEN and self._answer_again(data):
@@ -369,6 +379,8 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
 
     def _refuse(self, problem: Problem) -> None:
+        if self.transport.is_closing():
+            return
         if self._arrived:
             self._fast_path.record_refusal(problem, self.client)
         if self._is_free():

@@ -187,11 +187,12 @@ class Origins:
 
     def narrow(self, scope: Scope, fields: Fields) -> Fields:
         """Return ``fields`` of a response, open to the page that asks if that may act, and to no other one."""
-        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
         kept = [field for field in fields if field[0] != _OPENS]
-        if origin is not None and len(kept) < len(fields) and self.let_in(scope):
-            kept.append((_OPENS, origin))
-        return [*kept, (b"vary", b"Origin")]
+        if len(kept) == len(fields):
+            return fields
+        origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
+        opened = [(_OPENS, origin)] if origin is not None and self.let_in(scope) else []
+        return [*kept, *opened, (b"vary", b"Origin")]
 
 
 @lru_cache(maxsize=256)  # as below

@@ -168,20 +168,26 @@ async def test_one_address_leaves_connections_to_others_and_files_to_the_server(
     connections = Connections(application, limit_concurrency=17)
 
     def open_from(address, number):
-        return [transport for _, transport in (connections(address) for _ in range(number)) if not transport.closed]
+        opened = [connections(address) for _ in range(number)]
+        return [transport for connection, transport in opened if connection._counted is not None]
 
     with structlog.testing.capture_logs() as log:
         assert len(open_from("192.0.2.7", 20)) == 4
         assert len(open_from("2001:db8::1", 3) + open_from("2001:db8::2", 3)) == 4
         assert sum(len(open_from(f"198.51.100.{number}", 1)) for number in range(20)) == 8
     assert [line["client"] for line in log if line["event"] == "connections are refused"] == ["192.0.2.7"]
-    [refused] = [transport for _, transport in [connections("203.0.113.1")]]
-    assert refused.written.startswith(b"HTTP/1.1 503 ")
-    assert b"retry-after: 1\r\n" in refused.written
     connections.close()
-    again = Connections(application, limit_concurrency=17)
-    assert again("192.0.2.7")[1].written == b""
-    again.close()
+    assert (application.state.fast_path._connections, application.state.fast_path.refused) == (0, 0)
+    for _ in range(4):
+        connections("192.0.2.7")
+    refused = [connections("192.0.2.7") for _ in range(5)]
+    assert [transport.closed for _, transport in refused] == [False] * 4 + [True]  # no files for many of them
+    connection, transport = refused[0]
+    connection.data_received(INDEX)
+    assert transport.closed
+    assert transport.written.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in transport.written
+    connections.close()
 
 
 async def test_proxies_that_name_their_clients_have_no_share(tmp_path):

@@ -163,7 +163,7 @@ async def test_an_answer_at_once_is_the_same(site):
     fields = [(b"host", b"testserver")]
     ordinary = await site.get(f"{SEARCH}?q=csv", {"Host": "testserver"})
     application = site.application
-    fast_path = FastPath(application.catalog, application.services.authentication, application.log)
+    fast_path = FastPath(application.services, application.log)
     ready = fast_path.respond(b"/api/search?q=csv", b"GET", fields, None)
     assert ready is not None
     assert (ready.status, ready.body) == (200, ordinary.body)

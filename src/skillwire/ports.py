@@ -220,6 +220,9 @@ class ExecutionLedger(Protocol):
     async def remove_orphaned_outputs(self) -> int:
         """Remove outputs that no execution has, such as those of a crash; return how many."""
 
+    async def shrink(self) -> int:
+        """Give some free space back to the disk; return 0 when there is no more."""
+
     async def statistics(self, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
         """Return the counts now, what was accepted since ``after``, and what ended up to ``until``."""
 

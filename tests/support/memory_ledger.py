@@ -300,6 +300,9 @@ class MemoryLedger:
     async def remove_orphaned_outputs(self) -> int:
         return 0
 
+    async def shrink(self) -> int:
+        return 0
+
     async def check(self) -> None:
         """Memory does not fail."""
 

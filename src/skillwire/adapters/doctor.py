@@ -33,7 +33,7 @@ from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
 from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
 from skillwire.adapters.sandbox.sandbox import Sandbox
-from skillwire.adapters.sqlite.database import DATABASE, is_checked_whole
+from skillwire.adapters.sqlite.database import DATABASE, check_integrity
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.client import fetch_index
@@ -366,8 +366,10 @@ def check_server(_: Environment) -> Iterator[Diagnosis]:
         yield Diagnosis("problem", f"the server with process {process} has failing tasks: {tasks}", _FAILING, fix)
     path = state_directory() / DATABASE
     if path.exists():
-        is_whole = is_checked_whole(path, _READING_SECONDS)
-        yield Diagnosis("ok", f"{path} is not damaged" if is_whole else f"{path} is large; only a part of it was read")
+        is_complete = check_integrity(path, _READING_SECONDS)
+        yield Diagnosis(
+            "ok", f"{path} is not damaged" if is_complete else f"{path} is large; only a part of it was read"
+        )
 
 
 def check_agents(surroundings: Environment) -> Iterator[Diagnosis]:

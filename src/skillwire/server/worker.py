@@ -154,6 +154,8 @@ class ExpiryTask:
             self._outputs_due = service.clock().steady + _DAY
             if removed := await service.ledger.remove_orphaned_outputs():
                 self._log.info("outputs of no execution were removed", number=removed)
+            while await service.ledger.shrink() and not is_over():
+                pass
         number = 1
         while number and self._expire_blobs is not None and not is_over():
             number = await self._expire_blobs(service.clock().wall)

@@ -306,7 +306,7 @@ class TestFiles:
 
     def test_a_large_database_is_read_for_a_while(self, project, monkeypatch):
         open_database().version()
-        monkeypatch.setattr(doctor, "is_checked_whole", lambda *_: False)
+        monkeypatch.setattr(doctor, "check_integrity", lambda *_: False)
         assert f"{open_database().path} is large; only a part of it was read" in said(look(project), "Folders")
 
     def test_what_fails_in_a_running_server_is_found(self, project, home):

@@ -119,6 +119,11 @@ _LASTING: Final = {
     sqlite3.SQLITE_NOTADB,
 }
 _PRIMARY: Final = 0xFF  # the part of an extended error code that names its kind
+_INCREMENTAL: Final = 2  # of the pragma auto_vacuum
+_PAGES_AT_ONCE: Final = 1_000
+_REWRITTEN_BYTES: Final = 512 * 1024 * 1024
+#: The write-ahead log is cut to this size when it was larger.
+_LOG_BYTES: Final = 16 * 1024 * 1024
 _MIGRATIONS: Final = "skillwire.adapters.sqlite"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
 #: How a transaction begins, how it is committed, and how it is undone; and the same of a part of one.
@@ -131,7 +136,7 @@ DATABASE: Final = "skillwire.db"
 _RESTORE: Final = "Stop the server, and restore a copy: docs/reference/state-directory.md#backup."
 
 
-def is_checked_whole(path: Path, seconds: float) -> bool:
+def check_integrity(path: Path, seconds: float) -> bool:
     """Look for damage, changing nothing; return whether ``seconds`` were enough. Raises StorageError."""
     end, place = time.monotonic() + seconds, SourceLocation(str(path))
     try:
@@ -209,6 +214,22 @@ class Database:
         with self.reading() as connection:
             return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
+    def shrink(self) -> int:
+        """Give free pages at the end of the file back to the disk, some at a time; return how many are left.
+
+        A file of an earlier version is rewritten for that once, unless it is large: nothing else can write meanwhile.
+        """
+        with self._errors(), write_turn(self.path):
+            connection = self._connection()
+            (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+            if mode != _INCREMENTAL:
+                if self.path.stat().st_size > _REWRITTEN_BYTES:
+                    return 0
+                connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+                connection.execute("VACUUM")
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+            return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
     def close(self) -> None:
         """Close this thread's connection."""
         connection = getattr(self._local, "connection", None)
@@ -228,6 +249,7 @@ class Database:
             deadline = time.monotonic() + _BUSY_SECONDS
             while True:  # SQLite does not wait when several processes switch to WAL at once
                 try:
+                    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file
                     connection.execute("PRAGMA journal_mode = WAL")
                     break
                 except sqlite3.OperationalError as error:
@@ -235,6 +257,7 @@ class Database:
                         raise
                 time.sleep(0.01)
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA foreign_keys = ON")
             with self._lock:

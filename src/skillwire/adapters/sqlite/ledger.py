@@ -348,6 +348,9 @@ class SqliteLedger(Store):
         strays = await self._database.read(find_strays)
         return sum([await self._database.write(partial(remove, file)) for file in strays])
 
+    async def shrink(self) -> int:
+        return await asyncio.to_thread(self._database.database.shrink)
+
     @reads
     def statistics(self, connection: Connection, after: StatisticsCursor, until: float, limit: int) -> LedgerStatistics:
         return statistics(connection, after, until, limit)

@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -103,6 +104,37 @@ def test_transaction_that_cannot_be_committed_is_undone(path):
         connection.execute("INSERT INTO a VALUES ('kept')")
     with sqlite3.connect(path) as other:
         assert other.execute("SELECT x FROM a").fetchall() == [(";",), ("kept",)]
+    database.close()
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_file_shrinks_when_rows_are_gone(path, is_old):
+    if is_old:
+        path.parent.mkdir()
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE old (x)")
+    database = Database(path, migrations=[FIRST])
+    with database.writing() as connection:
+        connection.executemany("INSERT INTO a VALUES (?)", [("x" * 4000,)] * 3000)
+    with database.writing() as connection:
+        connection.execute("DELETE FROM a")
+    while database.shrink():
+        pass
+    with database.reading() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    assert path.stat().st_size < 100_000
+    database.close()
+
+
+def test_a_large_file_of_an_earlier_version_is_not_rewritten(path, monkeypatch):
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE old (x)")
+    monkeypatch.setattr("skillwire.adapters.sqlite.database._REWRITTEN_BYTES", 0)
+    database = Database(path, migrations=[FIRST])
+    assert database.shrink() == 0
+    with database.reading() as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
     database.close()
 
 

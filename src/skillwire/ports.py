@@ -116,6 +116,12 @@ class TokenStore(Protocol):
     async def forget(self, prefix: str, *, before: float) -> int:
         """Delete API keys whose name begins with ``prefix`` and that ended ``before`` this time; return how many."""
 
+    async def end_session(self, number: str, ends: float, *, now: float, most: int) -> None:
+        """Store that a session of the console was ended, until it ``ends``; of more than ``most`` the last are kept."""
+
+    async def is_session_ended(self, number: str) -> bool:
+        """Whether a session was ended."""
+
 
 class GrantStore(Protocol):
     """The grants of this installation: which artifacts may run, with which permissions. Changes are durable."""

@@ -41,6 +41,7 @@ class MemoryTokens:
 
     def __init__(self) -> None:
         self._tokens: dict[str, Token] = {}
+        self._sessions: dict[str, float] = {}
 
     async def add(self, token: Token) -> None:
         self._tokens[token.token_id] = token
@@ -76,3 +77,11 @@ class MemoryTokens:
         for token_id in ended:
             del self._tokens[token_id]
         return len(ended)
+
+    async def end_session(self, number: str, ends: float, *, now: float, most: int) -> None:
+        self._sessions[number] = ends
+        kept = sorted((ends, number) for number, ends in self._sessions.items() if ends > now)[-most:]
+        self._sessions = {number: ends for ends, number in kept}
+
+    async def is_session_ended(self, number: str) -> bool:
+        return number in self._sessions

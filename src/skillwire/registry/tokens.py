@@ -14,6 +14,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire import limits
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import EVERY_SKILL, SCOPES, Token, TokenKind
 from skillwire.model.skill import is_skill_name
@@ -100,6 +101,14 @@ class Tokens:
     async def forget_ended(self, beginning: str, *, kept: float) -> int:
         """Delete API keys with this name prefix, ``kept`` seconds after their end; return their number."""
         return await self._store.forget(beginning, before=self._clock() - kept)
+
+    async def end_session(self, number: str, ends: float) -> None:
+        """End a session of the console before its time, durably."""
+        await self._store.end_session(number, ends, now=self._clock(), most=limits.CONSOLE_SESSIONS_ENDED)
+
+    async def is_session_ended(self, number: str) -> bool:
+        """Whether a session was ended before its time."""
+        return await self._store.is_session_ended(number)
 
     async def recognise(self, text: str) -> Token | None:
         """Return the token that ``text`` is the secret of, if it is good now. Trust: ``text`` is untrusted."""

@@ -209,7 +209,7 @@ class ConsolePages:
             await request.redirect("/login")
             return
         await request.form()
-        self._sessions.end(request.session)
+        await self._sessions.end(request.session)
         await request.redirect("/login", await asyncio.to_thread(self._sessions.set_cookie, request.scope, ""))
 
     async def _send_to_login(self, request: ConsoleRequest) -> None:

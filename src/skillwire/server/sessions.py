@@ -1,12 +1,12 @@
 """Sessions of the console: a cookie that names a token, signed with a key of the server.
 
-Nothing is stored for a session. Its cookie holds the token's ID, when it ends, a random number and a keyed hash of the
+No session in use is stored. Its cookie holds the token's ID, when it ends, a random number and a keyed hash of the
 three; the key is derived from the server's, so all processes of one state folder accept each other's sessions. Each
 request looks up the token: its rights are those of now, and a revoked token ends its sessions at once.
 
-The random number distinguishes the sessions of one token. A session that was ended by signing out is refused until its
-time is over; this process alone remembers that, so a restart forgets it. The token of each form
-(:attr:`Session.form_token`) is a keyed hash of the number, so no other session, and no other site, can compute it.
+The random number distinguishes the sessions of one token. The numbers of sessions that were ended by signing out are
+stored beside the tokens until their time is over, so no process accepts them, also after a restart. The token of each
+form (:attr:`Session.form_token`) is a keyed hash of the number, so no other session, and no other site, can compute it.
 
 The name of the cookie holds a part of a hash of the key, because browsers send cookies to all ports of a host, and
 begins with ``__Host-`` or ``__Secure-`` where the page came over HTTPS, so that no other site can set it.
@@ -55,7 +55,6 @@ class Sessions:
         self._tokens = tokens
         self._clock = clock
         self._base_url = base_url
-        self._ended: dict[str, float] = {}
 
     def cookie_name(self, *, is_secure: bool, is_at_root: bool) -> str:
         """Return the name of the cookie, for a site over HTTPS or not, that is a whole host or a part of one."""
@@ -88,24 +87,22 @@ class Sessions:
         if form is None or not hmac.compare_digest(form[4], self._digest("cookie", cookie.rpartition(".")[0])):
             return None
         token_id, ends, number = form[1], float(form[2]), form[3]
-        if ends <= self._clock() or number in self._ended:
+        if ends <= self._clock():
             return None
         try:
             token = await self._tokens().look_up(token_id)
         except NotFoundError:
+            return None
+        if await self._tokens().is_session_ended(number):
             return None
         if token.kind != "api_key" or not token.is_good_at(self._clock()):
             return None
         principal = Principal(token.name, token.skills, token.scopes, token.token_id)
         return Session(principal, ends, number, self._digest("form", number))
 
-    def end(self, session: Session) -> None:
+    async def end(self, session: Session) -> None:
         """End a session before its time."""
-        now = self._clock()
-        self._ended = {number: ends for number, ends in self._ended.items() if ends > now}
-        if len(self._ended) >= limits.CONSOLE_SESSIONS_ENDED:
-            del self._ended[next(iter(self._ended))]
-        self._ended[session.number] = session.ends
+        await self._tokens().end_session(session.number, session.ends)
 
     def set_cookie(self, scope: Scope, cookie: str) -> dict[str, str]:
         """Return the field that sets the cookie, or removes it when it is empty."""

@@ -106,3 +106,11 @@ def test_ended_api_keys_of_a_name_are_forgotten(tokens):
         tokens.add(TOKEN._replace(token_id=token_id, **fields))
     assert tokens.forget("rob", before=200.0) == 1
     assert {token.token_id for token in tokens.all()} == {"signing", "open", "late", "named"}
+
+
+def test_the_last_ended_sessions_are_kept_until_they_are_over(tokens):
+    for number in ("a", "b", "c"):
+        tokens.end_session(number, {"a": 10.0, "b": 30.0, "c": 20.0}[number], now=5.0, most=2)
+    assert [tokens.is_session_ended(number) for number in ("a", "b", "c", "d")] == [False, True, True, False]
+    tokens.end_session("d", 40.0, now=20.0, most=2)
+    assert [tokens.is_session_ended(number) for number in ("b", "c", "d")] == [True, False, True]

@@ -93,6 +93,17 @@ class SqliteTokens(Store):
         query = "DELETE FROM tokens WHERE kind = 'api_key' AND expires < ?1 AND substr(name, 1, length(?2)) = ?2"
         return connection.execute(query, (before, beginning)).rowcount
 
+    @writes
+    def end_session(self, connection: Connection, number: str, ends: float, *, now: float, most: int) -> None:
+        connection.execute("INSERT OR REPLACE INTO ended_sessions VALUES (?, ?)", (number, ends))
+        kept = "SELECT number FROM ended_sessions WHERE ends > ? ORDER BY ends DESC LIMIT ?"
+        connection.execute(f"DELETE FROM ended_sessions WHERE number NOT IN ({kept})", (now, most))  # noqa: S608  # a constant
+
+    @reads
+    def is_session_ended(self, connection: Connection, number: str) -> bool:
+        query = "SELECT 1 FROM ended_sessions WHERE number = ?"
+        return connection.execute(query, (number,)).fetchone() is not None
+
 
 def _insert_token(connection: Connection, token: Token) -> None:
     statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant

@@ -64,23 +64,29 @@ def test_what_a_token_may_is_what_it_may_now(own, sessions):
     assert sessions.recognise(cookie).principal.scopes == frozenset()
 
 
-def test_signing_out_ends_one_session_and_no_other(own, sessions):
+def test_signing_out_ends_one_session_and_no_other_also_after_a_restart(own, sessions, clock):
     token = own.issue("ann").token
     first, second = sessions.begin(token), sessions.begin(token)
     sessions.end(sessions.recognise(first))
-    assert sessions.recognise(first) is None
-    assert sessions.recognise(second) is not None
+    for each in (sessions, Blocking(Sessions(lambda: own.wrapped, clock))):
+        assert each.recognise(first) is None
+        assert each.recognise(second) is not None
 
 
 def test_what_is_remembered_of_ended_sessions_is_bounded(own, sessions, clock, monkeypatch):
     monkeypatch.setattr(limits, "CONSOLE_SESSIONS_ENDED", 3)
     token = own.issue("ann").token
+
+    def ended():
+        with own._store._database.database.reading() as connection:
+            return connection.execute("SELECT count(*) FROM ended_sessions").fetchone()[0]
+
     for _ in range(5):
         sessions.end(sessions.recognise(sessions.begin(token)))
-    assert len(sessions._ended) == 3
+    assert ended() == 3
     clock.now += limits.CONSOLE_SESSION_SECONDS
     sessions.end(sessions.recognise(sessions.begin(token)))
-    assert len(sessions._ended) == 1
+    assert ended() == 1
 
 
 def test_a_signing_key_begins_no_session_that_is_believed(own, sessions):

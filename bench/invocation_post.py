@@ -1,9 +1,14 @@
-"""The POST of an invocation beside nginx ``return 202``: ``python bench/invocation_post.py [ROUNDS]``.
+"""The POST of an execution beside other durable APIs: ``python bench/invocation_post.py [ROUNDS]``.
 
-Ours checks the inputs, stores the execution on the disk and answers; another server would run it. nginx answers the
-same request with a 202 and a body of the same length. Both answer on loopback from one process, without an access log.
+Ours checks the inputs, stores the execution on the disk and answers 202; another server would run it. The peers are
+``durable_api.py``: FastAPI with DBOS, on SQLite as ours and on PostgreSQL, and FastAPI with procrastinate, which needs
+PostgreSQL. They validate the same call and store it before they answer. All answer on loopback from one process under
+uvicorn, httptools and uvloop, without an access log; PostgreSQL has its defaults, its own processes, and the same disk.
 ``wrk`` sends requests over 64 connections with one thread, in a separate process, for two seconds, in turns, five
-times. In the end every execution that was answered with a 202 must be in the ledger. Needs nginx and wrk.
+times. In the end every call that was answered with a 202 must be stored. The processor time is that of the API and of
+PostgreSQL.
+
+Needs wrk and PostgreSQL. ``SKILLWIRE_BENCH_PEERS`` names the Python that has the peers, if it is not our own.
 """
 
 from __future__ import annotations
@@ -11,8 +16,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -21,17 +28,20 @@ import tempfile
 import time
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from comparison import Goal, compare
 from processes import our_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROUNDS: Final = 5
 CONNECTIONS: Final = 64
 SECONDS: Final = 2
+GOAL: Final = 8.0
+PYTHON: Final = os.environ.get("SKILLWIRE_BENCH_PEERS", sys.executable)
+VERSIONS: Final = "from importlib.metadata import version; print(*map(version, ('fastapi', 'dbos', 'procrastinate')))"
 PATH: Final = "/skills/book-table/executions"
 REQUEST: Final = {
     "caller": {"id": "ifay-instance-042", "type": "ifay"},
@@ -63,23 +73,14 @@ wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.body = [==[{body}]==]
 """
-NGINX: Final = """
-daemon off; master_process off; worker_processes 1; pid {work}/nginx.pid; error_log {work}/error.log;
-events {{ worker_connections 512; }}
-http {{
-  access_log off; keepalive_requests 1000000; default_type application/json;
-  client_body_temp_path {work}/a; proxy_temp_path {work}/b; fastcgi_temp_path {work}/c;
-  uwsgi_temp_path {work}/d; scgi_temp_path {work}/e;
-  server {{ listen 127.0.0.1:{port}; location / {{ return 202 '{body}'; }} }}
-}}
-"""
 
 
 class Server(NamedTuple):
-    """A process that answers."""
+    """Processes that answer together, and what tells how many calls they have stored."""
 
-    process: int
+    processes: tuple[int, ...]
     address: str
+    stored: Callable[[], int]
 
 
 class Measured(NamedTuple):
@@ -92,35 +93,45 @@ class Measured(NamedTuple):
 
 def main(rounds: int = ROUNDS) -> None:
     """Measure and print."""
-    for program in ("nginx", "wrk"):
-        if shutil.which(program) is None:
-            sys.exit(f"{program} is missing (as root: apt-get install nginx-light wrk)")
-    with tempfile.TemporaryDirectory(prefix="skillwire-bench-") as folder:
+    if shutil.which("wrk") is None or _postgres_programs() is None:
+        sys.exit("wrk or PostgreSQL is missing (as root: apt-get install wrk postgresql)")
+    found = subprocess.run([PYTHON, "-c", VERSIONS], capture_output=True, text=True, check=False)
+    if found.returncode:
+        sys.exit("peers are missing (pip install fastapi dbos procrastinate 'psycopg[binary,pool]' uvicorn[standard])")
+    fastapi, dbos, procrastinate = found.stdout.split()
+    with tempfile.TemporaryDirectory(prefix="skillwire-bench-") as folder, contextlib.ExitStack() as stack:
         work = Path(folder)
+        work.chmod(0o755)  # PostgreSQL does not run as root
         script = work / "post.lua"
         script.write_text(WRK.format(body=json.dumps(REQUEST)))
-        with _ours(work) as ours:
-            body = _post(ours.address)
-            with _nginx(work, body) as theirs:
-                assert len(_post(theirs.address)) == len(body)
-                _measure(ours, script)  # what is made once is made
-                before = _kept(work)
-                measured = [(_measure(ours, script), _measure(theirs, script)) for _ in range(rounds)]
-        answered = sum(mine.number for mine, _ in measured)
-        kept = _kept(work) - before
-    # When it ends, wrk hangs up on what is on its way to the disk; the first time that may be kept after counting.
-    assert answered <= kept <= answered + (rounds + 1) * CONNECTIONS, (answered, kept)
-    mine, others = [one.rate for one, _ in measured], [other.rate for _, other in measured]
-    compare("POST of an invocation", mine, others, Goal("at least", 0.25), peer="nginx return 202", unit="requests/s")
-    mine, others = [one.cpu for one, _ in measured], [other.cpu for _, other in measured]
-    compare("POST of an invocation, CPU", mine, others, Goal("at most", 4.0), peer="nginx return 202", unit="us")
+        database = stack.enter_context(_postgres(work / "postgres"))
+        ours = stack.enter_context(_ours(work))
+        peers = {
+            f"FastAPI {fastapi}, DBOS {dbos}, SQLite": _peer("dbos", f"sqlite:///{work}/dbos.db"),
+            f"FastAPI {fastapi}, DBOS {dbos}, PostgreSQL": _peer("dbos", *database),
+            f"FastAPI {fastapi}, procrastinate {procrastinate}, PostgreSQL": _peer("procrastinate", *database),
+        }
+        sides = [ours, *(stack.enter_context(peer) for peer in peers.values())]
+        for side in sides:
+            _measure(side, script)  # what is made once is made
+        before = [side.stored() for side in sides]
+        measured = [[_measure(side, script) for side in sides] for _ in range(rounds)]
+        for position, (side, start) in enumerate(zip(sides, before, strict=True)):
+            answered, stored = sum(row[position].number for row in measured), side.stored() - start
+            # When it ends, wrk hangs up on what is on its way to the disk; the first time that may be after counting.
+            assert answered <= stored <= answered + (rounds + 1) * CONNECTIONS, (position, answered, stored)
+    for position, peer in enumerate(peers, 1):
+        mine, others = [row[0].rate for row in measured], [row[position].rate for row in measured]
+        compare("POST of an execution", mine, others, Goal("at least", GOAL), peer=peer, unit="requests/s")
+        mine, others = [row[0].cpu for row in measured], [row[position].cpu for row in measured]
+        compare("POST of an execution, CPU", mine, others, Goal("at most", 1 / GOAL), peer=peer, unit="us")
 
 
 def _measure(server: Server, script: Path) -> Measured:
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "-s", str(script), f"http://{server.address}{PATH}"]
-    before = _cpu_seconds(server.process)
+    before = sum(map(_cpu_seconds, server.processes))
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    used = _cpu_seconds(server.process) - before
+    used = sum(map(_cpu_seconds, server.processes)) - before
     assert "Non-2xx or 3xx" not in output, output
     assert "Socket errors" not in output, output
     rate, number = re.search(r"Requests/sec:\s+([\d.]+)", output), re.search(r"(\d+) requests in", output)
@@ -130,8 +141,10 @@ def _measure(server: Server, script: Path) -> Measured:
 
 
 def _cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time of a process and of its children."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    ticks = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:15] for one in (process, *children)]
+    return sum(int(one) for row in ticks for one in row) / os.sysconf("SC_CLK_TCK")
 
 
 def _kept(work: Path) -> int:
@@ -159,39 +172,82 @@ def _ours(work: Path) -> Iterator[Server]:
     try:
         address: str = json.loads(process.stdout.readline())["address"]
         time.sleep(3)  # until the look right after the first one is over
-        yield Server(process.pid, address.removeprefix("http://"))
+        yield Server((process.pid,), address.removeprefix("http://"), lambda: _kept(work))
     finally:
         process.terminate()
         process.wait()
 
 
 @contextlib.contextmanager
-def _nginx(work: Path, body: bytes) -> Iterator[Server]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    (work / "nginx.conf").write_text(NGINX.format(work=work, port=port, body=body.decode()))
-    process = subprocess.Popen(["nginx", "-c", str(work / "nginx.conf")], stderr=subprocess.DEVNULL)
+def _peer(library: str, address: str, *databases: int) -> Iterator[Server]:
+    port = _free_port()
+    command = [PYTHON, str(Path(__file__).with_name("durable_api.py")), library, address, str(port)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    host = f"127.0.0.1:{port}"
     try:
-        while True:
+        for _ in range(300):
             with contextlib.suppress(ConnectionRefusedError):
-                _post(f"127.0.0.1:{port}")
+                _post(host)
                 break
-            time.sleep(0.05)
-        yield Server(process.pid, f"127.0.0.1:{port}")
+            time.sleep(0.1)
+        yield Server((process.pid, *databases), host, lambda: int(_ask(host, "GET", "/count")["count"]))
     finally:
         process.terminate()
         process.wait()
 
 
-def _post(address: str) -> bytes:
-    """Return the body of the answer."""
+def _postgres_programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs."""
+    found = shutil.which("initdb")
+    places = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return places[-1] if places else None
+
+
+@contextlib.contextmanager
+def _postgres(folder: Path) -> Iterator[tuple[str, int]]:
+    """Run a PostgreSQL of its own; give its address and its process."""
+    programs, user = _postgres_programs(), None
+    assert programs
+    folder.mkdir()
+    if os.geteuid() == 0:  # as which it refuses to run
+        user = next(one.pw_name for one in pwd.getpwall() if one.pw_name in {"postgres", "nobody"})
+        shutil.chown(folder, user)
+    port = _free_port()
+    setup = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "bench", "--auth=trust"]
+    subprocess.run(setup, check=True, stdout=subprocess.DEVNULL, user=user)
+    command = [str(programs / "postgres"), "-D", str(folder / "data"), "-p", str(port), "-k", str(folder)]
+    process = subprocess.Popen([*command, "-c", "listen_addresses=127.0.0.1"], stderr=subprocess.DEVNULL, user=user)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            time.sleep(0.1)
+        yield f"postgresql://bench@127.0.0.1:{port}/postgres", process.pid
+    finally:
+        process.send_signal(signal.SIGINT)  # ends connections at once, in order
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _post(address: str) -> dict[str, Any]:
+    return _ask(address, "POST", PATH, json.dumps(REQUEST))
+
+
+def _ask(address: str, method: str, path: str, body: str | None = None) -> dict[str, Any]:
+    """Return the answer, as JSON."""
     connection = HTTPConnection(address)
     with contextlib.closing(connection):
-        connection.request("POST", PATH, json.dumps(REQUEST), {"Content-Type": "application/json"})
+        connection.request(method, path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        body = response.read()
-        assert response.status == 202, body
-        return body
+        content = response.read()
+        assert response.status == (202 if body else 200), content
+        document: dict[str, Any] = json.loads(content)
+        return document
 
 
 if __name__ == "__main__":

@@ -39,8 +39,10 @@ async def app(scope, receive, send):
 port = int(sys.argv[1])
 uvicorn.run(app, port=port, http="httptools", loop="uvloop", lifespan="off", log_level="warning", access_log=False)
 """
-#: Development tools bring rich, which structlog imports where it is; a server has neither need nor use for it.
-OURS: Final = "import sys; sys.modules['rich'] = None\nfrom skillwire.cli.main import main; main()"
+#: Development tools bring rich and greenlet, which structlog imports where they are; a server has no use for them.
+OURS: Final = (
+    "import sys; sys.modules['rich'] = sys.modules['greenlet'] = None\nfrom skillwire.cli.main import main; main()"
+)
 INDEX: Final = "/.well-known/agent-skills/index.json"
 
 

@@ -2,8 +2,8 @@
 
 Every client of every skill requests an index, so an index is encoded, compressed and hashed once a revision, and then
 costs a lookup and one or two comparisons. Each coding has a strong tag of its own; a client that holds any of them gets
-a 304 with the tag that it sent. Of a large index only the codings are kept, a quarter of its size, until a client asks
-for it without one; then it is inflated, which takes 20 ms for 10,000 skills, and kept too.
+a 304 with the tag that it sent. Of a large index only the codings are kept, a quarter of its size, until a client that
+accepts none asks; then the index is inflated, which takes 20 ms for 10,000 skills, and kept too.
 
 Large bodies are sent in pieces and at a minimum rate, so a slow client costs the memory of a piece; a client that does
 not read loses its connection. Pages are compressed for each response, with the header fields that bound what a browser

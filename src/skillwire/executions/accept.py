@@ -81,7 +81,7 @@ def make_execution(
     timeout, wanted = min(callable_skill.timeout or longest, longest), context.timeout_ms
     if wanted or wanted == 0:
         if not math.isfinite(wanted) or wanted <= 0:
-            raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", str(wanted))
+            raise invalid_request("/context/timeout_ms", "must be a time to come", "more than 0", wanted)
         timeout = min(timeout, wanted / _MS)
     skill = callable_skill.skill
     return Execution(
@@ -129,5 +129,5 @@ def check_key(key: str) -> str:
     """Return an Idempotency-Key, if it is one. Raises ValidationError (``VALIDATION_ERROR``)."""
     if not key or len(key) > limits.IDEMPOTENCY_KEY_LENGTH or not key.isascii() or not key.isprintable():
         message = f"Idempotency-Key has 1 to {limits.IDEMPOTENCY_KEY_LENGTH} printable characters"
-        raise ValidationError("VALIDATION_ERROR", message)
+        raise ValidationError("VALIDATION_ERROR", message, details={"actual": key[:80]})
     return key

@@ -24,6 +24,7 @@ from skillwire.protocols.skill_sharing.validation import (
     Violation,
     compiled,
     engine,
+    expected_by,
     find_unsafe_keywords,
     input_schema,
     pointer,
@@ -92,18 +93,19 @@ class InputRules:
         for name, value in inputs.items():
             if (schema := self._schemas.get(name)) is None:
                 unknown += 1
-                yield self._unknown(str(name), guess=unknown <= _MOST_GUESSED)
+                yield self._unknown(str(name), value, guess=unknown <= _MOST_GUESSED)
             else:
                 yield from schema.flaws(value, ("inputs", name), large=large)
         for name in sorted(self._required - inputs.keys()):
             yield Violation(pointer(["inputs", name]), "is required", "a value", None)
 
-    def _unknown(self, name: str, *, guess: bool) -> Violation:
+    def _unknown(self, name: str, value: object, *, guess: bool) -> Violation:
         is_guessed = guess and len(name) <= _GUESSED_LENGTH
         close = difflib.get_close_matches(name, self._schemas, n=1) if is_guessed else ()
         hint = f"; did you mean {close[0]}?" if close else ""
         names = list(islice(self._schemas, _MOST_ERRORS))
-        return Violation(pointer(["inputs", name[:_MESSAGE_LENGTH]]), f"is no input of this skill{hint}", names, None)
+        path = pointer(["inputs", name[:_MESSAGE_LENGTH]])
+        return Violation(path, f"is no input of this skill{hint}", names, shown(value))
 
 
 class OutputRules:
@@ -161,12 +163,11 @@ class _Schema:
 
 def _violation(error: SchemaError, before: tuple[str, ...]) -> Violation:
     path, kind = [*before, *error.instance_path], error.kind
-    message, expected = error.message[:_MESSAGE_LENGTH], kind.value
+    message, expected = error.message[:_MESSAGE_LENGTH], expected_by(error)
     if kind.name == "required":
         missing = str(getattr(kind, "property", ""))
         return Violation(pointer([*path, missing]), "is required", "a value", None)
     if kind.name == "type":
-        expected = " or ".join(expected) if isinstance(expected, list) else str(expected)
         message = f"must be of type {expected}"
     elif kind.name == "enum":
         message = "must be equal to one of the allowed values"

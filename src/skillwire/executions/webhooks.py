@@ -58,7 +58,9 @@ def read_callback_url(text: str) -> str:
     try:
         url = parse_url(text)
     except ValidationError as error:
-        raise ValidationError("VALIDATION_ERROR", f"Callback-Url: {error.message}") from error
+        raise ValidationError(
+            "VALIDATION_ERROR", f"Callback-Url: {error.message}", details={"actual": text[:200]}
+        ) from error
     return str(url)
 
 

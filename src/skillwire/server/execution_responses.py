@@ -13,18 +13,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import structlog
-from msgspec import UNSET
 
 from skillwire import limits
-from skillwire.errors import DecodeError, SkillwireError, StorageError, UsageError, one_line
+from skillwire.errors import SkillwireError, StorageError, UsageError, one_line
 from skillwire.executions.view import encode_execution, frame_of, tag_of, tag_of_digest
 from skillwire.model.execution import Execution, ExecutionStatus
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
-from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, error_body
+from skillwire.protocols.skill_sharing.errors import ERRORS, code_for, details_of, error_body
 from skillwire.protocols.skill_sharing.messages import RetryAdvice
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import STORAGE_PAUSE, Problem
@@ -74,14 +73,10 @@ def problem_for(error: SkillwireError) -> Problem:
     if isinstance(pause, int):
         advice = RetryAdvice(suggested_delay_ms=pause * _MS, max_attempts=_ATTEMPTS)
         fields = {"Retry-After": str(pause)}
-    details: Any = {name: fact for name, fact in error.details.items() if name != "retry_after"}
-    if isinstance(error, DecodeError):  # SSP §8.3.1: a list of what is wrong with a request, or else the facts
-        details = [{"path": "", "message": error.message, "expected": "an InvocationRequest, as JSON", "actual": None}]
-    elif row.code == "VALIDATION_ERROR" and "errors" in error.details:
-        details = error.details["errors"]
-    elif row.reason:
-        details["reason"] = row.reason
-    written = msgspec.json.encode(error_body(row.code, error.message, details or UNSET, advice))
+    details = details_of(error, row.code)
+    if row.reason:
+        details = {**(details or {}), "reason": row.reason}
+    written = msgspec.json.encode(error_body(row.code, error.message, details, advice))
     return Problem(row.status, row.code, error.message, fields=fields, written=written)
 
 

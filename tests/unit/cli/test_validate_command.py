@@ -76,6 +76,37 @@ def test_the_rules_are_judged_once_the_schema_holds(write, report):
     assert [(error["code"], error["path"]) for error in document["errors"]] == [("DESCRIPTOR", "/inputs/1/name")]
 
 
+INPUT = {"name": "a", "type": "string", "description": "d", "required": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "actual"),
+    [
+        ({"inputs": [INPUT, {**INPUT, "name": "b", "type": "str"}]}, "/inputs/1/type", "str"),
+        ({"created_at": "yesterday"}, "/created_at", "yesterday"),
+        ({"updated_at": "2026-13-01"}, "/updated_at", "2026-13-01"),
+        ({"documentation_url": "javascript:alert(1)"}, "/documentation_url", "javascript:alert(1)"),
+        ({"documentation_url": "/docs"}, "/documentation_url", "/docs"),
+    ],
+)
+def test_forms_that_the_text_names_are_judged(write, report, fields, path, actual):
+    (document,) = report(write({**DESCRIPTOR, **fields}), code=1)
+    assert [(error["code"], error["path"], error["actual"]) for error in document["errors"]] == [
+        ("FIELD", path, actual)
+    ]
+
+
+def test_forms_that_the_text_names_are_valid(write, report):
+    fields = {
+        "created_at": "2026-01-31T12:00:00.5+02:00",
+        "updated_at": "2026-01-31",
+        "documentation_url": "http://a.example/",
+    }
+    assert report(write({**DESCRIPTOR, **fields}), code=0)
+    (document,) = report(write({**RESPONSE, "timestamps": {**RESPONSE["timestamps"], "updated_at": "now"}}), code=1)
+    assert [error["path"] for error in document["errors"]] == ["/timestamps/updated_at"]
+
+
 def test_a_newer_version_is_not_judged_further(write, report):
     (document,) = report(write({"protocol": {"version": "2.0.0"}}), code=1)
     (error,) = document["errors"]

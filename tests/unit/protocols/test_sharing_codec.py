@@ -177,7 +177,7 @@ class TestDescriptor:
             ({"auth": {"type": "api_key", "header": "X\r\nY"}}, "/auth/header"),
             (output(**{"$id": "https://x.example/"}), "/output/schema/$id"),
             (output(patternProperties={"(a+)+": {}}), "/output/schema/patternProperties"),
-            (output(type="nothing"), "/output/schema"),
+            (output(type="nothing"), "/output/schema/type"),
         ],
         ids=str,
     )  # fmt: skip
@@ -193,6 +193,8 @@ class TestDescriptor:
             decode_descriptor(descriptor(inputs=[one, one | {"default": "x"}]), URL)
         paths = paths_of(caught.value)
         assert paths == ["/inputs/1/name", "/inputs/1/default"]
+        flaw = caught.value.details["errors"][1]  # type: ignore[index]  # a list
+        assert (flaw["expected"], flaw["actual"]) == ("integer", "x")
 
     def test_property_that_is_named_like_a_keyword_is_none(self):
         schema = {"properties": {"$ref": {"type": "string"}, "pattern": {"type": "string"}}, "enum": [{"$ref": "x"}]}
@@ -262,7 +264,11 @@ class TestErrors:
     def test_what_was_told_is_read_as_it_was(self, code):
         status, body = encode_error(FetchError(code, "why", details={"a": 1}))
         read = decode_error(body, status=status, source=URL)
-        assert (read.code, read.message, read.details["details"]) == (code, "why", {"a": 1})
+        facts = read.details["details"]
+        if code == "VALIDATION_ERROR":
+            assert facts == [{"path": "", "message": "why", "expected": None, "actual": None, "a": 1}]
+            (facts,) = facts
+        assert (read.code, read.message, facts["a"]) == (code, "why", 1)
         row = ERRORS[code].retry
         assert read.details["retry"] == (
             {"suggested_delay_ms": row.suggested_delay_ms, "max_attempts": row.max_attempts} if row else None

@@ -16,6 +16,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
+from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, CapabilityType, SkillDescriptor
 from skillwire.protocols.skill_sharing.paths import WELL_KNOWN, descriptor_path
@@ -170,3 +171,5 @@ def test_type_that_is_none_is_refused(wanted):
     with pytest.raises(UsageError) as caught:
         Sharing({}, "p", BASE).index(wanted)
     assert caught.value.code == "CAPABILITY_TYPE"
+    (violation,) = json.loads(encode_error(caught.value)[1])["error"]["details"]
+    assert violation["expected"] == ["plugin", "api", "knowledge", "task"]

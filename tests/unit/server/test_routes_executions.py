@@ -88,8 +88,31 @@ async def test_a_request_that_is_none_is_refused_with_the_unified_error(serving,
     caller = await serving()
     answer = await caller.post("/skills/sum-up/executions", body)
     assert answer.status == status
-    assert answer.json()["error"]["message"]
+    error = answer.json()["error"]
+    assert error["message"]
+    assert {"path", "message", "expected", "actual"} <= error["details"][0].keys()
+    if b"timeout_ms" in body:
+        assert (error["details"][0]["path"], error["details"][0]["actual"]) == ("/context/timeout_ms", -1)
     assert open_ledger().count() == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "actual"),
+    [
+        ({"Idempotency-Key": "\x7f"}, 422, "\x7f"),
+        ({"Callback-Url": "javascript:alert(1)"}, 422, "javascript:alert(1)"),
+        ({"Content-Type": "text/csv"}, 415, "text/csv"),
+        ({"Content-Encoding": "gzip"}, 415, None),
+    ],
+)
+@pytest.mark.spec("SSP-error-validation")
+@pytest.mark.usefixtures("skills")
+async def test_a_refused_header_field_has_its_violation(serving, fields, status, actual):
+    caller = await serving()
+    answer = await caller.invoke("sum-up", {"text": "a"}, fields)
+    error = answer.json()["error"]
+    assert (answer.status, error["code"]) == (status, "VALIDATION_ERROR")
+    assert [(one["message"], one["actual"]) for one in error["details"]] == [(error["message"], actual)]
 
 
 async def test_a_skill_that_is_absent_hidden_or_instructions_is_not_called(skills, serving, executor):

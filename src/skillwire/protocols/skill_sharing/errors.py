@@ -90,10 +90,17 @@ def error_body(
 def encode_error(error: SkillwireError) -> tuple[int, bytes]:
     """Return the status and body of an error."""
     code = code_for(error)
-    details: Any = dict(error.details) or UNSET
-    if code == "VALIDATION_ERROR" and details is not UNSET and "errors" in details:
-        details = details["errors"]  # the text's form: the list itself
-    return ERRORS[code].statuses[0], msgspec.json.encode(error_body(code, error.message, details))
+    return ERRORS[code].statuses[0], msgspec.json.encode(error_body(code, error.message, details_of(error, code)))
+
+
+def details_of(error: SkillwireError, code: str) -> Any:
+    """Return the details of an error with this code: its facts, or a list of violations. Spec: SSP §8.3.1."""
+    facts = {name: fact for name, fact in error.details.items() if name != "retry_after"}
+    if code != "VALIDATION_ERROR":
+        return facts or UNSET
+    expected = "an InvocationRequest, as JSON" if isinstance(error, DecodeError) else None
+    one = {"path": "", "message": error.message, "expected": expected, "actual": None, **facts}
+    return facts.get("errors", [one])
 
 
 def decode_error(data: bytes, *, status: int, source: str) -> SkillwireError:

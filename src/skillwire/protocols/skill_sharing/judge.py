@@ -12,6 +12,7 @@ Spec: SSP §4.3, §6, §8.3.1, §9.3. Trust: documents are hostile; finding plac
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
@@ -19,7 +20,15 @@ from skillwire.errors import DecodeError, SkillwireError, SourceLocation, Valida
 from skillwire.model.skill import is_sharing_id
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.rules import check_version, find_violations
-from skillwire.protocols.skill_sharing.validation import Violation, find_unsafe_keywords, parse, shown, validate
+from skillwire.protocols.skill_sharing.validation import (
+    TYPES,
+    Violation,
+    find_unsafe_keywords,
+    parse,
+    pointer,
+    shown,
+    validate,
+)
 from skillwire.trust import guarded_json
 from skillwire.trust.guarded_json import load_json, place_at
 from skillwire.trust.guarded_toml import toml_place
@@ -108,6 +117,39 @@ def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterato
         yield from _index_faults(value)
     elif kind == "descriptor" and validate(value).valid:
         yield from (("DESCRIPTOR", violation) for violation in find_violations(parse(value), check_url))
+    yield from (("FIELD", violation) for violation in _find_formats(value if isinstance(value, dict) else {}))
+
+
+_TIMES: Final = tuple(
+    (*before, field)
+    for before, fields in (
+        ((), ("created_at", "updated_at")),
+        (("timestamps",), ("created_at", "updated_at", "completed_at")),
+    )
+    for field in fields
+)
+_LINKS: Final = (("documentation_url",), ("protocol", "changelog_url"), ("provider", "url"))
+
+
+def _find_formats(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield texts without the form that the protocol's text names; a client reads them all. Spec: SSP §3.3, §3.5.2."""
+    for path in (*_TIMES, *_LINKS):
+        text: Any = document
+        for field in path:
+            text = text.get(field) if isinstance(text, dict) else None
+        try:
+            if isinstance(text, str):
+                parse_url(text) if path in _LINKS else datetime.fromisoformat(text)
+        except SkillwireError as error:
+            yield Violation(pointer(path), error.message, "an http or https URL", shown(text))
+        except ValueError:
+            yield Violation(pointer(path), "must be a date of ISO 8601", "such as 2026-01-31T12:00:00Z", shown(text))
+    inputs = document.get("inputs")
+    for position, one in enumerate(inputs if isinstance(inputs, list) else ()):
+        kind = one.get("type") if isinstance(one, dict) else None
+        if isinstance(kind, str) and kind not in TYPES:
+            place = f"/inputs/{position}/type"
+            yield Violation(place, "must be a type of JSON Schema", list(TYPES), shown(kind))
 
 
 def _version_fault(value: object) -> tuple[str, Violation] | None:
@@ -181,7 +223,7 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
     violations = validate(content.descriptor).errors
     if not violations:
         descriptor = parse(content.descriptor)
-        violations = tuple(find_violations(descriptor, lambda _: None))
+        violations = (*find_violations(descriptor, lambda _: None), *_find_formats(content.descriptor))
         try:
             check_version(descriptor.protocol.version)
         except SkillwireError as error:

@@ -161,7 +161,9 @@ def check_type(capability_type: str | None) -> str | None:
     if capability_type is None or capability_type in set(CapabilityType):
         return capability_type
     message = f"{ascii(capability_type)[:40]} is no capability type"
-    raise UsageError("CAPABILITY_TYPE", message, fix=f"Ask for one of {', '.join(CapabilityType)}, or for none.")
+    details = {"expected": [*CapabilityType], "actual": capability_type[:40]}
+    fix = f"Ask for one of {', '.join(CapabilityType)}, or for none."
+    raise UsageError("CAPABILITY_TYPE", message, details=details, fix=fix)
 
 
 def sharing_id(skill: Skill) -> str:

@@ -210,14 +210,20 @@ def _violation(error: SchemaError) -> Violation:
     if kind.name == "required":
         field = str(cast("Any", kind).property)
         return Violation(path + pointer([field]), "is required", "a value")
-    expected = kind.value
+    expected = expected_by(error)
     if kind.name == "type":
-        return Violation(path, f"must be of type {' or '.join(expected)}", " or ".join(expected), shown(error.instance))
+        return Violation(path, f"must be of type {expected}", expected, shown(error.instance))
     if kind.name == "enum":
         return Violation(path, "must be equal to one of the allowed values", expected, shown(error.instance))
     if kind.name == "pattern":
         return Violation(path, "must be a version such as 1.0.0", "MAJOR.MINOR.PATCH", shown(error.instance))
     return Violation(path, error.message, expected, shown(error.instance))
+
+
+def expected_by(error: SchemaError) -> Any:
+    """Return what the failed keyword of a schema demands."""
+    demanded = getattr(error.kind, "value", None)
+    return " or ".join(demanded) if error.kind.name == "type" and isinstance(demanded, list) else demanded
 
 
 def pointer(path: Iterable[str | int]) -> str:
@@ -226,13 +232,14 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def shown(value: object) -> object:
-    """Return ``value`` if it is short, else its beginning."""
+    """Return ``value`` if it is short, else its beginning, or the size of an array or object."""
     if isinstance(value, bool | int | float) or value is None:
         return value
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    if isinstance(value, str) or len(text) > _SHOWN:
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return value
+    if isinstance(value, str):
+        return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+    if len(msgspec.json.encode(value)) <= _SHOWN:
+        return value
+    return f"an array of {len(value)}" if isinstance(value, list) else "a large object"
 
 
 _PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?(?:[:=!>]|P?<[^>]*>|<[=!])|\{\d*,?\d*\}|.", re.DOTALL)
@@ -309,14 +316,15 @@ def find_unsafe_keywords(schema: Mapping[str, Any], path: str) -> Iterator[Viola
     """Yield the violations that make the schema at ``path`` unsafe."""
     violations = list(_walk(schema, path))
     yield from violations
-    if schema and not violations and (why := compile_error(schema)):
-        yield Violation(path, why, "a JSON Schema")
+    if schema and not violations and (flaw := compile_error(schema)):
+        yield flaw._replace(path=path + flaw.path)
 
 
 def judge_default(parameter: ParameterDefinition, path: str) -> Iterator[Violation]:
     """Yield a violation when the default of an input does not fit it."""
     for error in islice(compiled(input_schema(parameter)).iter_errors(parameter.default), 1):
-        yield Violation(f"{path}/default{pointer(error.instance_path)}", error.message, None, shown(error.instance))
+        place = f"{path}/default{pointer(error.instance_path)}"
+        yield Violation(place, error.message, expected_by(error), shown(error.instance))
 
 
 def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
@@ -344,12 +352,14 @@ def engine() -> ModuleType:
     return jsonschema_rs
 
 
-def compile_error(schema: Mapping[str, Any]) -> str | None:
-    """Return why ``schema`` is no JSON Schema, or None."""
+def compile_error(schema: Mapping[str, Any]) -> Violation | None:
+    """Return what makes ``schema`` no JSON Schema, at its place in it; or None."""
     try:
         compiled(schema)
+    except engine().ValidationError as error:
+        return _violation(error)
     except (engine().ReferencingError, ValueError) as error:
-        return str(error).partition("\n")[0]
+        return Violation("", str(error).partition("\n")[0], "a JSON Schema")
     return None
 
 

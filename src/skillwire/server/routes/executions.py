@@ -162,7 +162,10 @@ def read_options(fields: Fields) -> RequestOptions:
 def read_request(body: bytes, content_type: str) -> InvocationRequest:
     """Return the invocation in a body. Raises DecodeError, ValidationError (``VALIDATION_ERROR``, ``MEDIA_TYPE``)."""
     if content_type and not is_json(content_type):
-        raise ValidationError("MEDIA_TYPE", f"the body is {ascii(content_type)[:60]}, and only JSON is read")
+        details = {"expected": "application/json", "actual": content_type[:60]}
+        raise ValidationError(
+            "MEDIA_TYPE", f"the body is {ascii(content_type)[:60]}, and only JSON is read", details=details
+        )
     request: InvocationRequest = parse_as(
         body, "InvocationRequest", max_bytes=limits.EXECUTION_REQUEST_BYTES, source="request"
     )

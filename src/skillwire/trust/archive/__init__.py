@@ -27,7 +27,7 @@ def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None
     """Return the files of a whole archive as views of one buffer, with all rules checked and nothing written.
 
     ``expected_format`` is the stated one, where no response has been checked against it. Raises DecodeError (it cannot
-    be read), ValidationError (``NO_SKILL_MD``), TrustError (any other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` code).
+    be read), ValidationError (``NO_SKILL_MD``), TrustError (other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` codes).
     Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; :mod:`skillwire.limits` bounds memory
     and time.
     """

@@ -172,10 +172,7 @@ _COLLECTED: Final = 0.05
 
 
 class StateWriter:
-    """Writes the state of one agent every few seconds, and at once for a goodbye, which is acknowledged then.
-
-    Its own skills are not stored.
-    """
+    """Writes the state of one agent every few seconds, and at once for a goodbye; its own skills are not stored."""
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
 
+    Shorter = Callable[[float], Sequence[bytes]]
+
 #: Seconds until a challenge of a challenger is sent again.
 _REPEAT: Final = 0.06
 #: Seconds between the challenges of a responder, as often as datagram loss demands.
@@ -99,12 +101,7 @@ class Challenges:
             self._repeats.set(question.source, now.steady + _REPEAT)
 
     def answer(
-        self,
-        question: VerifiedMessage,
-        answers: Sequence[bytes],
-        now: Moment,
-        *,
-        shorter: Callable[[float], Sequence[bytes]] = lambda _: (),
+        self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment, shorter: Shorter = lambda _: ()
     ) -> None:
         """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof.
 

@@ -191,13 +191,6 @@ def _read_nonce(text: str) -> bytes:
     return nonce
 
 
-def _read_about(text: str) -> bytes:
-    about = _read_base64(text)
-    if len(about) not in {0, ABOUT_BYTES}:
-        refuse(f"the first {ABOUT_BYTES} bytes of a digest", text)
-    return about
-
-
 def _read_answer(text: str) -> m.SceneAnswer:
     document = load_json(_read_text(text).encode(), max_bytes=limits.DATAGRAM_BYTES, source="datagram")
     try:
@@ -277,8 +270,7 @@ TIMESTAMP: Final = Field(_read_timestamp, _write_timestamp)
 SIGNATURE: Final = _of_itself(_matching("a signature", _SIGNATURE))
 TEXT: Final = Field(_read_text, write_text)
 NONCE: Final = _reading_back(_read_nonce, _write_base64)
-ABOUT: Final = _reading_back(_read_about, _write_base64)
-CERTIFICATE: Final = _reading_back(_read_base64, _write_base64)
+BYTES: Final = _reading_back(_read_base64, _write_base64)
 RECORD: Final = _reading_back(read_record, write_record)
 SCENE_ANSWER: Final = _reading_back(_read_answer, _write_answer)
 SKILL_TYPE: Final = _of(m.SkillType)
@@ -317,8 +309,8 @@ SHAPES: Final[dict[str, Shape]] = {
     "SKILL_DISCOVER_RESPONSE": Shape(m.DiscoverResponse, (IDENTIFIER,)),  # and then the skills
     "SKILL_HEARTBEAT": Shape(m.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
     "SKILL_STATUS": Shape(m.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
-    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE, ABOUT)),
-    "CHALLENGE_RESPONSE": Shape(m.ChallengeResponse, (IDENTIFIER, NONCE, CERTIFICATE), is_signed=True),
+    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE, BYTES)),
+    "CHALLENGE_RESPONSE": Shape(m.ChallengeResponse, (IDENTIFIER, NONCE, BYTES), is_signed=True),
     "JOIN_SCENE": Shape(m.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
     "REQUEST_SCENE": Shape(m.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
     "JOIN_SCENE_RESPONSE": Shape(m.JoinSceneResponse, (IDENTIFIER, SCENE_ANSWER)),

@@ -225,8 +225,7 @@ class Ingress:
         """Return the registrations whose senders did not answer our challenge in time, each with its refusal."""
         found = []
         for source, pending in self._challenges.expired(now.steady):
-            held = tuple(data for data in pending.held if data.startswith(REGISTRATION))
-            found += self._release(pending._replace(held=held), source, now, "unanswered")
+            found += self._release(pending, source, now, "unanswered")
         return found
 
     def _refuse_malformed(self, data: bytes, source: Peer, why: str) -> list[VerifiedMessage]:

@@ -182,10 +182,7 @@ class StatusUpdate(Message, frozen=True, gc=False):
 
 
 class Challenge(Message, frozen=True, gc=False):
-    """``agent_id`` challenges the agent at an address. Spec: SDP §10.3; specs §3.
-
-    ``about`` is the beginning of the SHA-256 of the challenged datagram, or empty **[ours]**.
-    """
+    """``agent_id`` challenges the agent at an address; ``about`` begins its datagram's SHA-256. Spec: SDP §10.3."""
 
     agent_id: str
     nonce: bytes

@@ -151,7 +151,7 @@ class McpAgent:
             write = partial(encode_responses, message.requester_id, found, self._outbox.stamp(now), sign=sign)
             answers = write()
             limit.allow_answer(source, sum(map(len, answers)), now.steady)
-            self._challenges.answer(received, answers, now, shorter=lambda most: write(most=most))
+            self._challenges.answer(received, answers, now, lambda most: write(most=most))
         return ()
 
     def join(

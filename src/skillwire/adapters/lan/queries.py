@@ -16,16 +16,18 @@ import logging
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from skillwire.adapters.lan.probes import Prober
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillType
+from skillwire.protocols.skill_discovery.scenes import MEMBERS
 from skillwire.protocols.skill_discovery.search import one_provider
-from skillwire.resolver.sources.lan import unverified_scene
+from skillwire.resolver.sources.lan import unreachable_scene, unverified_scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from skillwire.adapters.lan.connection_secrets import SecretsClient
     from skillwire.adapters.lan.link import Link, Links
@@ -52,6 +54,7 @@ class Queries:
     def __init__(self, settings: LanSettings, view: View, clock: Callable[[], Moment]) -> None:
         self.links: Links | None = None
         self.secrets: SecretsClient | None = None
+        self.accepts = Prober().answers
         self._settings = settings
         self._view = view
         self._clock = clock
@@ -167,18 +170,21 @@ class Queries:
         self, scene: str, capabilities: tuple[str, ...], joined: SceneJoined, *, use_unverified: bool
     ) -> SceneResult:
         answer = joined.answer
-        provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
-        if provider is None:  # none has registered with us yet; a search makes them
+        providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
+        if not providers:  # none has registered with us yet; a search makes them
             enough = one_provider(self._settings.figures, use_unverified=use_unverified)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
-            provider = self._provider(scene, capabilities, answer, use_unverified=use_unverified)
-        if provider is None and not use_unverified:
+            providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
+        if not providers and not use_unverified:
             info = answer.connection_info
             refused = [one for one in self._heard(_named(answer)) if not one.is_verified]
             endpoint = refused[0].endpoint if refused else host_and_port(info.host, info.port)
             raise unverified_scene(scene, answer.skill_info.skill_id, endpoint, is_heard=bool(refused))
         info, skill = answer.connection_info, answer.skill_info
         host, port, facts = info.host, info.port, (skill.skill_id, skill.version, skill.capabilities)
+        provider = await self._accepting(scene, providers)
+        if provider is None and not await self.accepts(host, port):
+            raise unreachable_scene(scene, [host_and_port(host, port)])
         if provider is not None:
             host, port = provider.host, provider.port
             facts = provider.skill_id, provider.version, provider.capabilities
@@ -227,25 +233,31 @@ class Queries:
             message = f"no key for the scene {scene}: {error.message}"
             return None, Finding(error.code, "note", message, place, error.diagnostics().fix)
 
-    def _provider(
+    def _providers(
         self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
-    ) -> LanSkill | None:
-        """Return the provider of a scene, as it registered with us; None when none has.
+    ) -> list[LanSkill]:
+        """Return the providers of a scene that registered with us and may be used, the best first.
 
         Any peer may answer, so the signed registration of the named member decides where it is and what it can do. A
-        member that may not be used is replaced by the first trusted one of the group, and a member that cannot be
-        called now by one that can.
+        member that may not be used, or cannot be called now, is replaced by the others of the group.
         """
         named = [
             one
             for one in self._heard(_named(answer))
             if (use_unverified or one.is_verified) and one.fits(capabilities, (scene,), ())
         ]
-        if found := next((one for one in named if one.is_usable), None):
-            return found
         group = self._heard((one.agent_id, one.skill_id) for one in self._view.scene(scene).members)
-        trusted = (one for one in group if one.is_verified and one.fits(capabilities, (scene,), ()))
-        return next(chain(trusted, named), None)
+        others = (one for one in group if (use_unverified or one.is_verified) and one.fits(capabilities, (scene,), ()))
+        return list(dict.fromkeys(chain((one for one in named if one.is_usable), others, named)))[:MEMBERS]
+
+    async def _accepting(self, scene: str, providers: Sequence[LanSkill]) -> LanSkill | None:
+        """Return the first provider whose endpoint takes a connection, None without any. Raises: ``DISC_006``."""
+        for provider in providers:
+            if await self.accepts(provider.host, provider.port):
+                return provider
+        if providers:
+            raise unreachable_scene(scene, [one.endpoint for one in providers])
+        return None
 
     def _heard(self, keys: Iterable[Key]) -> Iterator[LanSkill]:
         found = map(self._view.skill, keys)

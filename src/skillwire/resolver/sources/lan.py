@@ -224,3 +224,10 @@ def unverified_scene(scene: str, skill_id: str, endpoint: str, *, is_heard: bool
         return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=_UNVERIFIED_FIX)
     message = f"{skill_id} has not announced the scene {scene} itself; only other agents have"
     return TrustError("DISC_004", message, place=SourceLocation(endpoint), fix=_UNHEARD_FIX)
+
+
+def unreachable_scene(scene: str, endpoints: Sequence[str]) -> FetchError:
+    """Return the error for a scene none of whose providers takes a connection."""
+    message = f"no provider of the scene {scene} takes a connection; tried {', '.join(dict.fromkeys(endpoints))}"
+    fix = "Start the provider again, or allow TCP connections to its port; then request the scene again."
+    return FetchError("DISC_006", message, place=SourceLocation(endpoints[0]), fix=fix)

@@ -17,6 +17,7 @@ from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.agent import LanAgent, Listeners
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link
+from skillwire.adapters.lan.probes import Prober
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
@@ -142,6 +143,17 @@ async def test_an_offer_elsewhere_is_not_made_here(start):
     assert listed(first) == {"here": "HEALTHY", "any": "HEALTHY"}
 
 
+@pytest.fixture
+def _listening(monkeypatch):
+    """Have every endpoint take a connection: the agents of these tests have no server."""
+
+    async def connect(*_):
+        return True
+
+    monkeypatch.setattr(Prober, "_connect", connect)
+
+
+@pytest.mark.usefixtures("_listening")
 async def test_a_scene_is_joined_where_somebody_vouches_for_its_provider(start):
     provider = await start("agent-provider", trust=KEY)
     provider.announce([offer()])
@@ -158,6 +170,7 @@ async def test_a_scene_is_joined_where_somebody_vouches_for_its_provider(start):
     assert missing.is_missing
 
 
+@pytest.mark.usefixtures("_listening")
 async def test_a_scene_of_somebody_whom_nobody_vouches_for_is_joined_by_who_says_so(start):
     provider = await start()
     provider.announce([offer()])
@@ -169,6 +182,7 @@ async def test_a_scene_of_somebody_whom_nobody_vouches_for_is_joined_by_who_says
     assert (await (await start(use_unverified=True)).request_scene("auth")).is_joined
 
 
+@pytest.mark.usefixtures("_listening")
 async def test_no_key_is_asked_of_somebody_whom_nobody_vouches_for_unless_each_question_says_so(start, monkeypatch):
     asked = []
 

@@ -66,6 +66,11 @@ class Links(list):
         return self
 
 
+async def accepting(*_):
+    """Take a connection, as the endpoint of every provider."""
+    return True
+
+
 @pytest.fixture
 def make():
     """Give what makes the questions of an agent with two links, that has heard of a provider, certified or not."""
@@ -73,6 +78,7 @@ def make():
     def made(*others, **facts):
         settings = LanSettings(figures=DiscoverySettings(patience=0.01))
         questions = Queries(settings, Listing(FIRST._replace(**facts), *others), moment)  # type: ignore[arg-type]  # as far
+        questions.accepts = accepting
         questions.links = Links([Link("eth0/4"), Link("eth0/6")])  # type: ignore[assignment]  # as far as it is used
         return questions, questions.links[0]  # type: ignore[index]  # as far as it is used
 
@@ -154,6 +160,36 @@ async def test_who_cannot_be_called_makes_room_for_who_can(make, use_unverified)
     assert result.members[0] == LanMember("agent-b", "skill-a", "PRIMARY")
     alone, link = make(status="UNHEALTHY")
     assert (await joined(alone, link, use_unverified=use_unverified)).connection_info["host"] == "192.0.2.1"
+
+
+@pytest.mark.parametrize("use_unverified", [True, False])
+async def test_an_endpoint_that_refuses_is_never_handed_out(make, use_unverified):
+    backup = FIRST._replace(agent_id="agent-b", host="192.0.2.9", is_verified=not use_unverified)
+    questions, link = make(backup)
+    open_hosts = {"192.0.2.9"}
+
+    async def accepts(host, _):
+        return host in open_hosts
+
+    questions.accepts = accepts
+    assert (await joined(questions, link, use_unverified=use_unverified)).connection_info["endpoint"] == "192.0.2.9:80"
+    open_hosts.clear()
+    link.asked.clear()
+    with pytest.raises(FetchError) as caught:
+        await joined(questions, link, use_unverified=use_unverified)
+    assert (caught.value.code, str(caught.value.place)) == ("DISC_006", "192.0.2.1:80")
+    assert "tried 192.0.2.1:80, 192.0.2.9:80" in caught.value.message
+
+
+async def test_an_endpoint_that_only_an_answer_names_is_probed_too(make):
+    questions, link = make(agent_id="agent-other", scenes=())
+
+    async def refuses(*_):
+        return False
+
+    questions.accepts = questions.discover = refuses
+    with pytest.raises(FetchError, match=r"no provider of the scene auth takes a connection; tried 192\.0\.2\.66:66"):
+        await joined(questions, link, use_unverified=True)
 
 
 async def test_why_there_is_no_key_is_told_with_its_code_place_and_what_to_do(make):

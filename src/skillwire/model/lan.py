@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from skillwire.model.skill import Finding
 
@@ -122,13 +122,18 @@ class LanMember(NamedTuple):
     role: str
 
 
-def members_of(providers: Iterable[LanSkill]) -> tuple[LanMember, ...]:
-    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by name.
+def _by_name(one: LanSkill) -> tuple[object, ...]:
+    return not one.is_verified, one.status == "UNKNOWN", one.agent_id, one.skill_id
 
-    All agents compute this order, that of :mod:`skillwire.protocols.skill_discovery.scenes`.
+
+def members_of(
+    providers: Iterable[LanSkill], rank: Callable[[LanSkill], tuple[Any, ...]] = _by_name
+) -> tuple[LanMember, ...]:
+    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by ``rank``.
+
+    A registry ranks as :mod:`skillwire.protocols.skill_discovery.scenes` says; without one, names decide.
     """
-    usable = (one for one in providers if one.is_usable)
-    ranked = sorted(usable, key=lambda one: (not one.is_verified, one.status == "UNKNOWN", one.agent_id, one.skill_id))
+    ranked = sorted((one for one in providers if one.is_usable), key=rank)
     return tuple(LanMember(*one[:2], "BACKUP" if place else "PRIMARY") for place, one in enumerate(ranked))
 
 

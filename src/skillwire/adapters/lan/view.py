@@ -76,7 +76,8 @@ class View:
         registries = [registry for registry, _ in self._registries.values()]
         keys = {one.key for registry in registries for one in registry.in_scene(name) if not one.is_hint}
         providers = [skill for key in keys if (skill := self.skill(key)) is not None and name in skill.scenes]
-        return LanScene(name, scenes.group_id(name), members_of(providers))
+        ranks = {key: min(rank for one in registries if (rank := one.rank(key)) is not None) for key in keys}
+        return LanScene(name, scenes.group_id(name), members_of(providers, lambda one: ranks[one[:2]]))
 
     def is_suspected(self) -> bool:
         """Return whether the network is suspected, on some link."""

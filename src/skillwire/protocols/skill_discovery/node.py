@@ -74,7 +74,7 @@ class McpAgent:
     def __init__(
         self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings, *, answers: bool = True
     ) -> None:
-        self.registry = Registry(settings)
+        self.registry = Registry(settings, knows_newcomers=answers)
         self.doubted: list[EndpointDoubted] = []
         self._answers = answers
         self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.protocols.skill_discovery import health as states
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Health, Key, ListedSkill, Overdue, Trust
-from skillwire.protocols.skill_discovery.limits import KeysByHost
+from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 
@@ -121,8 +121,10 @@ class Tombstones:
 
 #: Most members of a set that is a tuple.
 _FEW: Final = 8
-#: The sort key of a provider in its scenes (unverified, refused, UNKNOWN, its key), and its number.
-_Rank = tuple[bool, bool, bool, Key, int]
+#: The sort key of a provider in its scenes (unverified, refused, UNKNOWN, since when, its key), and its number.
+_Rank = tuple[bool, bool, bool, int, Key, int]
+#: Milliseconds in which skills register together: these are ordered by name.
+_TOGETHER: Final = 1000
 
 
 class _Names:
@@ -191,6 +193,7 @@ class Index:
         self._tables = self._capabilities, self._scenes, self._types
         self._orders: dict[str, list[_Rank]] = {}
         self._entries: dict[Key, tuple[int, ListedSkill]] = {}  # the number, and the skill as it was indexed
+        self.since: dict[Key, int] = {}  # when each registered first, for its rank
         self._keys: list[Key] = []
         self._free: list[int] = []
         self._all = self._usable = self._verified = 0
@@ -201,11 +204,9 @@ class Index:
         if (old := self._entries.get(key)) is not None:
             number, before = old
             if _names(before) == _names(listed):
-                if (
-                    _rank(key, number, before) != _rank(key, number, listed)
-                    or before.health.status != listed.health.status
-                ):
-                    self._remove_from_order(key, *old)
+                is_moved = self._rank(number, before) != self._rank(number, listed)
+                if is_moved or before.health.status != listed.health.status:
+                    self._remove_from_order(*old)
                     self._put_in_order(key, number, listed)
                 return
             self.remove(key)
@@ -227,7 +228,7 @@ class Index:
         if old is None:
             return
         number, listed = old
-        self._remove_from_order(key, number, listed)
+        self._remove_from_order(number, listed)
         for table, names in zip(self._tables, _names(listed), strict=True):
             for name in names:
                 table.remove(name, number)
@@ -272,13 +273,22 @@ class Index:
             return None
         order = self._orders[scene]
         if not capabilities:
-            return order[0][3]
+            return order[0][-2]
         digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
         return next(key for *_, key, number in order if digits[~number] == "1")
 
     def providers(self, scene: str, most: int) -> list[Key]:
         """Return the first usable providers of a scene, in their order."""
         return [key for *_, key, _ in self._orders.get(scene, ())[:most]]
+
+    def rank(self, key: Key) -> _Rank:
+        """Return the sort key of a skill among the providers of a scene."""
+        return self._rank(*self._entries[key])
+
+    def _rank(self, number: int, listed: ListedSkill) -> _Rank:
+        key, health = listed.key, listed.health
+        is_unknown = health.status is HealthStatus.UNKNOWN
+        return not listed.is_verified, health.is_refused, is_unknown, self.since.get(key, 0), key, number
 
     def _able(self, scene: str, capabilities: Collection[str]) -> int:
         bits = self._scenes.any_of((scene,)) & self._usable
@@ -291,26 +301,21 @@ class Index:
             self._verified |= bit
         if listed.health.is_usable:
             self._usable |= bit
-            rank = _rank(key, number, listed)
+            rank = self._rank(number, listed)
             for scene in set(listed.registration.scenes):
                 insort(self._orders.setdefault(scene, []), rank)
 
-    def _remove_from_order(self, key: Key, number: int, listed: ListedSkill) -> None:
+    def _remove_from_order(self, number: int, listed: ListedSkill) -> None:
         bit = 1 << number
         self._verified &= ~bit
         self._usable &= ~bit
         if listed.health.is_usable:
-            rank = _rank(key, number, listed)
+            rank = self._rank(number, listed)
             for scene in set(listed.registration.scenes):
                 order = self._orders[scene]
                 del order[bisect_left(order, rank)]
                 if not order:
                     del self._orders[scene]
-
-
-def _rank(key: Key, number: int, listed: ListedSkill) -> _Rank:
-    health = listed.health
-    return not listed.is_verified, health.is_refused, health.status is HealthStatus.UNKNOWN, key, number
 
 
 def _names(listed: ListedSkill) -> tuple[tuple[str, ...], ...]:
@@ -337,7 +342,7 @@ def _numbers(bits: int) -> Iterator[int]:
 class Registry:
     """The skills that one agent knows; :meth:`changes` returns what happened to them."""
 
-    def __init__(self, settings: DiscoverySettings) -> None:
+    def __init__(self, settings: DiscoverySettings, *, knows_newcomers: bool = True) -> None:
         self._settings = settings
         self._changes: list[Change] = []
         self._skills: dict[Key, ListedSkill] = {}
@@ -348,6 +353,9 @@ class Registry:
         self._hints: set[Key] = set()
         self._timers: TimerQueue[Key] = TimerQueue()
         self._outages = states.OutageDetector(settings)
+        self._knows_newcomers = knows_newcomers
+        self._former: BoundedDict[Key, int] = BoundedDict(limits.LAN_SKILLS)  # since when, of skills not listed now
+        self._complete = 0.0  # when all skills that were there before us have been heard
         # A hint owes no heartbeats, so it may be silent for this much longer.
         self._hint_extra = settings.hint_interval - settings.suspect_missed * settings.heartbeat_interval
 
@@ -455,6 +463,9 @@ class Registry:
         """Take a heartbeat or a status; False when the skill is not registered. Older ones change nothing."""
         known = self._skills.get(key)
         if known is None or known.is_hint:
+            self._begin(now)
+            if now < self._complete and key not in self._former:
+                self._former.put(key, 0)  # it was there before us
             return timestamp <= self._tombstones.of(key)
         if timestamp <= self._newest[key]:
             return True
@@ -481,6 +492,7 @@ class Registry:
         if known is None:
             return Outcome.DUPLICATE
         self._remove(known, ChangeKind.LEFT, reason)
+        self._former.pop(key, None)
         return Outcome.SUCCESS
 
     def evict(self, agents: Collection[str]) -> None:
@@ -516,6 +528,11 @@ class Registry:
     def in_scene(self, scene: str) -> list[ListedSkill]:
         """Return the skills of a scene, in no order."""
         return [self._skills[key] for key in self._index.in_scene(scene)]
+
+    def rank(self, key: Key) -> tuple[object, ...] | None:
+        """Return the sort key of a skill among the providers of a scene; None where it is not registered."""
+        listed = self._skills.get(key)
+        return None if listed is None or listed.is_hint else self._index.rank(key)[:-1]
 
     def scenes(self) -> list[str]:
         """Return the scenes that skills take part in, by name."""
@@ -592,9 +609,15 @@ class Registry:
         hint = self._skills.get(key)
         self._hints.discard(key)
         self._newest[key] = listed.registration.timestamp
+        self._begin(listed.health.heard)
+        came = listed.registration.timestamp // _TOGETHER if self._knows_newcomers else 0
+        self._index.since[key] = self._former.pop(key, came)
         self._quota.add(listed)
         self._put(listed)
         self._report(Change(ChangeKind.REGISTERED, hint, listed))
+
+    def _begin(self, now: float) -> None:
+        self._complete = self._complete or now + 1.5 * self._settings.heartbeat_interval
 
     def _put(self, listed: ListedSkill) -> None:
         """List a skill that is new or gave a sign of life."""
@@ -619,6 +642,8 @@ class Registry:
         else:
             self._quota.remove(known)
         self._report(Change(kind, known, None, reason))
+        if key in self._index.since:
+            self._former.put(key, self._index.since.pop(key))
 
     def _report(self, change: Change) -> None:
         if change.after is None:

@@ -1,11 +1,13 @@
 """Scenes: the groups that a registry keeps, and the groups that an agent joins.
 
 **Groups.** A group follows from the registry alone, so agents that list the same skills have the same groups. Providers
-are ordered: certified before unverified, well before UNKNOWN, then by name. The first is PRIMARY, the others are
-BACKUP; when the PRIMARY can no longer be called, the next one takes over. A skill that recovers takes its former rank
-after two good heartbeats, or later when it flaps. A notice is about one member or about the PRIMARY. Nothing
-acknowledges it, so it is sent several times. When much changes at once only the newest notice of each kind is sent, the
-PRIMARY first and the rest at the rate that members read from one source. So at most one notice waits for each member.
+are ordered: certified before unverified, well before UNKNOWN, those that registered first before newcomers, then by
+name; one whose endpoint refuses a probe is last of its trust. The first is PRIMARY, the others are BACKUP; when the
+PRIMARY can no longer be called, the next one takes over. A skill that recovers takes its former rank after two good
+heartbeats, or later when it flaps; after a goodbye it is a newcomer. A notice is about one member or about the PRIMARY.
+Nothing acknowledges it, so it is sent several times. When much changes at once only the newest notice of each kind is
+sent, the PRIMARY first and the rest at the rate that members read from one source. So at most one notice waits for each
+member.
 
 **Memberships.** A request for a scene is repeated after short pauses, since datagrams are lost. The first answers
 compete: the agent asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the

@@ -275,6 +275,34 @@ def test_a_primary_whose_endpoint_refuses_is_not_handed_out_until_it_listens():
     assert handed_out() == A
 
 
+@pytest.mark.spec("SDP-scene-incumbent")
+def test_a_primary_keeps_its_role_against_newcomers_and_gets_it_back_after_a_silence():
+    lan = Lan()
+    lan.node(R1, REGISTRY)
+    lan.node(B, OFFERS)
+    lan.offer(B, "skill-org-feishu")
+    lan.run(10)
+    lan.node(A, OFFERS)  # whose name is the first
+    lan.offer(A, "skill-org-feishu")
+    lan.run(10)
+
+    def first():
+        return lan.nodes[R1].registry.provider("auth").key[0]
+
+    assert first() == f"agent-{B}"
+    lan.partition([R1, A])
+    lan.run(60)
+    assert first() == f"agent-{A}"
+    lan.heal()
+    lan.run(20)
+    assert first() == f"agent-{B}"
+    lan.do(B, lambda node, now: node.route_agent.withdraw("skill-org-feishu", m.Reason.UPGRADE, now))
+    lan.run(3)
+    lan.offer(B, "skill-org-feishu")
+    lan.run(10)
+    assert first() == f"agent-{A}", "after a goodbye it is a newcomer"
+
+
 @pytest.mark.spec("SDP-rate-bound")
 def test_a_source_is_read_20_datagrams_a_second_and_others_are_not_held_up(lan):
     flood, quiet = Peer("192.168.1.66", 6), Peer("192.168.1.67", 6)

@@ -223,6 +223,26 @@ def test_bodies_as_large_as_the_server_takes_pass(proxied):
     assert blob.status == 201
 
 
+def test_below_a_path_people_sign_in_and_skills_are_called(skills, tmp_path):
+    find_peer("nginx")
+    address = "https://skills.example.com/team"
+    with Serve(skills, tmp_path / "serve", "--base-url", address) as server:
+        front, _, _ = shown("/etc/nginx/conf.d/skills.conf").partition("    location / {")
+        changes = {"127.0.0.1:8000": server.url.removeprefix("http://"), "/var/cache/nginx/skills": str(tmp_path / "c")}
+        with Nginx(f"{front}{shown('below /team/')}}}\n", changes, tmp_path / "nginx") as nginx:
+            entry = nginx.get("/team/executions", accept="text/html")
+            assert (entry.status, entry.headers["location"]) == (303, "/team/login?next=%2Fexecutions")
+            assert nginx.get(entry.headers["location"], accept="text/html").status == 200
+            shared = json.loads(nginx.get("/team/.well-known/skill-sharing").body)
+            [entry] = [one for one in shared["skills"] if one["id"] == "local/ask-somebody"]
+            descriptor = json.loads(nginx.get(entry["descriptor_url"].removeprefix("https://skills.example.com")).body)
+            path = descriptor["endpoint"]["url"].removeprefix("https://skills.example.com")
+            call = {"caller": {"id": "me", "type": "user"}, "skill_id": "local/ask-somebody", "inputs": {}}
+            accepted = nginx.get(path, method="POST", body=json.dumps(call), content_type="application/json")
+            assert accepted.status == 202
+            assert accepted.headers["location"].startswith(f"{address}/executions/")
+
+
 def test_metrics_are_for_this_machine(proxied):
     assert proxied[0].get("/metrics").status == 200
     assert re.search(r"metrics.*?allow 127\.0\.0\.1;\s*deny all;", shown("/etc/nginx/conf.d/skills.conf"), re.DOTALL)

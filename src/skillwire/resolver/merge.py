@@ -17,7 +17,7 @@ from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
 from skillwire.resolver.context import is_not_found
-from skillwire.resolver.references import agent_skills_at, sharing_at
+from skillwire.resolver.references import agent_skills_at, sharing_at, sharing_below
 from skillwire.resolver.sources import SKILL_SHARING
 from skillwire.resolver.sources.agent_skills import AgentSkills
 from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor, select_by_name
@@ -120,7 +120,7 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
     if not _may_have_sharing_index(skills[0]) or any(skill.shared for skill in skills):
         return list(skills)
     try:
-        shared = yield from SkillSharing(context).find(sharing_at(skills[0].origin))
+        shared = yield from SkillSharing(context).find(sharing_below(skills[0].origin))
     except SkillwireError:
         return list(skills)  # the trace has the attempt, and the skill was found without
     by_name = {skill.name: skill for skill in merge(skills, shared)}
@@ -128,8 +128,8 @@ def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[
 
 
 def _may_have_sharing_index(skill: SkillRef) -> bool:
-    """Whether an index of Skill Sharing, which is for a whole origin, may list the skill."""
-    return not skill.is_local and skill.rpc is None and skill.origin == parse_url(skill.origin).origin
+    """Whether an index of Skill Sharing, which is for a whole site, may list the skill: no scope has one."""
+    return not skill.is_local and skill.rpc is None and not skill.origin.rpartition("/")[2].startswith("@")
 
 
 def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
@@ -149,7 +149,7 @@ def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
         is_fresh = context.refresh or context.offline
         # A fresh cache may lack a skill that was published a moment ago.
         for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
-            shared = yield from SkillSharing(asked).find(sharing_at(skill.origin))
+            shared = yield from SkillSharing(asked).find(sharing_below(skill.origin))
             facts = merge([skill], shared)[0].shared
             if facts is not None:
                 break

@@ -122,6 +122,11 @@ def sharing_at(url: str, name: str | None = None) -> Lookup:
     return Lookup(parse_url(url).origin + SHARING_WELL_KNOWN, name, source=SKILL_SHARING)
 
 
+def sharing_below(site: str) -> Lookup:
+    """Return the lookup of the Skill Sharing index of a site, which may be a part of its origin."""
+    return Lookup(site.rstrip("/") + SHARING_WELL_KNOWN, source=SKILL_SHARING)
+
+
 def endpoint_url(text: str) -> str:
     """Return the URL of an endpoint, given with or without its scheme, and without its part behind ``#``."""
     return str(_url(text) if "://" in text else _with_scheme(text))

@@ -1,11 +1,14 @@
 """What a page of another site can have done at a server of this machine, in Chromium: nothing but reading.
 
+A server that is not published beyond this machine is not even read.
+
 The other site is real as far as the browser knows: its name leads to a server of the test, or to ours (DNS rebinding).
 """
 
 import shutil
 
 import pytest
+from playwright.sync_api import Error as PlaywrightError
 from tests.support.command import run_command
 from tests.support.invoking import write_action
 from tests.support.loopback_server import Handler, LoopbackServer
@@ -48,8 +51,17 @@ def served(tmp_path_factory, chromium):  # noqa: ARG001  # without a browser not
     """Serve a skill that anybody may call, and that nobody runs; give the server and its state folder."""
     root = tmp_path_factory.mktemp("others")
     write_action(root / "skills", "echo", tables='[executor]\nkind = "human"\n')
-    with ServeProcess(root / "skills", home=root / "home") as server:
+    with ServeProcess(root / "skills", "--base-url", "https://skills.example.com", home=root / "home") as server:
         yield server, root / "home"
+
+
+@pytest.fixture(scope="module")
+def unpublished(tmp_path_factory, chromium):  # noqa: ARG001  # same
+    """Serve the same for this machine alone; give the server."""
+    root = tmp_path_factory.mktemp("unpublished")
+    write_action(root / "skills", "echo", tables='[executor]\nkind = "human"\n')
+    with ServeProcess(root / "skills", home=root / "home") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +119,17 @@ def test_a_name_that_was_made_to_lead_here_has_nothing_done(served, look):
     assert (status, told["error"]["details"]["reason"]) == (403, "page_refused")
 
 
+def test_a_server_that_is_not_published_is_not_read_by_other_sites_or_other_names(unpublished, look, other_site):
+    path = f":{unpublished.port}/.well-known/agent-skills/index.json"
+    with pytest.raises(PlaywrightError, match="Failed to fetch"):
+        look(f"http://evil.example:{other_site}/").evaluate(READ, f"http://127.0.0.1{path}")
+    rebound = look(f"http://rebound.example{path}")
+    assert "HOST_UNKNOWN" in rebound.content()
+    assert look(f"http://localhost:{other_site}/").evaluate(READ, f"http://127.0.0.1{path}") == ["echo"]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_page_of_this_machine_calls(served, look, other_site, host):
-    server, _ = served
+def test_a_page_of_this_machine_calls(unpublished, look, other_site, host):
     page = look(f"http://{host}:{other_site}/")
-    url = f"http://127.0.0.1:{server.port}"
+    url = f"http://127.0.0.1:{unpublished.port}"
     assert page.evaluate(CALL, {"url": url, "key": "", "type": "application/json"})[0] == 202

@@ -39,7 +39,7 @@ class Place:
         client.driver = self.publisher
         return client
 
-    def list(self, *names, version="2.1.0", **headers):
+    def list(self, *names, version="2.1.0", at=LISTED, **headers):
         entries = [
             {
                 "name": name,
@@ -51,7 +51,7 @@ class Place:
             }
             for name in names
         ]
-        self.publisher.answer(LISTED, json.dumps({"$schema": SCHEMA_URI, "skills": entries}).encode(), **headers)
+        self.publisher.answer(at, json.dumps({"$schema": SCHEMA_URI, "skills": entries}).encode(), **headers)
         for name in names:
             self.publisher.answer(f"{ORIGIN}/{name}.md", SKILL_MD)
 
@@ -260,6 +260,16 @@ class TestDescriptor:
         place.share(ENTRY)
         place.describe()
         assert place.client.show("skills.example.com/forecast").descriptor().id == "example-corp/forecast"
+
+    def test_a_site_below_a_path_has_it_through_its_own_index(self, place):
+        site = f"{ORIGIN}/team"
+        place.list("forecast", at=LISTED.replace(ORIGIN, site))
+        place.share(ENTRY, url=f"{site}/.well-known/skill-sharing")
+        place.describe()
+        for reference in ("skills.example.com/team/forecast", f"{site}/forecast"):
+            skill = place.client.show(reference)
+            assert (skill.ref.origin, skill.descriptor().id) == (site, "example-corp/forecast")
+        assert SHARED not in place.asked
 
     def test_one_that_was_published_a_moment_ago_has_it_whatever_the_cache_holds(self, place):
         place.list("forecast")

@@ -27,6 +27,7 @@ from skillwire.codes import CODES
 from skillwire.errors import ConflictError, FetchError, SkillwireError, SourceLocation
 from skillwire.model.url import parse_url
 from skillwire.resolver.sources import FOLDER, LAN
+from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import Sleep, work
 
 if TYPE_CHECKING:
@@ -254,6 +255,11 @@ class OriginAccess:
                 error.fix = f"No credential was sent. Run skillwire auth login {origin}, with one that opens it."
         elif sent is None:
             error.fix = f"Run skillwire auth login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
+            wanted = error.details.get("details")  # of Skill Sharing: the method, and where tokens come from
+            names = ("required_auth_type", "authorization_url")
+            offered = [str(wanted[name]) for name in names if name in wanted] if isinstance(wanted, dict) else []
+            if offered:
+                error.fix = f"{error.fix} It takes {neutralise(', '.join(offered))[:300]}."
         elif self.stored.is_sent(origin, sent):
             error.fix = (
                 f"The stored credential of {origin} was sent. Run skillwire auth login {origin} for a new one, "

@@ -127,7 +127,8 @@ def _judge(path: Path, files: tuple[FileContent, ...], findings: Findings, judge
             findings.add_error(error)
             return absent
 
-    if SKILL_MD not in documents:
+    reported = {finding.place.source for finding in findings}
+    if SKILL_MD not in documents and f"{root}/{SKILL_MD}" not in reported:  # there is one, and it cannot be read
         fix = "Write a SKILL.md with a frontmatter that has a name and a description; skillwire init makes one."
         findings.add_error(NotFoundError("NO_SKILL_MD", "the folder has no SKILL.md", fix=fix), SourceLocation(root))
     nothing: tuple[Manifest, list[ValidationError]] = Manifest(), []

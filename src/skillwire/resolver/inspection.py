@@ -68,7 +68,8 @@ def _check_loadable(
         fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {_SKILL_MD}"
         report(Finding("DESCRIPTION_MISMATCH", "warning", message, skill_md.place("description"), fix))
     if hidden := find_hidden(bytes(content).decode()):
-        message = f"SKILL.md holds {sum(run.length for run in hidden)} hidden characters, such as a {hidden[0].name}"
+        number = sum(run.length for run in hidden)
+        message = f"SKILL.md holds {number} hidden character{'s' if number > 1 else ''}, the first a {hidden[0].name}"
         fix = f"Read it with skillwire cat {name} before an agent does; it shows them as escapes."
         report(Finding("HIDDEN_TEXT", "warning", message, SourceLocation(source), fix))
 

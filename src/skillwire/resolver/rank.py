@@ -58,12 +58,15 @@ def rank(
     having = Counter(word for name, description in fields for word in {*name, *description})
     total = len(items)
     forms: dict[str, list[tuple[int, float]]] = {}
+    typed = {_stem(word): word for word in plain}
     for index, word in enumerate(wanted):
         factors = {word: 1.0} if word in having else {}
-        if len(word) >= _SIGNIFICANT:
+        start = word if len(word) >= _SIGNIFICANT else typed[word]  # "sales" begins "salesforce", its stem too much
+        if len(start) >= _SIGNIFICANT:
             alike = [other for other in having if len(other) >= _SIGNIFICANT]
-            alike = [other for other in alike if other.startswith(word) or word.startswith(other)]
+            alike = [other for other in alike if other.startswith(start) or start.startswith(other)]
             factors = {**dict.fromkeys(alike, _BEGINNING), **factors}
+        if len(word) >= _SIGNIFICANT:
             factors = factors or {other: _TYPO for other in having if is_one_edit(word, other)}
         for other, factor in factors.items():
             weight = factor * math.log(1 + (total - having[other] + 0.5) / (having[other] + 0.5))

@@ -205,7 +205,7 @@ class Executions:
         acting = match.method.value if match.purpose == "invoke" else "DELETE"
         if scope["method"] == acting and principal is None and not self._origins.let_in(scope):
             page = read_fields(scope["headers"], b"origin").get(b"origin", "another site")
-            message = f"A page of {ascii(page)[1:101]} may not have this done unless it says who it is"
+            message = f"a page of {ascii(page[:100])[1:-1]} calls skills with a credential only"
             raise TrustError(PAGE_REFUSED, message, details={"fix": FIXES[PAGE_REFUSED]})
         request = Request(scope, principal, body, read_options(scope["headers"]))
         if match.purpose != "invoke":

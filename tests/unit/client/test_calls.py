@@ -344,9 +344,11 @@ class TestCredentials:
         assert not [request for request in place.publisher.requests if "evil" in request.url]
 
     def test_a_401_says_where_to_log_in(self, place):
-        place.post(refused(401, "AUTH_REQUIRED", details={"required_auth_type": "oauth2"}))
+        details = {"required_auth_type": "oauth2", "authorization_url": "https://id.example/authorize"}
+        place.post(refused(401, "AUTH_REQUIRED", details=details))
         error = failing(place.call)
-        assert (error.code, error.fix) == ("AUTH_REQUIRED", f"Run skillwire auth login {ORIGIN}.")
+        where = "It takes oauth2, https://id.example/authorize."
+        assert (error.code, error.fix) == ("AUTH_REQUIRED", f"Run skillwire auth login {ORIGIN}. {where}")
         assert len(place.sent("POST")) == 1
         assert place.book == []
 

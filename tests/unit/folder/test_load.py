@@ -1,5 +1,7 @@
 """Finding skills below a root, loading one, and the one error for who wants a skill or nothing."""
 
+import os
+
 import pytest
 
 from skillwire.errors import NotFoundError, ValidationError
@@ -92,6 +94,13 @@ def test_a_skill_that_only_the_skills_protocol_describes(write, found, level):
     assert found(level, **folder) == ["warning SKILLS_PROTOCOL_ONLY SKILL.md:1"]
     for toml in ('name = "a.b"', 'description = "Sync leads."'):
         assert "error DESCRIPTION_FORM SKILL.md:1" in found(level, **{**folder, "skill.toml": toml})
+
+
+def test_a_skill_md_that_cannot_be_read_is_not_an_absent_one(tmp_path):
+    (tmp_path / "demo").mkdir()
+    os.mkfifo(tmp_path / "demo" / "SKILL.md")
+    with pytest.raises(ValidationError, match="FILE_SPECIAL: this is neither a file nor a folder"):
+        load_folder(tmp_path / "demo")
 
 
 def test_a_folder_without_a_skill_is_not_found(tmp_path):

@@ -69,6 +69,10 @@ class TestIndex:
         assert list(registry.entries) == ["com.other.forecast-v1"]
         assert [finding.code for finding in registry.findings] == ["UNVERIFIED"]
 
+    def test_a_bad_field_is_reported_in_the_words_of_validate(self):
+        (finding,) = decode_index(index(ENTRY | {"version": "1"}), URL).findings
+        assert finding.message.endswith("/version must be a version such as 1.0.0")
+
     @pytest.mark.spec("SSP-index-unique")
     def test_one_id_twice_makes_the_index_invalid(self):
         with pytest.raises(ValidationError) as caught:

@@ -79,6 +79,8 @@ class TestRank:
 
     def test_the_beginning_of_a_word_matches_and_counts_less_than_the_word(self):
         assert self.names("repo") == ["release-notes"]
+        leads = ("salesforce.leads.sync", "Syncs leads.")
+        assert [item for item, _ in rank("sales", (("sap.x", "Rates."), leads), lambda item: item)] == [leads]
         skills = (("one", "Works with a testbed."), ("two", "Works with a test."))
         assert [item[0] for item, _ in rank("test", skills, lambda item: item)] == ["two", "one"]
 

@@ -36,7 +36,7 @@ async def test_a_page_of_another_site_calls_nothing_and_is_told_why(serving, exe
         assert (refused.status, refused.fields["access-control-allow-origin"]) == (403, "*")
         error = refused.json()["error"]
         assert (error["code"], error["details"]["reason"]) == ("PERMISSION_DENIED", "page_refused")
-        assert page.get("Origin", "another site") in error["message"]
+        assert f"a page of {page.get('Origin', 'another site')} calls" in error["message"]
         assert "Send a credential" in error["details"]["fix"]
         assert "origins below [rpc]" in error["details"]["fix"]
     assert open_ledger().count() == {}

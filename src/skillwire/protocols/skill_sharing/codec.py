@@ -17,7 +17,7 @@ from skillwire.model.skill import Finding, is_sharing_id
 from skillwire.model.url import parse_url, reached_from, resolve_url
 from skillwire.protocols.skill_sharing.messages import IndexProvider, SkillDescriptor, SkillIndexEntry
 from skillwire.protocols.skill_sharing.rules import check_descriptor, check_version
-from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse
+from skillwire.protocols.skill_sharing.validation import Violation, convert, invalid, parse, validate
 from skillwire.trust.address import AddressPolicy, is_local_host
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
@@ -144,7 +144,8 @@ class _EntryReader:
         try:
             entry = msgspec.convert(item, SkillIndexEntry)
         except msgspec.ValidationError as error:
-            raise ValidationError("FIELD", str(error)) from None
+            flaws = validate(item, "SkillIndexEntry").errors
+            raise ValidationError("FIELD", f"{flaws[0].path} {flaws[0].message}" if flaws else str(error)) from None
         if not is_sharing_id(entry.id.lower()):
             raise ValidationError("FIELD", f"not an id: {ascii(entry.id)[:80]}")
         self._check_domain(entry.id, place)

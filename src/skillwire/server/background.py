@@ -59,7 +59,7 @@ class BackgroundTasks:
                 after_failure = _FIRST_PAUSE
                 await pause(every)
 
-    async def failed(self, name: str, error: Exception) -> None:
+    async def failed(self, name: str, error: Exception, *, is_logged: bool = True) -> None:
         """Count a failure; log and report the first of several with the same code."""
         self.failures[name] += 1
         code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
@@ -67,12 +67,14 @@ class BackgroundTasks:
             return
         self.failing[name] = code
         facts: dict[str, Any] = {"error": one_line(error)} if isinstance(error, SkillwireError) else {"exc_info": error}
-        self._log.error("a background task failed, and is repeated", task=name, **facts)
+        if is_logged:
+            self._log.error("a background task failed, and is repeated", task=name, **facts)
         await self._report_failing()
 
     async def recovered(self, name: str) -> None:
-        """Log and report that a task works again."""
-        del self.failing[name]
+        """Log and report that a task works again, if it failed."""
+        if self.failing.pop(name, None) is None:
+            return
         self._log.info("a background task works again", task=name, failures=self.failures[name])
         await self._report_failing()
 

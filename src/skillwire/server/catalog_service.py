@@ -310,7 +310,8 @@ class CatalogService:
             self._is_owed = False
         if first and self.current is not None:
             self.folders.save()
-            self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
+            with suppress(SkillwireError):  # of a ledger that cannot be read nothing is known to be unused
+                self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
         if unreadable:
             if self._interrupt("; ".join(sorted(set(unreadable.values())))):
                 reasons = "; ".join(f"{folder}: {reason}" for folder, reason in sorted(unreadable.items())[:_NAMED])

@@ -320,6 +320,17 @@ def test_a_disk_that_fails_leaves_what_is_served_and_is_tried_again(published, m
     assert published.description("one") == "Changed."
 
 
+def test_a_ledger_that_cannot_be_read_keeps_no_skill_back(published):
+    write_skill(published.skills, "one")
+
+    def fail():
+        raise StorageError("DATABASE", "file is not a database")
+
+    published.publication._needed = fail
+    assert published.look().skills == 1
+    assert published.publication.watch.interruptions == 0
+
+
 def unmount(published, _):
     """Put another, empty folder in the place of the skills, as an unmounted volume leaves it."""
     published.skills.rename(published.skills.parent / "away")

@@ -100,6 +100,7 @@ class AsyncDatabase:
     async def check(self) -> None:
         """Write something if the last read or write failed, so that the failure is reported until it is over."""
         if self._has_failed:
+            await asyncio.to_thread(self.database.check_room)
             await self.write(lambda connection: connection.execute("UPDATE migrations SET checksum = checksum"))
 
     def watch(self, changed: Callable[[], object]) -> None:

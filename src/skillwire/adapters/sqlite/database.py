@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 from contextlib import closing, contextmanager, nullcontext
@@ -119,6 +120,7 @@ _LASTING: Final = {
     sqlite3.SQLITE_NOTADB,
 }
 _PRIMARY: Final = 0xFF  # the part of an extended error code that names its kind
+_ROOM_BYTES: Final = 1024 * 1024
 _INCREMENTAL: Final = 2  # of the pragma auto_vacuum
 _PAGES_AT_ONCE: Final = 1_000
 _REWRITTEN_BYTES: Final = 512 * 1024 * 1024
@@ -213,6 +215,11 @@ class Database:
         """Return a number that changes when another connection than this thread's has written."""
         with self.reading() as connection:
             return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def check_room(self) -> None:
+        """Check that the disk takes some more. A small transaction does not: the log may have room for it."""
+        with self._errors(), tempfile.TemporaryFile(dir=self.path.parent, buffering=0) as file:
+            file.write(bytes(_ROOM_BYTES))
 
     def shrink(self) -> int:
         """Give free pages at the end of the file back to the disk, some at a time; return how many are left.

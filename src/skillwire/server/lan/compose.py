@@ -65,6 +65,7 @@ def make_lan(
         health,
         make_agent,
         lambda fitting, skill_name: SceneSecrets(fitting, parts.authentication.tokens, skill_name),
+        background=parts.executions.service.background,
     )
 
 

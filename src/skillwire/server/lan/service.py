@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.lan.health import HealthReading, SkillHealth
     from skillwire.server.revision import Revision
@@ -233,7 +234,10 @@ class LanService:
         health: SkillHealth,
         make_agent: Callable[[LanSettings, Callable[[str], HealthStatus]], LanAgent],
         make_secrets: Callable[[LanSettings, Callable[[str, str], str | None]], SceneSecrets] | None = None,
+        *,
+        background: BackgroundTasks,
     ) -> None:
+        self._background = background
         self.settings = settings
         self.scenes: tuple[str, ...] = ()
         self.goodbye_reason: Callable[[], Reason] = lambda: self.settings.goodbye_reason
@@ -352,19 +356,22 @@ class LanService:
             raise
         agent = await self._begin(making)
         self._tasks.append(asyncio.create_task(self._follow(agent)))
-        while True:
+
+        async def announce() -> None:
             self._wake.clear()
-            try:
-                if self._endpoint and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
-                    if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
-                        self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
-                        self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
-                    self._announcer.announce(agent)
-            except Exception:  # noqa: BLE001  # it may pass, and is reported nowhere else
-                self._log.exception("could not announce skills on the LAN")
+            if self._endpoint and await self._announcer.look(agent.agent_id, self._endpoint, self.scenes):
+                if self._make_secrets is not None and self._secrets is None and self._announcer.has_scenes:
+                    self._secrets = self._make_secrets(self.settings, self._announcer.skill_name)
+                    self.tls_port = await self._secrets.start(agent.trust, self._endpoint.host)
+                self._announcer.announce(agent)
+
+        async def wait(seconds: float) -> None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.settings.figures.heartbeat_interval):
+                async with asyncio.timeout(seconds):
                     await self._wake.wait()
+
+        every = self.settings.figures.heartbeat_interval
+        await self._background.repeat("announcements", announce, wait, every, lambda: self._has_left)
 
     def _make(self) -> asyncio.Task[LanAgent]:
         return asyncio.create_task(asyncio.to_thread(self._make_agent, self.settings, self._announcer.status))
@@ -386,10 +393,12 @@ class LanService:
                         trace |= {"fix": error.diagnostics().fix} | ({"place": str(error.place)} if error.place else {})
                     self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
                 self.trouble = reason
+                await self._background.failed("lan", error, is_logged=False)
                 await asyncio.sleep(_AGAIN)
                 making = self._make()
                 continue
             self.trouble, self._agent = "", agent
+            await self._background.recovered("lan")
             self._log.info("on the LAN", agent=agent.agent_id)
             for note in agent.notes:
                 log = self._log.info if note in self.settings.notes else self._log.warning

@@ -144,7 +144,7 @@ async def test_error_that_undoes_everything_is_told_to_everyone(writer):
     assert writer.rows() == [3]
 
 
-async def test_a_failure_lasts_until_something_can_be_written(writer):
+async def test_a_failure_lasts_until_something_can_be_written(writer, monkeypatch):
     def fail():
         raise StorageError("DATABASE", "database or disk is full")
 
@@ -157,8 +157,14 @@ async def test_a_failure_lasts_until_something_can_be_written(writer):
         await writer.commit.check()
     with writer.database.writing() as connection:
         connection.execute("ALTER TABLE kept RENAME TO migrations")
+    room = Database.check_room
+    monkeypatch.setattr(Database, "check_room", lambda _: fail())
+    with pytest.raises(StorageError, match="full"):  # though a small write succeeds
+        await writer.commit.check()
+    monkeypatch.setattr(Database, "check_room", room)
     await writer.commit.check()
     assert not writer.commit._has_failed
+    assert [path.name for path in writer.database.path.parent.iterdir() if path.name.startswith("tmp")] == []
 
 
 async def test_database_that_cannot_be_opened_is_told_to_everyone(tmp_path):

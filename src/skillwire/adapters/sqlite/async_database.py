@@ -98,9 +98,10 @@ class AsyncDatabase:
         return await future
 
     async def check(self) -> None:
-        """Write something if the last read or write failed, so that the failure is reported until it is over."""
+        """Write something if a read or write failed since the last call, or this one did. Raises StorageError."""
         if self._has_failed:
             await asyncio.to_thread(self.database.check_room)
+            self._has_failed = False  # a failing write sets it again
             await self.write(lambda connection: connection.execute("UPDATE migrations SET checksum = checksum"))
 
     def watch(self, changed: Callable[[], object]) -> None:
@@ -159,7 +160,7 @@ class AsyncDatabase:
                 results = [self._do(write, connection) for write in writes]
         except Exception as error:  # noqa: BLE001  # nothing was committed, and each caller gets the error
             results = [(write.future, None, error) for write in writes]
-        self._has_failed = any(isinstance(error, StorageError) for _, _, error in results)
+        self._has_failed |= any(isinstance(error, StorageError) for _, _, error in results)
         return results
 
     def _do(self, write: _Write, connection: Connection) -> _Result:

@@ -99,7 +99,7 @@ class Secrets:
 
 #: An escaped character: of JSON, a string literal, a URL or HTML, escaped any number of times.
 _ESCAPED: Final = re.compile(
-    r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2})|([!-/:-@\[-`{-~]))|%(?:25)*([0-9a-f]{2})"
+    r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2}))?|%(?:25)*([0-9a-f]{2})"
     r"|&(?:amp;)*((?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,4});)",
     re.IGNORECASE,
 )
@@ -192,17 +192,17 @@ def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _unescape(found: re.Match[str]) -> str:
-    """Return the character that an escape means; of an unknown one its text."""
-    code = found[1] or found[2] or found[4]
-    if code:
-        return chr(int(code, 16))
-    return found[3] or html.unescape(f"&{found[5]}")
+    """Return the character that an escape means, of an unknown one its text; and nothing for any backslash."""
+    code = found[1] or found[2] or found[3]
+    text = chr(int(code, 16)) if code else html.unescape(f"&{found[4]}") if found[4] else ""
+    return text.replace("\\", "")
 
 
 def _forms(secret: str) -> set[str]:
     """Return the spellings of ``secret`` that are looked for as they are."""
     spelled = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, safe="")}
-    return spelled | {_ESCAPED.sub(_unescape, form) for form in spelled}
+    plain = {secret.replace("\\", ""), *(_ESCAPED.sub(_unescape, form) for form in spelled)}
+    return spelled | {form for form in plain if 2 * len(form) > len(secret)}  # a few characters are found anywhere
 
 
 def _encoded(secret: str) -> set[str]:

@@ -102,7 +102,7 @@ def test_longer_secrets_are_taken_out_first():
     assert SecretMask([]).longest == 0
 
 
-VALUE = 'sk/AbC+123=xyz&"q~<é'
+VALUE = 'sk/AbC+1\\n23=xyz&"q~<é'
 ASCII = VALUE.removesuffix("é")
 
 
@@ -139,6 +139,19 @@ def test_an_escaped_secret_is_taken_out(shown):
     assert found.endswith(" after \\u0041")
     rest = found.removeprefix("before &amp; ").removesuffix(" after \\u0041").replace("[secret]", "")
     assert len(rest) <= len("<b></b>"), rest
+
+
+PRINTABLE = [chr(code) for code in range(33, 127) if chr(code) not in "%&\\"]
+ESCAPES = (str, "\\u{:04x}", "\\\\\\\\u{:04X}", "%{:02x}", "%25{:02X}", "&#{};", "&amp;#x{:x};")
+
+
+@given(st.lists(st.tuples(st.sampled_from(PRINTABLE), st.integers(0, len(ESCAPES) - 1)), min_size=8, max_size=30))
+def test_a_secret_with_any_mixture_of_escapes_is_taken_out(spelled):
+    secret = "".join(one for one, _ in spelled)
+    shown = "".join(one if not kind else str(ESCAPES[kind]).format(ord(one)) for one, kind in spelled)
+    found = SecretMask([secret]).text(f"before {shown} after")
+    assert "[secret]" in found
+    assert len(found) <= len("before [secret] after") + len(str(ESCAPES[2]).format(0))
 
 
 def test_a_decoded_document_has_no_secrets_left():

@@ -4,8 +4,8 @@
   every path; beside one process that reads each file, takes its SHA-256 and compresses it as an archive is.
 - *rebuild*: the same command after one skill has changed, as a share of the full build.
 
-Both sides take turns. Compared are time and processor time. The goals are at most 2.5 and at most 0.06 (0.08 of the time). The folders
-are made in memory where the system has such a file system, which takes the disk out of it.
+Both sides take turns. Compared are time and processor time. The goals are at most 2.5 and at most 0.06 (0.08 of the
+time). The folders are made in memory where the system has such a file system, which takes the disk out of it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Both answer on loopback from one process, without an access log. ``wrk`` asks over 64 connections with one thread,
 in a process of its own, for two seconds, in turns, five times. Asked for are the identity, gzip and br codings of an
 index of 1,000 skills and of 10,000, and a request whose tag is current (304). Compared are requests a second (goals:
-at least 0.95 for 1,000 skills, 1.0 for 10,000, 0.9 for 10,000 without a coding, 0.6 for a 304) and the processor time of
-a request, which other work on the machine disturbs less. Without a coding, nginx's time has another goal, a quarter:
+at least 0.95 for 1,000 skills, 1.0 for 10,000, 0.9 for 10,000 without a coding, 0.6 for a 304) and the processor time
+of a request, which other work on the machine disturbs less. Without a coding the goal for that is a quarter:
 ``sendfile`` copies no bytes, and ours are in memory. Needs nginx and wrk.
 """
 

@@ -1,8 +1,8 @@
 r"""What a text asks of an agent that its user would refuse: the rules that ``check`` and ``add`` share.
 
 The patterns match plain text, so they point a reader to a place and prove nothing. A text is searched for the literals
-of a pattern first, and most texts hold none, so installing rarely compiles one. Trust: hostile; repetitions are
-bounded.
+of a pattern first, thirty times as fast: most texts lack some, so installing rarely compiles one. Trust: hostile;
+repetitions are bounded.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _SHELLS: Final = (
 _REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
 _LINE: Final = r"[^\n]{0,200}"
 _USER: Final = r"(?:the\s+|your\s+)?(?:user|human|operator)s?\b"
+_UNSEEN: Final = ("knowledge", "knowing", "noticing")
 _HOME: Final = r"(?:~|\$\{?HOME\}?|/root|/home/[^/\s]{1,64}|%USERPROFILE%)"
 
-#: The rule, a message, literals of which one occurs in whatever fits, and the pattern.
+#: The rule, a message, groups of literals of which one each occurs in whatever fits, and the pattern.
 _PATTERNS: Final = (
     (
         "PIPE_TO_SHELL",
         "the output of a download is run unseen",
-        ("curl", "wget", "iex", "invoke-expression"),
+        (("curl", "wget", "iex", "invoke-expression"), ("|", "<(", "$(", "`", "iex", "invoke-expression")),
         (
             rf"\b(?:curl|wget)\b{_REST}\|\s*(?:tee\b{_REST}\|\s*)?{_SHELLS}"
             r"|\b(?:(?:ba|z|k)?sh|source|python[0-9.]*)\s+(?:-\S+\s+){0,8}<\(\s*(?:curl|wget)\b[^\n)]{0,200}\)?"
@@ -53,7 +54,7 @@ _PATTERNS: Final = (
     (
         "AGENT_OVERRIDE",
         "an agent is asked to ignore its instructions",
-        ("instruction", "prompt", "guideline"),
+        (("instruction", "prompt", "guideline"), ("ignore", "disregard", "forget", "override", "bypass")),
         (
             r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:\w+\s+){0,4}?(?:previous|prior|above|earlier|system)\s+"
             r"(?:\w+\s+){0,2}?(?:instruction|prompt|guideline)s?\b"
@@ -62,7 +63,10 @@ _PATTERNS: Final = (
     (
         "AGENT_OVERRIDE",
         "an agent is asked to hide something from its user",
-        ("user", "human", "operator"),
+        (
+            ("user", "human", "operator"),
+            ("tell", "inform", "notify", "alert", "mention", "reveal", "disclose", "hide", "conceal", "keep", *_UNSEEN),
+        ),
         (
             rf"\b(?:do\s+not|don['\u2019]t|never|without)\s+(?:tell|inform|notify|alert)(?:ing)?\s+{_USER}"
             rf"|\b(?:do\s+not|don['\u2019]t|never)\s+(?:mention|reveal|disclose)\s+(?:this|that|it|these)\b[^.\n]{{0,40}}\bto\s+{_USER}"
@@ -73,7 +77,10 @@ _PATTERNS: Final = (
     (
         "CREDENTIAL_FILE",
         "this file holds credentials of its user",
-        (".ssh", "id_rsa", "id_ed25519", ".aws", ".netrc", "credentials", ".gnupg", ".kube", "gcloud", "/etc/shadow"),
+        (
+            ("/.", "\\.", "/etc/shadow", "id_"),
+            ("~", "home", "/root", "%userprofile%", "/etc/shadow", "id_"),
+        ),
         (
             rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
             r"|kube[/\\]config|config[/\\]gcloud)|/etc/shadow\b|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)"
@@ -82,7 +89,7 @@ _PATTERNS: Final = (
     (
         "DESTRUCTIVE_COMMAND",
         "this destroys the files of its user",
-        ("rm ", "mkfs", "of=/dev/"),
+        (("rm ", "mkfs", "of=/dev/"),),
         (
             r"\brm\s+(?=(?:-\S{1,20}\s+){0,4}?-(?:\w{0,8}r|-recursive))(?:-\S{1,20}\s+){1,5}"
             r"[\"']?(?:~|/|\$\{?HOME\}?)/?\*?[\"']?(?=[\s;&|)`\"'.,]|\Z)"
@@ -103,8 +110,8 @@ _MOST_COMMENTS: Final = 200
 def find_dangers(path: str, text: str) -> Iterator[Danger]:
     """Yield the dangers in the text of a file; of one pattern at most 20."""
     lowered = text.lower()
-    for number, (code, message, literals, _) in enumerate(_PATTERNS):
-        if any(literal in lowered for literal in literals):
+    for number, (code, message, groups, _) in enumerate(_PATTERNS):
+        if all(any(literal in lowered for literal in literals) for literals in groups):
             for found in islice(_compiled(number).finditer(text), _MOST):
                 yield Danger(code, message, *found.span())
     if path.lower().endswith(".md") and ("<!--" in text or "]:" in text):

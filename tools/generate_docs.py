@@ -157,7 +157,7 @@ def lint_rules() -> str:
             parts.append(f"## {title[0].upper()}{title[1:]}")
             continue
         rule = rules.RULES[name]
-        levels = f"Strict: **{rule.level_strict or '–'}**, lenient: **{rule.level_lenient or '–'}**."  # noqa: RUF001  # the dash of a table
+        levels = f"**{rule.level_strict or '–'}/{rule.level_lenient or '–'}**."  # noqa: RUF001  # the dash of a table
         parts += [f"### {name}", f"{rule.summary}. {levels} {rule.cause} **Fix:** {rule.fix}", examples[name]]
     return "\n\n".join(parts)
 

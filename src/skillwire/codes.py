@@ -361,9 +361,8 @@ CODES: dict[str, CodeInfo] = {
         "A call of an action runs its entry point; an agent may run scripts that the skill contains.",
         "Read the code before you let a program call it. Installing runs nothing.", exit_code=None),
     "DESCRIPTION_MISMATCH": CodeInfo("The skill's description differs from its index entry",
-        "The index describes the skill in other words than its SKILL.md; people consent to the first, agents read "
-        "the second.",
-        "Read the SKILL.md before an agent does, and inform the publisher.", exit_code=None),
+        "People consent to the index's description; agents read that of SKILL.md.",
+        "Read the SKILL.md before an agent does.", exit_code=None),
     "NAME_MISMATCH": CodeInfo("The skill's name differs from its index entry",
         "The names in SKILL.md and in the index differ; the index name decides the install folder.",
         "Ask the publisher to use one name.", exit_code=None),

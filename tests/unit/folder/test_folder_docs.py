@@ -22,7 +22,7 @@ def test_a_rule_is_documented_as_it_is(code):
     section = re.search(rf"^### {code}\n(.*?)(?=^##|\Z)", RULES_PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
     levels = [level or "–" for level in (rule.level_strict, rule.level_lenient)]  # noqa: RUF001  # the page's sign for none
-    assert f"{rule.summary}. Strict: **{levels[0]}**, lenient: **{levels[1]}**." in section[1]
+    assert f"{rule.summary}. **{levels[0]}/{levels[1]}**." in section[1]
     assert f" {rule.cause} **Fix:** {rule.fix}\n" in section[1]
     assert re.search(r"^```\w+\n.+\n```$", section[1], re.MULTILINE | re.DOTALL)
 

@@ -8,10 +8,10 @@ reads ten thousand folders, and three files take about 60 µs. Spec: specs §0.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
+from errno import EHOSTDOWN, EIO, EMFILE, ENFILE, ENOMEM, ENOTCONN, ESTALE, ETIMEDOUT
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,32 +40,23 @@ _PRIVATE: Final = re.compile(
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:p12|pfx|keystore|jks)"
 )
 #: Errors of the machine or of a network disk, which say nothing about the folder that was being read.
-_MACHINE_ERRORS: Final = frozenset(
-    {
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.EIO,
-        errno.ESTALE,
-        errno.ENOTCONN,
-        errno.ETIMEDOUT,
-        errno.EHOSTDOWN,
-    }
-)
+_MACHINE_ERRORS: Final = frozenset({EHOSTDOWN, EIO, EMFILE, ENFILE, ENOMEM, ENOTCONN, ESTALE, ETIMEDOUT})
 _OPEN: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def raise_machine_error(error: OSError, path: str) -> None:
     """Raise StorageError (``STORAGE``) for an error that says nothing about ``path``: nothing follows from it."""
-    if error.errno in _MACHINE_ERRORS:
+    if is_machine_error(error):
         raise StorageError("STORAGE", f"{error.strerror}", place=SourceLocation(path)) from error
 
 
-def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
-    """Return the skill's files below ``root``, sorted by path, ``SKILL.md`` first, and add what is wrong with them.
+def is_machine_error(error: OSError | None) -> bool:
+    """Whether the machine failed, or a network disk."""
+    return error is not None and error.errno in _MACHINE_ERRORS
 
-    Raises StorageError (``STORAGE``) when the machine fails.
-    """
+
+def read_files(root: str, findings: Findings) -> tuple[FileContent, ...]:
+    """Return the skill's files below ``root`` by path, ``SKILL.md`` first; add what is wrong. Raises StorageError."""
     walk = _Walk(root, findings)
     walk.folder(root, "")
     files = sorted(walk.files, key=lambda file: (file.path != SKILL_MD, file.path))

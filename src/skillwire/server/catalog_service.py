@@ -164,8 +164,6 @@ _UNUSED_BLOB_SECONDS: Final = 900.0
 #: Seconds until what failed is tried again; each time twice as long, up to the second.
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
-#: How many unreadable folders the log names.
-_NAMED: Final = 5
 
 
 class CatalogService:
@@ -314,9 +312,10 @@ class CatalogService:
                 self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))
         if unreadable:
             if self._interrupt("; ".join(sorted(set(unreadable.values())))):
-                reasons = "; ".join(f"{folder}: {reason}" for folder, reason in sorted(unreadable.items())[:_NAMED])
-                fix = "Make the folders readable, or mount them; where they are to be empty, restart the server."
-                self._log.error("folders cannot be read, and keep their skills", reason=reasons, fix=fix)
+                folder, reason = min(unreadable.items())
+                named = {"folders": len(unreadable), "place": folder, "reason": reason}
+                fix = "Make it readable, or mount it; where it is to be empty, restart the server."
+                self._log.error("folders cannot be read, and keep their skills", **named, fix=fix)
             return False
         return True
 

@@ -36,17 +36,10 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
+from skillwire.server import problems
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
-from skillwire.server.problems import (
-    CROWDED,
-    HEAD_TOO_LARGE,
-    NO_HOST,
-    OTHER_VERSION,
-    REQUEST_TIMEOUT,
-    UNREADABLE,
-)
 from skillwire.server.search import SEARCH_PATH
 
 if TYPE_CHECKING:
@@ -69,12 +62,8 @@ _SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
 _UNUSUAL: Final = frozenset(
     {b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"x-forwarded-for", *IDENTITY_NAMES}
 )
-#: The same on a server for this machine alone, whose response depends on the page that asks.
-_UNUSUAL_LOCALLY: Final = _UNUSUAL | {b"origin"}
 _OPEN_TO_ALL: Final = b"access-control-allow-origin: *\r\n"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
-#: Between two lines of the log about connections that are refused.
-_REPORT_SECONDS: Final = 60.0
 #: How long a refused connection may take to send its request, to which it gets a response.
 _REFUSED_SECONDS: Final = 1.0
 #: What the library logs of connections; its warnings are ours, with the address of the client.
@@ -97,12 +86,11 @@ class FastPath:
         self._catalog = services.catalog
         self._authentication = services.authentication
         self._is_local = services.is_local
-        self._log = log
+        self.log = log
         self._proxies = tuple(map(ip_network, services.configuration.trusted_proxies))
         self._connections = 0
         self.refused = 0
         self._addresses: Counter[str] = Counter()
-        self._reported = float("-inf")
         self._number = 0  # of the revision that the heads belong to
         self._heads: dict[bytes, _Known] = {}
 
@@ -117,11 +105,8 @@ class FastPath:
             self._connections += 1
             self._addresses[network] += 1
             return network
-        if time.monotonic() - self._reported > _REPORT_SECONDS:
-            self._reported = time.monotonic()
-            structlog.get_logger("skillwire").warning(
-                "connections are refused", client=network, connections=self._connections
-            )
+        log = structlog.get_logger("skillwire")
+        log.error("connections are refused", client=network or None, connections=self._connections)
         return None
 
     def disconnect(self, network: str) -> None:
@@ -130,10 +115,6 @@ class FastPath:
         self._addresses[network] -= 1
         if not self._addresses[network]:
             del self._addresses[network]
-
-    def record_refusal(self, problem: Problem, client: Client) -> None:
-        """Record a request that was refused before it could be read."""
-        self._log.record("-", "-", Outcome("none", problem.status, len(problem.body()), 0.0), client)
 
     def respond(
         self, url: bytes, method: bytes, fields: Fields, client: Client, head: bytes | None = None
@@ -145,8 +126,10 @@ class FastPath:
         revision = self._catalog.current
         if revision is None or self._authentication.limits_anonymous:
             return None
-        if self._is_local and not is_own_name(dict(fields).get(b"host", b"localhost").decode("latin-1")):
-            return None
+        if self._is_local:  # the response depends on the name of the server, and on the page that asks
+            asked = dict(fields)
+            if b"origin" in asked or not is_own_name(asked.get(b"host", b"localhost").decode("latin-1")):
+                return None
         started = time.perf_counter()
         path = url.decode("latin-1")  # prepared paths have no escapes
         prepared = revision.prepared.get(path)
@@ -184,7 +167,7 @@ class FastPath:
     def _record(self, known: _Known, label: RouteLabel, started: float, client: Client) -> None:
         response = known.response
         outcome = Outcome(label, response.status, len(response.body), time.perf_counter() - started)
-        self._log.record(known.method, known.path, outcome, client)
+        self.log.record(known.method, known.path, outcome, client)
 
 
 class _State(Enum):
@@ -225,14 +208,13 @@ class Connection(HttpToolsProtocol):
         self.logger = _LIBRARY_LOG
         application = cast("Application", self.config.app)
         self._fast_path = _fast_path(application)
-        self._unusual = _UNUSUAL_LOCALLY if application.services.is_local else _UNUSUAL
         most = limits.SERVER_CONNECTIONS if self.limit_concurrency is None else self.limit_concurrency - 1
         self._counted = self._fast_path.connect(self.client, most)
         if self._counted is None:  # what was sent is read first: a close before it would be a reset
             if self._fast_path.refused >= most // 4:
-                self._refuse(CROWDED)
+                self._refuse(problems.CROWDED)
             self._fast_path.refused += 1
-            self._timer = self.loop.call_later(_REFUSED_SECONDS, self._refuse, CROWDED)
+            self._timer = self.loop.call_later(_REFUSED_SECONDS, self._refuse, problems.CROWDED)
             return
         self._expect()
         self._timer = self.loop.call_later(limits.SERVER_REQUEST_SECONDS / 2, self._look)
@@ -250,7 +232,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Answer at once, or read on, unless the head has become too long."""
         if self._counted is None and not self.transport.is_closing():
-            self._refuse(CROWDED)
+            self._refuse(problems.CROWDED)
         if self.transport.is_closing():  # what comes after a refusal
             return
         if self._state is _State.BETWEEN and self._answer_again(data):
@@ -265,7 +247,7 @@ class Connection(HttpToolsProtocol):
             self._head_bytes = len(data) - data.rfind(_END_OF_HEAD) if began else self._head_bytes + len(data)
             self._expect()
             if self._head_bytes > limits.SERVER_HEAD_BYTES:
-                self._refuse(HEAD_TOO_LARGE)
+                self._refuse(problems.HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A request begins; its scope is made later, if the application has to answer it."""
@@ -287,7 +269,7 @@ class Connection(HttpToolsProtocol):
         version = self.parser.get_http_version()
         if version not in _VERSIONS or hosts > 1 or (not hosts and version == "1.1"):
             self._is_answered = True
-            self._refuse(NO_HOST if version in _VERSIONS else OTHER_VERSION)
+            self._refuse(problems.NO_HOST if version in _VERSIONS else problems.OTHER_VERSION)
             return
         self._is_answered = self._answer()
         if not self._is_answered:
@@ -304,7 +286,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, _msg: str) -> None:
         """Refuse what cannot be parsed."""
-        self._refuse(UNREADABLE)
+        self._refuse(problems.UNREADABLE)
 
     def on_message_complete(self) -> None:
         """It is whole, and what comes next is another head."""
@@ -320,16 +302,14 @@ class Connection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _may_answer(self) -> bool:
-        limit = self.limit_concurrency  # beyond it the library refuses the request
-        is_crowded = limit is not None and (len(self.connections) >= limit or len(self.tasks) >= limit)
-        return self._is_free() and not self.flow.write_paused and not is_crowded
+        return self._is_free() and not self.flow.write_paused
 
     def _answer(self) -> bool:
         """Answer at once, if the response is known and nothing is unusual; return whether that was done."""
         is_usual = (
             self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
-            and self._unusual.isdisjoint([name for name, _ in self.headers])
+            and _UNUSUAL.isdisjoint([name for name, _ in self.headers])
         )
         if not is_usual or not self._may_answer():
             return False
@@ -372,7 +352,7 @@ class Connection(HttpToolsProtocol):
         now = self.loop.time()
         allowed = limits.SERVER_REQUEST_SECONDS + self._arrived / limits.SERVER_REQUEST_RATE
         if self._began is not None and now - self._began >= allowed:
-            self._refuse(REQUEST_TIMEOUT)
+            self._refuse(problems.REQUEST_TIMEOUT)
         elif self._idle_since is not None and now - self._idle_since >= limits.SERVER_IDLE_SECONDS:
             self.transport.close()
         elif not self.transport.is_closing():
@@ -382,7 +362,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._arrived:
-            self._fast_path.record_refusal(problem, self.client)
+            outcome = Outcome("none", problem.status, len(problem.body()), 0.0)
+            self._fast_path.log.record("-", "-", outcome, self.client)
         if self._is_free():
             body = problem.body()
             status = HTTPStatus(problem.status)

@@ -178,12 +178,12 @@ class Origins:
         origin, host = asked.get(b"origin", ""), asked.get(b"host", "")
         if not origin:
             site = asked.get(b"sec-fetch-site", "")
-            return site in _OWN_SITE or (site == "same-site" and _is_this_machine(host))
+            return site in _OWN_SITE or (site == "same-site" and is_own_name(host))
         try:
             page = parse_url(origin)
         except ValidationError:  # such as "null"
             return False
-        return page.origin in self._known or (page.host in _THIS_MACHINE and _is_this_machine(host))
+        return page.origin in self._known or (page.host in _THIS_MACHINE and is_own_name(host))
 
     def narrow(self, scope: Scope, fields: Fields) -> Fields:
         """Return ``fields`` of a response, open to the page that asks if that may act, and to no other one."""
@@ -195,7 +195,7 @@ class Origins:
         return [*kept, *opened, (b"vary", b"Origin")]
 
 
-@lru_cache(maxsize=256)  # as below
+@lru_cache(maxsize=256)  # the same few names come again
 def is_own_name(host: str) -> bool:
     """Whether an untrusted ``Host`` names this machine in a way that no other machine can take over."""
     try:
@@ -207,11 +207,3 @@ def is_own_name(host: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(name).is_loopback
     return False
-
-
-@lru_cache(maxsize=256)  # the same few names come again
-def _is_this_machine(host: str) -> bool:
-    try:
-        return parse_url(f"http://{host}").host in _THIS_MACHINE
-    except ValidationError:
-        return False

@@ -7,16 +7,16 @@ import errno
 import resource
 import signal
 import socket
-import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
 
 from skillwire import limits
 from skillwire.errors import ConflictError, SourceLocation, UsageError
-from skillwire.model.url import parse_url
+from skillwire.model.lan import host_and_port
 from skillwire.server.catalog_service import keep_what_is_loaded, use_one_heap
 from skillwire.server.fastpath import Connection
 from skillwire.server.http import is_own_name
@@ -86,27 +86,22 @@ def address_of(listener: socket.socket) -> str:
 
 def fit_connections() -> int:
     """Return how many connections the limit of open files allows, after raising that as far as it is useful."""
-    soft, hard = (sys.maxsize if one == resource.RLIM_INFINITY else one for one in _file_limits())
-    if soft < (wanted := min(_OPEN_FILES, hard)):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # negative where there is none
+    if 0 <= soft < (wanted := _OPEN_FILES if hard < 0 else min(_OPEN_FILES, hard)):
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, _file_limits()[1]))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    connections = min(limits.SERVER_CONNECTIONS, soft // 2)
+    connections = limits.SERVER_CONNECTIONS if soft < 0 else min(limits.SERVER_CONNECTIONS, soft // 2)
     if connections < limits.SERVER_CONNECTIONS:
         fix = f"Allow {_OPEN_FILES} open files, as LimitNOFILE of systemd does."
         structlog.get_logger("skillwire").warning("few connections", connections=connections, open_files=soft, fix=fix)
     return connections
 
 
-def _file_limits() -> tuple[int, int]:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)
-
-
 def is_local(services: Services, listeners: Iterable[socket.socket]) -> bool:
     """Whether no other machine reaches the server, and no address or proxy publishes it beyond this one."""
-    hosts = [str(one.getsockname()[0]) for one in listeners]
-    hosts += [parse_url(services.base_url).host] if services.base_url else []
-    names = [f"[{host}]" if ":" in host and not host.startswith("[") else host for host in hosts]
+    names = [host_and_port(*one.getsockname()[:2]) for one in listeners]
+    names += [urlsplit(services.base_url).netloc] if services.base_url else []
     return not services.configuration.trusted_proxies and all(map(is_own_name, names))
 
 

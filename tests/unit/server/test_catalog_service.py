@@ -386,6 +386,24 @@ def test_a_folder_that_cannot_be_read_keeps_its_skills_and_the_reason_is_logged_
     assert published.folders.unreadable == {}
 
 
+def test_a_closed_folder_below_a_root_keeps_its_skills_and_lets_others_go(published, monkeypatch):
+    write_skill(published.skills / "team", "one")
+    write_skill(published.skills / "others", "two")
+    published.look()
+    scan = os.scandir
+
+    def refuse_team(path):
+        if str(path).endswith("team"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_team)
+    shutil.rmtree(published.skills / "others" / "two")
+    published.look()
+    assert published.names == ["one"]
+    assert published.folders.unreadable == {str(published.skills / "team"): "Permission denied"}
+
+
 def test_of_two_folders_the_one_that_can_be_read_is_followed(tmp_path):
     published = Published(tmp_path, tmp_path / "skills", tmp_path / "volume")
     write_skill(published.skills, "one")

@@ -13,7 +13,6 @@ Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 
 from __future__ import annotations
 
-import errno
 import os
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,7 @@ from skillwire.adapters.files.loading import (
     load_folders,
     sign_folder,
 )
-from skillwire.folder.files import find_folder_names
+from skillwire.folder.files import find_folder_names, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Finding, Identifiers, Skill
 
-#: Errors that say that a folder is not there, or closed to us; below a root they matter where a skill was known.
-_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
-_CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP})
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
 
@@ -135,12 +131,16 @@ class PublishedFolders:
             reasons.setdefault(root, "the folder is being replaced")
         elif identity is not None and not found and identity != self._identities.get(root, identity):
             reasons[root] = "another folder without any skill is in its place"
+        known: dict[str, set[str]] = {folder: set() for folder in reasons}
+        for one in self._states if reasons else ():
+            for folder in known.keys() & {one, *map(str, Path(one).parents)}:
+                known[folder].add(one)
         for folder, reason in reasons.items():
-            known = {one for one in self._states if f"{one}/".startswith(f"{folder}/")}
-            number = failed[folder].errno if folder in failed else None
-            if folder == root or number not in _ABSENT | _CLOSED or (known and number in _CLOSED):
+            # What is closed below a root matters where a skill was known; what is gone there, nowhere.
+            is_gone = isinstance(failed.get(folder), FileNotFoundError | NotADirectoryError)
+            if folder == root or is_machine_error(failed.get(folder)) or (known[folder] and not is_gone):
                 self.unreadable[folder] = reason
-                kept |= known
+                kept |= known[folder]
         if found and identity is not None:
             self._identities[root] = identity
         return found

@@ -86,6 +86,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def plan_update(self, comparisons: Sequence[UpdateComparison]) -> InstallPlan:
         return await self._runner.run(self._session.plan_update(comparisons))
 
+    async def inspect(self, plan: InstallPlan) -> None:
+        await self._runner.run(self._session.inspect(plan))
+
     async def apply(
         self,
         plan: InstallPlan,

@@ -603,8 +603,7 @@ CODES: dict[str, CodeInfo] = {
     "LAN_UNHEARD": CodeInfo("An agent on the local network uses an incompatible profile",
         "It uses the other profile (open, signed) or another group key, so the two agents cannot read each other's "
         "messages.",
-        "Set profile in [discovery], and groupKeyFile in [discovery.trust], to the same values on all agents of a "
-        "network.", exit_code=7),
+        "Set profile and groupKeyFile in [discovery.trust] to the same values on all agents of a network.", exit_code=7),
     "LAN_REFUSED": CodeInfo("Another agent's registration was refused",
         "One of its fields is malformed, its clock is wrong, or it did not answer the challenge with a P-256 key.",
         "Correct the registration of the agent shown.", exit_code=4),
@@ -691,10 +690,11 @@ CODES: dict[str, CodeInfo] = {
         "For a joined scene, its provider issues no key.",
         "Check the certificate chain: [discovery.trust] roots. To use the skill without verification, pass "
         "--unverified.", exit_code=4),
-    "DISC_005": CodeInfo("A scene was joined without a key because of a network failure",
-        "Its provider, or the provider's key service, refused or broke the connection, or did not respond in time. "
-        "Without any network, the code is LAN_UNAVAILABLE.",
-        "Request the scene again in a moment. Public parts need no key, and an earlier key is valid until it expires.",
+    "DISC_005": CodeInfo("The network failed",
+        "No interface but loopback is up, so only agents of this machine are heard; or the provider of a scene, or its "
+        "key service, did not respond, and the scene was joined without a key.",
+        "Connect the machine to the network, and request the scene again. Public parts need no key, and an earlier key "
+        "is valid until it expires.",
         retryable=True, exit_code=5),
     "DISC_006": CodeInfo("A skill on the network is unavailable",
         "It is UNHEALTHY, OFFLINE or under maintenance, or its endpoint does not respond.",

@@ -44,6 +44,7 @@ class FakeLanAgent:
         self.scenes = {scene.scene: scene for scene in scenes}
         self.error = error
         self.asked = []
+        self.warnings: tuple[SkillwireError, ...] = ()
         self.trusted = []
         self.loop: Any = None
         self._listeners: list[asyncio.Queue] = []

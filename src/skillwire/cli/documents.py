@@ -404,6 +404,7 @@ class LanSnapshotEvent(LanEvent):
     event: Annotated[Literal["snapshot"], "The current state: the first line, and again after missed"]
     agent_id: Annotated[str, "This machine's agent"]
     network_suspected: Annotated[bool, "Whether so many agents fell silent that a network problem is suspected"]
+    notes: Annotated[list[str], "Why others may not be heard: another profile or group key, or no network interface"]
     skills: Annotated[list[ListedLanSkill], "Skills by agent and name"]
     scenes: Annotated[list[SceneObject], "Scenes by name"]
 

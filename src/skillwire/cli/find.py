@@ -145,10 +145,11 @@ def _find_lan(output: Output, words: str, limit: int, **network: Unpack[NetworkO
         output.hint("list all agents:", "skillwire lan")
         return
     output.hint("show details:", f"skillwire show {referred[shown[0]]}")
-    able = next((skill for skill in shown if skill.capabilities and skill.is_usable), None)
+    usable = [skill for skill in shown if skill.is_usable]
+    able = next((skill for skill in usable if skill.capabilities), next(iter(usable), None))
     if able is not None:
         flag = "" if able.is_verified or may_use else " --unverified"
-        output.hint("call one:    ", f"skillwire call lan:{able.capabilities[0]}{flag}")
+        output.hint("call one:    ", f"skillwire call lan:{next(iter(able.capabilities), able.skill_id)}{flag}")
 
 
 def _reference(output: Output, skill: LanSkill) -> str:

@@ -18,7 +18,7 @@ from skillwire.cli.progress import Progress
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.cli.output import Output
@@ -39,13 +39,14 @@ _MANY_TAKE: Final = 8.0
 _MANY_PAUSE: Final = 0.7
 
 
-def _snapshot_document(snapshot: LanSnapshot) -> dict[str, Any]:
+def _snapshot_document(snapshot: LanSnapshot, notes: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "schema": _SCHEMA,
         "event": "snapshot",
         "at": snapshot.at,
         "agent_id": snapshot.agent_id,
         "network_suspected": snapshot.is_suspected,
+        "notes": list(notes),
         "skills": [{**lan_object(skill), "version": skill.version} for skill in snapshot.skills],
         "scenes": [scene_object(scene) for scene in snapshot.scenes],
     }
@@ -205,7 +206,7 @@ class _View:
             await self._collect(agent)
             self._print_notes(agent)
             changes = agent.listen()
-            print_event(_snapshot_document(agent.snapshot()))
+            print_event(_snapshot_document(agent.snapshot(), agent.notes))
             while not (is_once or ending.done()):
                 next_one = asyncio.ensure_future(anext(changes))
                 await asyncio.wait({next_one, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -215,7 +216,7 @@ class _View:
                 change = next_one.result()
                 print_event(change_document(change))
                 if change.kind == "missed":
-                    print_event(_snapshot_document(agent.snapshot()))
+                    print_event(_snapshot_document(agent.snapshot(), agent.notes))
             ending.cancel()
 
     def _print_notes(self, agent: LanAgent) -> None:

@@ -119,9 +119,10 @@ def members_object(members: tuple[LanMember, ...]) -> list[MemberObject]:
 
 
 def status_text(skill: LanSkill) -> Styled:
-    """Return the health of a skill as a word, with a question mark if it is stale."""
-    word = f"{skill.status}?" if skill.is_stale else skill.status
-    if skill.status == "HEALTHY":
+    """Return the health of a skill as a word, with a question mark if it is stale or from the cache."""
+    is_old = skill.is_stale or skill.found_via is FoundVia.CACHE
+    word = f"{skill.status}?" if is_old else skill.status
+    if skill.status == "HEALTHY" and not is_old:
         return success(word)
     return warning(word) if skill.is_usable else failure(word)
 

@@ -40,7 +40,7 @@ from skillwire.cli.output import (
 from skillwire.cli.serve import command as serve
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
-from skillwire.model.lan import SECRET_KEYS
+from skillwire.model.lan import SECRET_KEYS, FoundVia
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.lan import no_answer
 
@@ -317,6 +317,8 @@ def list_scenes(*, output: Output) -> None:
     for scene in found:
         if not scene.members:
             output.line(bold(scene.name), dim("  no provider"))
+    if any(skill.found_via is FoundVia.CACHE for skill in skills):
+        output.note(warning("from the cache: "), "no agent answered, so these providers may be gone")
     if provided := [scene for scene in found if scene.members]:
         name = provided[0].name
         is_certified = any(skill.is_verified and skill.is_usable and name in skill.scenes for skill in skills)

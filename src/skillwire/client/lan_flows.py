@@ -88,10 +88,10 @@ class _Filters(NamedTuple):
 
 
 class LanAnswers(NamedTuple):
-    """The answers of the network; ``has_agents``: any agent answered, even one without a matching skill."""
+    """The matching answers of the network, and all others: agents may answer without a matching skill."""
 
     skills: tuple[LanSkill, ...]
-    has_agents: bool
+    others: tuple[LanSkill, ...]
 
 
 #: Makes the agent; called in a thread. Runs beside the agent, from its start to its end.
@@ -260,13 +260,34 @@ class LanFlows:
         self._context = context
         self._access = access
         self._is_silent = False
+        self._others: Sequence[LanSkill] = ()
+        self._warnings: tuple[SkillwireError, ...] = ()
+        self._reported: set[str] = set()
         for note in settings.notes:
             context.report(Finding("DISCOVERY_CONFIGURATION", "note", note, SourceLocation("discovery"), _UNUSED_FIX))
 
     def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> Flow[T]:
-        """Return the result of ``use`` with the agent, which is started first."""
-        result: T = yield Work(partial(self.thread.submit, use))
+        """Return the result of ``use`` with the agent, which is started first; report new warnings of the network."""
+
+        async def using(agent: LanAgent) -> T:
+            try:
+                return await use(agent)
+            finally:
+                self._warnings = agent.warnings
+
+        try:
+            result: T = yield Work(partial(self.thread.submit, using))
+        finally:
+            for warning in self._warnings:
+                if warning.message not in self._reported:
+                    self._reported.add(warning.message)
+                    self._context.note(warning)
         return result
+
+    def _silence(self, scene: str = "") -> SkillwireError:
+        """Return the error for a silent network: without an interface nothing else is the reason."""
+        lost = next((one for one in self._warnings if one.code == "DISC_005"), None)
+        return lost or no_answer(self.settings, scene)
 
     def uses_unverified(self, choice: bool | None) -> bool:  # noqa: FBT001  # the caller's argument of that name
         """Whether skills without a certified key are used; by default as the settings say."""
@@ -317,14 +338,15 @@ class LanFlows:
                 raise
             self._context.note(error)
             return found
-        self._is_silent = not heard.has_agents
+        self._others, has_agents = heard.others, bool(heard.skills or heard.others)
+        self._is_silent = not has_agents
         if is_fresh:
             yield from work(self.memory.forget_all)
         if heard.skills:
             yield from self._note(partial(self.memory.put, heard.skills))
             return ranked(query, heard.skills)
         cached = yield from self._cached(query, filters)
-        if cached and heard.has_agents:  # no agent that answered announces them
+        if cached and has_agents:  # no agent that answered announces them
             yield from work(partial(self.memory.forget, cached))
             return []
         return cached
@@ -346,7 +368,7 @@ class LanFlows:
                     others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=any_agent))
                     await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
             found = await asking
-            return LanAnswers(found, bool(found or (others is not None and await others)))
+            return LanAnswers(found, () if found or others is None else await others)
         finally:
             tasks = [asking] if others is None else [asking, others]
             for task in tasks:
@@ -367,12 +389,15 @@ class LanFlows:
         return matching(skill, found)
 
     def providers(self, capability: str, *, use_unverified: bool | None) -> Flow[Providers]:
-        """Return the providers of a capability; raise ``DISC_001`` if no agent answers."""
+        """Return the providers of a capability, or the skills of that name; raise ``DISC_001`` if no agent answers."""
         may_be = self.uses_unverified(use_unverified)
         enough = one_provider(self.settings.figures, use_unverified=may_be)
         found = yield from self._discover("", _Filters((capability,)), enough, None, is_fresh=False)
+        if not found:
+            listed = (yield from self._cached("", _Filters())) if self._is_silent else self._others
+            found = [skill for skill in listed if skill.skill_id == capability]
         if not found and self._is_silent:
-            raise no_answer(self.settings)
+            raise self._silence()
         return Providers(capability, found, use_unverified=may_be)
 
     def request_scene(
@@ -390,9 +415,12 @@ class LanFlows:
             message = "scenes require multicast, which the configuration disables"
             fix = "Set enabled = true in [discovery.udp]. Without it skills are found by mDNS, and called by name."
             raise FetchError("LAN_UNAVAILABLE", message, fix=fix)
-        return (
-            yield from self._use(lambda agent: agent.request_scene(scene, names, is_join=join, use_unverified=may_be))
+        result = yield from self._use(
+            lambda agent: agent.request_scene(scene, names, is_join=join, use_unverified=may_be)
         )
+        if not (result.is_joined or result.is_missing) and self._warnings:
+            raise self._silence(scene)
+        return result
 
     def leave_scene(self, scene: str) -> Flow[None]:
         """Leave the group of a scene."""
@@ -439,7 +467,8 @@ def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
 
 def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
     """Return the scenes of the skills, with the providers of each, by name."""
-    registered = [skill for skill in found if skill.found_via is not FoundVia.MDNS]  # hints are in no group
+    hints = [skill for skill in found if skill.found_via is not FoundVia.MULTICAST and not skill.is_trust_known]
+    registered = [skill for skill in found if skill not in hints]  # hints are in no group
     names = sorted({name for skill in registered for name in skill.scenes})
     return [
         LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))

@@ -258,6 +258,41 @@ class TestAddresses:
         assert {one.headers.get("Authorization") for one in network.publisher.requests} == {sent}
 
 
+class TestByName:
+    def test_a_skill_without_the_capability_is_called_by_its_name(self, network):
+        network.serves(FIRST._replace(capabilities=()), done(1))
+        assert network.client.lan.call(FIRST.skill_id, {"city": "Bern"}).output == {"from": 1}
+
+    def test_a_capability_comes_before_a_name(self, network):
+        network.serves(FIRST._replace(capabilities=()), done(1))
+        network.serves(SECOND._replace(skill_id="almanac", capabilities=("forecast",)), done(2))
+        found = network.client.lan.providers("forecast", use_unverified=True)
+        assert found.next().skill_id == "almanac"
+
+    def test_a_remembered_skill_is_found_by_its_name_on_a_silent_network(self, network):
+        network.serves(FIRST._replace(capabilities=()), done(1))
+        network.client.lan.discover()
+        network.agent.skills = []
+        assert network.client.lan.call(FIRST.skill_id, {"city": "Bern"}).output == {"from": 1}
+
+
+class TestTroubles:
+    def test_an_agent_with_another_group_key_is_reported_once_by_every_use(self, network):
+        network.agent.warnings = (TrustError("LAN_UNHEARD", "192.168.1.9 signs with a group key"),)
+        network.client.lan.discover()
+        network.client.lan.scenes()
+        assert network.notes == [("LAN_UNHEARD", "192.168.1.9 signs with a group key")]
+
+    def test_without_an_interface_the_network_has_failed(self, network):
+        network.agent.warnings = (FetchError("DISC_005", "no network interface but loopback is up"),)
+        assert network.failing().code == "DISC_005"
+        network.agent.scenes["auth"] = SceneResult("auth")
+        with pytest.raises(FetchError) as caught:
+            network.client.lan.request_scene("auth")
+        assert caught.value.code == "DISC_005"
+        assert network.notes == [("DISC_005", "no network interface but loopback is up")]
+
+
 class TestCache:
     def silent(self, network):
         network.client.close()

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from skillwire.adapters.files.lan_trust import LanTrust
     from skillwire.adapters.lan.sockets import LinkAddress
+    from skillwire.errors import SkillwireError
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.health import Key
@@ -189,8 +190,15 @@ def _check_agent_id(agent_id: str, folder: Path) -> None:
         raise ValidationError("LAN_TRUST", message, place=SourceLocation(str(folder)), fix=fix) from None
 
 
+def no_network() -> FetchError:
+    """Return the trouble of a machine on which nothing but loopback is up."""
+    message = "no network interface but loopback is up: only agents on this machine are heard"
+    fix = "Connect this machine to the network, or name an interface: [discovery.udp] interfaces."
+    return FetchError("DISC_005", message, fix=fix)
+
+
 class EventRouter:
-    """Gives each event of a node to the parts that it concerns; ``notes`` are warnings for the user."""
+    """Gives each event of a node to the parts that it concerns; ``warnings`` are warnings for the user."""
 
     def __init__(
         self,
@@ -202,7 +210,7 @@ class EventRouter:
         listeners: Listeners,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
-        self.notes: tuple[str, ...] = ()
+        self.warnings: tuple[TrustError, ...] = ()
         self._view = view
         self._state = state
         self._suspects = suspects
@@ -273,9 +281,10 @@ class EventRouter:
 
     def _note(self, code: str, text: str) -> None:
         """Keep a note that holds as long as the agent runs, and report it once."""
-        if text not in self.notes:
-            self.notes = (*self.notes, text)[-_NOTES:]
-            self._on_trouble(TrustError(code, text))
+        if text not in [one.message for one in self.warnings]:
+            trouble = TrustError(code, text)
+            self.warnings = (*self.warnings, trouble)[-_NOTES:]
+            self._on_trouble(trouble)
 
     def _report_rest(self) -> None:
         self._rest_timer = None
@@ -564,7 +573,17 @@ class LanAgent:
         """Warnings for the user: unused settings, our name, our certificate, ignored peers, mDNS."""
         of_trust = self._certificates.notes if self._certificates is not None else ()
         of_mdns = [self._mdns.note] if self._mdns is not None and self._mdns.note else []
-        return (*self.settings.notes, *self._identity.notes, *self._router.notes, *of_trust, *of_mdns)
+        of_network = [one.message for one in self.warnings]
+        return (*self.settings.notes, *self._identity.notes, *of_network, *of_trust, *of_mdns)
+
+    @property
+    def warnings(self) -> tuple[SkillwireError, ...]:
+        """Why others are not heard: ``LAN_UNHEARD`` and ``LAN_NAME``, and ``DISC_005`` without a network."""
+        links = [] if self._links is None else self._links.open_links()
+        is_alone = bool(links) and not self.settings.interfaces
+        if not is_alone or any(link.address is not None and not link.address.is_loopback for link in links):
+            return self._router.warnings
+        return (*self._router.warnings, no_network())
 
     def _review(self) -> None:
         for link in self._links or ():

@@ -1,6 +1,6 @@
 """Skills of a local network, by capability, in the order in which they are called.
 
-``lan:CAPABILITY`` means any provider of that capability. Providers are called in one order: healthy before unknown,
+``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name. Providers are called in one order: healthy before unknown,
 certified before others, then by name, so that every client decides alike. After a provider that failed before it
 accepted a call, the next is called; after one that may have accepted it, none is, since the call would run twice. The
 reason for each skipped provider is reported.
@@ -149,7 +149,8 @@ class Providers:
         if self._waiting:
             return self._waiting.pop(0)
         if not self.passed:
-            raise NotFoundError("DISC_002", f"no skill on the local network offers {self.capability}")
+            message = f"no skill on the local network offers {self.capability}, or has this name"
+            raise NotFoundError("DISC_002", message, fix="List names and capabilities: skillwire find --lan.")
         if len(self.passed) == 1:
             raise self._only(self.passed[0])
         count, are_unverified = len(self.passed), [one.error.code == "DISC_004" for one in self.passed]

@@ -99,6 +99,24 @@ def test_agents_list_what_the_others_offer_and_see_it_leave(play):
     play(scenario)
 
 
+@pytest.mark.parametrize(
+    ("host", "interfaces", "codes"),
+    [("127.0.0.1", (), ["DISC_005"]), ("127.0.0.1", ("127.0.0.1",), []), ("192.168.1.9", (), [])],
+)
+def test_a_machine_without_an_interface_has_no_network(play, host, interfaces, codes):
+    async def scenario(_):
+        settings = LanSettings(agent_id="agent-9", mdns=False, interfaces=interfaces)
+        network = VirtualLan().host(host)
+        clock = virtual_loop().moment
+        async with LanAgent(
+            settings, identity=KEY, authority=KEY, keeps_state=False, network=network, clock=clock
+        ) as agent:
+            assert [one.code for one in agent.warnings] == codes
+            assert [one.message for one in agent.warnings] == list(agent.notes)
+
+    play(scenario)
+
+
 @pytest.mark.spec("SDP-unregister-reason")
 def test_a_goodbye_is_heard_long_before_the_silence_would_be_noticed(play):
     async def scenario(start):

@@ -367,4 +367,11 @@ MCP_WAIT_SECONDS = Bound(50, "seconds", "that a tool waits for an execution; man
 MCP_FILE_BYTES = Bound(1 * MIB, "bytes", "of a file that a tool gives; a larger one is read as a resource")
 MCP_BLOB_BYTES = Bound(4 * MIB, "bytes", "of a blob that is read as a resource; /blobs gives a larger one in pieces")
 MCP_TEXT_LENGTH = Bound(64 * KIB, "characters", "of a text that a tool gives at once; the rest is read on")
+MCP_RESULT_LENGTH = Bound(
+    256 * KIB, "characters", "of a result that is given as text, too; the SDK reads 1 MiB an event"
+)
+MCP_RESULT_SHOWN_LENGTH = Bound(
+    4 * KIB, "characters", "of a longer result that are given as text; a model reads no more"
+)
+MCP_PROGRESS_SECONDS = Bound(5, "seconds", "between two notifications of progress, to a client that asked for them")
 MCP_PINS = Bound(64, "skills", "that are tools of their own; models choose badly among more")

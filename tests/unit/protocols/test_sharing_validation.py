@@ -1,10 +1,11 @@
-"""Patterns that would stop a backtracking engine are told from those that do not."""
+"""Patterns that would stop a backtracking engine are told from those that do not; and schemas of inputs."""
 
 import re
 
 import pytest
 
-from skillwire.protocols.skill_sharing.validation import may_backtrack
+from skillwire.protocols.skill_sharing.messages import ParameterDefinition
+from skillwire.protocols.skill_sharing.validation import input_schema, may_backtrack
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,17 @@ def test_what_is_let_through_is_quick_even_where_it_backtracks(pattern):
 
 def test_judging_takes_time_that_grows_with_the_pattern():
     assert may_backtrack("(" * 250 + "a+" + ")*" * 250)
+
+
+@pytest.mark.parametrize(
+    ("own", "schema"),
+    [
+        ({}, {"type": "string"}),
+        ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),  # models' APIs want a type beside it
+        ({"type": "string", "minLength": 1}, {"type": "string", "minLength": 1}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"], "allOf": [{"type": "string"}]}),
+    ],
+)
+def test_schema_of_an_input_has_its_type_beside_the_rest(own, schema):
+    parameter = ParameterDefinition(name="city", type="string", description="A city.", required=True, schema=own)
+    assert input_schema(parameter) == schema

@@ -78,6 +78,8 @@ class Relay:
         for anything but an MCP response.
         """
         told = list(_messages(response)) if response.body else []
+        if "id" in message:  # an error for a request that the endpoint could not read
+            told = [{**one, "id": message["id"]} if one.get("id", 0) is None else one for one in told]
         if not told and "id" in message:
             place, origin = SourceLocation(response.url), parse_url(response.url).origin
             if response.status == _UNAUTHORIZED:

@@ -11,6 +11,7 @@ Spec: MCP 2026-07-28 and its earlier handshake, which the SDK speaks; MCP Transp
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
@@ -18,14 +19,18 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
+from mcp_types import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, PaginatedRequestParams, RequestParams
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.requests import Request
+from starlette.responses import Response
 
 from skillwire import limits
 from skillwire.adapters.lines import lines_of, take_input
 from skillwire.bridges.mcp.entries import SKILL_MD, Entries, Target, find_target, limit_exceeded, uri_of
+from skillwire.bridges.mcp.messages import INVALID_REQUEST, answers_in, encode_error, read_messages
 from skillwire.bridges.mcp.resources import Resources, hint, page_after, resource_of
 from skillwire.bridges.mcp.tools import Tools
+from skillwire.errors import ValidationError
 from skillwire.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
 
     from anyio import AsyncFile
     from mcp.server.context import ServerRequestContext
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.bridges.mcp.caller import McpSkills
 
@@ -172,12 +177,44 @@ class HttpEndpoint:
         self._over = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
 
-    async def answer(self, caller: McpSkills, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a POST of ``caller``. Where it may come from has been looked at."""
+    async def answer(self, caller: McpSkills, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Answer a POST of ``caller`` with ``body``. Where it may come from has been looked at."""
         if self._living is None:
             self._living = asyncio.create_task(self._live())
         await self._ready.wait()
-        await self._manager.handle_request({**scope, CALLER: caller}, receive, send)
+        version = Request(scope).headers.get("mcp-protocol-version", "")
+        status, answer = HTTPStatus.BAD_REQUEST, b""
+        own = {**scope, CALLER: caller}
+        try:
+            if version and version not in SUPPORTED_PROTOCOL_VERSIONS:
+                raise _unknown_version(version)
+            batch = read_messages(body, version)
+            if batch is None:
+                await self._manager.handle_request(own, _after(body, receive), send)
+                return
+            status, answer = await self._answer_batch(own, batch, receive)
+        except ValidationError as error:
+            answer = encode_error(int(str(error.details["code"])), error.message, error.details.get("data"))
+        await Response(answer, status, media_type="application/json" if answer else None)(scope, receive, send)
+
+    async def _answer_batch(self, scope: Scope, batch: list[bytes], receive: Receive) -> tuple[HTTPStatus, bytes]:
+        """Answer each message by itself, in order. Spec: JSON-RPC 2.0 §6. Raises ValidationError."""
+        answers: list[bytes] = []
+        for message in batch:
+            body = bytearray()
+
+            async def keep(part: Message, body: bytearray = body) -> None:
+                body.extend(part.get("body", b""))
+
+            await self._manager.handle_request(scope, _after(message, receive), keep)
+            answers += answers_in(bytes(body))
+            if sum(map(len, answers)) > limits.RPC_ANSWER_BYTES:
+                details = {"code": INVALID_REQUEST}
+                reason = (
+                    f"the answers to this batch have more than {limits.RPC_ANSWER_BYTES:,} bytes; send fewer at once"
+                )
+                raise ValidationError("RPC_REQUEST", reason, details=details)
+        return (HTTPStatus.OK, b"[%s]" % b",".join(answers)) if answers else (HTTPStatus.ACCEPTED, b"")
 
     async def close(self) -> None:
         """End what is under way."""
@@ -189,6 +226,23 @@ class HttpEndpoint:
         async with self._manager.run():
             self._ready.set()
             await self._over.wait()
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """Return what a request is received with whose ``body`` was read."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def after() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return after
+
+
+def _unknown_version(version: str) -> ValidationError:
+    known = ", ".join(SUPPORTED_PROTOCOL_VERSIONS)
+    message = f"MCP-Protocol-Version {version[:20]!a} is not known; this server knows {known}"
+    data = {"supported": list(SUPPORTED_PROTOCOL_VERSIONS), "requested": version[:20]}
+    return ValidationError("RPC_REQUEST", message, details={"code": UNSUPPORTED_PROTOCOL_VERSION, "data": data})
 
 
 async def serve_stdio(server: Server[dict[str, Any]]) -> None:

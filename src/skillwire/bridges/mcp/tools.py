@@ -9,6 +9,7 @@ underscore. Spec: MCP Tools.
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -39,7 +40,7 @@ from skillwire.protocols.skills_rpc.messages import CreateBlob as CreateBlob_mes
 from skillwire.protocols.skills_rpc.messages import Encoding
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
     from mcp.server.context import ServerRequestContext
     from mcp_types import CallToolRequestParams, PaginatedRequestParams
@@ -117,8 +118,11 @@ _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def success(facts: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
-    """Return facts, as JSON and as the text of that JSON."""
+    """Return facts, as JSON and as the text of that JSON; a long text is cut, so that nothing large is sent twice."""
     text = msgspec.json.encode(facts).decode("utf-8")
+    if len(text) > limits.MCP_RESULT_LENGTH:
+        rest = len(text) - limits.MCP_RESULT_SHOWN_LENGTH
+        text = f"{text[: limits.MCP_RESULT_SHOWN_LENGTH]}\n[{rest:,} characters follow in structuredContent alone]"
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=facts, is_error=is_error)
 
 
@@ -359,7 +363,7 @@ class Tools:
         """Answer ``tools/call``. Raises MCPError (-32602) for an unknown tool."""
         caller = await self._caller_of(context)
         try:
-            return await self._answer(caller, params.name, params.arguments or {})
+            return await _report_progress(context, self._answer(caller, params.name, params.arguments or {}))
         except SkillwireError as error:
             # What is no tool of ours is untrusted text, and has no place in a log.
             self._log.info("refused", tool=params.name if params.name in _TOOLS else "a pinned skill", code=error.code)
@@ -375,6 +379,22 @@ class Tools:
         if pinned.action is None:
             return await read_skill_file(caller, ReadSkillFile(name=pinned.name))
         return run_result(await caller.call(pinned, arguments, limits.MCP_WAIT_SECONDS))
+
+
+async def _report_progress(
+    context: ServerRequestContext, answering: Coroutine[Any, Any, CallToolResult]
+) -> CallToolResult:
+    """Return the answer, and notify a client that asked for it every few seconds until then. Spec: MCP Progress."""
+    number, task = 0, asyncio.ensure_future(answering)
+    try:
+        while not (await asyncio.wait({task}, timeout=limits.MCP_PROGRESS_SECONDS))[0]:
+            number += 1
+            message = f"running for {number * limits.MCP_PROGRESS_SECONDS} s"
+            await context.session.report_progress(number, message=message)
+        return task.result()
+    finally:
+        if task.cancel():
+            await asyncio.wait({task})
 
 
 def _read(arguments: Mapping[str, Any], kind: type[Arguments]) -> Arguments:

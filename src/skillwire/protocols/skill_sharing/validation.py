@@ -334,7 +334,9 @@ def input_schema(parameter: ParameterDefinition) -> dict[str, Any]:
     """
     own = {"type": parameter.type} if parameter.type in TYPES else {}
     schema = parameter.schema or {}
-    return {**schema, "allOf": [*schema.get("allOf", ()), own]} if schema and own else schema or own
+    if own and schema.get("type", parameter.type) != parameter.type:
+        return {**schema, "allOf": [*schema.get("allOf", ()), own]}
+    return {**own, **schema}
 
 
 def compiled(schema: Mapping[str, Any]) -> Draft202012Validator:

@@ -3,13 +3,17 @@
 The SDK takes a second to import, so the first request imports it, off the event loop. Each request is authenticated by
 itself: there are no sessions. The SDK writes a response three times, on the event loop: as a model, as text and as
 bytes. So the server writes a large value itself, gives the SDK a mark in its place, and sends the value in place of the
-mark. The size of all responses together is bounded. Trust: callers are untrusted, and may read slowly.
+mark. A stream whose first event is the answer is sent as JSON, because clients bound an event, the official SDK by
+1 MiB. The size of all responses together is bounded. Trust: callers are untrusted, and may read slowly.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from secrets import token_hex
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.exceptions import HTTPException
 
 from skillwire import limits
+from skillwire.bridges.mcp.messages import INVALID_REQUEST, answer_in, encode_error
 from skillwire.errors import DecodeError, SkillwireError, UsageError
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON
 from skillwire.server.auth.challenges import MCP_PATH
@@ -34,7 +39,7 @@ from skillwire.server.routing import Answer, Operation, Route
 from skillwire.server.rpc_methods import hold_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -78,14 +83,22 @@ class McpAnswer:
             self._start = message
             return
         body, is_last = message.get("body", b""), not message.get("more_body", False)
-        if self._refusal is not None:
-            await self._replace(self._refusal)
-            return
+        if self._start is not None:
+            if self._refusal is not None:
+                await self._replace(self._refusal)
+                return
+            if (answer := answer_in(body)) is not None:
+                body, is_last, self._is_over = answer, True, True
+                self._start = _as_json(self._start, len(answer))
         try:
             self.reserve(len(body))
         except SkillwireError as refusal:
             await self._replace(_MCP_TOO_LARGE if isinstance(refusal, DecodeError) else CROWDED)
             return
+        await self._write(body, is_last=is_last)
+
+    async def _write(self, body: bytes, *, is_last: bool) -> None:
+        """Send a part of the body, whose bytes are reserved until then, and the head before the first one."""
         try:
             parts = [body]
             for mark, value in self._attached.items():
@@ -113,6 +126,12 @@ class McpAnswer:
         self._is_over = True
         if self._start is not None:
             await problem.send(self._send)
+
+
+def _as_json(start: Message, size: int) -> Message:
+    """Return the head of a stream as the head of a JSON answer."""
+    kept = [field for field in start["headers"] if field[0] not in {b"content-type", b"x-accel-buffering"}]
+    return {**start, "headers": [*kept, *encode_fields({"Content-Type": JSON, "Content-Length": str(size)})]}
 
 
 _ALLOWED: Final = "POST, OPTIONS"
@@ -210,7 +229,7 @@ class McpRoute:
             if context.method != "OPTIONS":
                 raise HTTPException(405, headers={"Allow": _ALLOWED})
             return partial(_answer_preflight, origin)
-        async with self._bodies.reading(context.scope, context.receive) as body:
+        async with _readable(), self._bodies.reading(context.scope, context.receive) as body:
             await context.authenticate(body.data)
             if self._is_closed and context.principal is None:
                 raise self._authentication.required("Authentication is required to connect by MCP", context.scope)
@@ -220,16 +239,11 @@ class McpRoute:
             if self._endpoint is None or has_failed(self._endpoint):
                 self._endpoint = asyncio.create_task(self._make(context.revision))
             endpoint = await asyncio.shield(self._endpoint)
-            messages: list[Message] = [{"type": "http.request", "body": body.data, "more_body": False}]
-
-            async def receive() -> Message:  # the body that was read, and the messages after it
-                return messages.pop() if messages else await context.receive()
-
             with hold_bytes(self._answers, context.scope) as quota:
                 step_up = partial(self._authentication.step_up, context.principal, context.scope)
                 answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send, step_up)
                 caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
-                await endpoint.answer(caller, context.scope, receive, answer.send)
+                await endpoint.answer(caller, context.scope, body.data, context.receive, answer.send)
         return None
 
     async def close(self) -> None:
@@ -244,6 +258,25 @@ class McpRoute:
         await asyncio.to_thread(log_left_out, revision)
         endpoint: HttpEndpoint = bridge.HttpEndpoint(bridge.make_server(pins=self._pins))
         return endpoint
+
+
+@asynccontextmanager
+async def _readable() -> AsyncIterator[None]:
+    """Write the refusal of a message that is too large, or comes too often, as one of JSON-RPC, which clients show."""
+    try:
+        yield
+    except ProblemError as refusal:
+        problem = refusal.problem
+        if problem.status not in {HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.TOO_MANY_REQUESTS}:
+            raise
+        message = problem.message
+        if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            most = limits.EXECUTION_REQUEST_BYTES
+            message = (
+                f"a message has at most {most:,} bytes; hand a larger file in with POST /blobs, and give its blob_id"
+            )
+        written = encode_error(INVALID_REQUEST, message, {"code": problem.code, **problem.details})
+        raise ProblemError(replace(problem, written=written)) from None
 
 
 def _opened(send: Send, origin: str) -> Send:

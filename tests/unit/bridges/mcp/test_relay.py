@@ -29,6 +29,12 @@ def result(**more):
     return {"jsonrpc": "2.0", "id": 7, "result": more}
 
 
+def test_error_of_a_request_that_could_not_be_read_is_the_answer_to_it():
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "too large"}}
+    (line,) = Relay(URL).lines(call(), answer(json.dumps(error), status=413))
+    assert json.loads(line) == {**error, "id": 7}
+
+
 def test_request_says_in_its_fields_what_the_message_says():
     message = call(name="find_skills", arguments={"query": "é"}, _meta=MODERN)
     request = Relay(URL).request(message, "Bearer key")

@@ -1,5 +1,6 @@
 """The tools: what a model finds, reads and calls, and what it is told when that fails."""
 
+import asyncio
 import base64
 
 import pytest
@@ -9,6 +10,7 @@ from tests.support.publishing import write_skill
 from tests.unit.bridges.mcp.conftest import MEMBER, PNG, write_skills
 
 from skillwire import limits
+from skillwire.server.mcp_backend import McpCaller
 
 OURS = ["find_skills", "describe_skill", "read_skill_file", "call_skill", "execution_status", "create_blob"]
 
@@ -141,6 +143,28 @@ async def test_nothing_is_called_where_the_operator_has_not_said_so(tmp_path, mo
     async with hosting(tmp_path / "skills", tmp_path, "[rpc]\nexecute_skill = true\n") as host, host.client() as client:
         is_error, told = await call(client, "call_skill", name="double", arguments={"number": 1})
         assert (is_error, "skillwire grant" in told) == (True, True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_client_that_asks_is_notified_of_progress(host, monkeypatch, mode):
+    told, enough = [], asyncio.Event()
+
+    async def find(*_):
+        await enough.wait()
+        return ()
+
+    async def listen(progress, _, message):
+        told.append((progress, message))
+        if len(told) == 2:
+            enough.set()
+
+    monkeypatch.setattr(McpCaller, "find", find)
+    monkeypatch.setattr(limits, "MCP_PROGRESS_SECONDS", 0)
+    async with host.client(mode=mode) as client:
+        found = await client.call_tool("find_skills", {"query": "x"}, progress_callback=listen)
+    assert found.structured_content == {"skills": []}
+    assert [progress for progress, _ in told] == sorted({progress for progress, _ in told})
+    assert told[0] == (1, "running for 0 s")
 
 
 def test_a_tool_waits_for_less_time_than_clients_give_it():

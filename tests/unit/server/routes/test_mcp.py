@@ -15,9 +15,12 @@ from mcp_types import INTERNAL_ERROR
 from tests.support.mcp_host import MODES, published
 from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
+from tests.unit.bridges.mcp.conftest import MAIN, MANIFEST
 
 from skillwire import limits
 from skillwire.errors import UsageError
+from skillwire.protocols.skills_rpc.messages import RunResult
+from skillwire.server.mcp_backend import McpCaller
 from skillwire.server.routes import mcp
 
 PLAIN = {
@@ -131,6 +134,54 @@ async def test_what_is_too_large_or_no_json_is_refused(application_door):
     assert (await client.request("/mcp", PLAIN, method="POST", body=b"x" * 1_100_000)).status == 413
     for body in (b"", b"{", b"[]", b'{"jsonrpc":"2.0"}', b'"\xff"', b"[" * 100_000):
         assert (await client.request("/mcp", PLAIN, method="POST", body=body)).status == 400
+
+
+async def test_what_is_refused_is_told_in_our_words(application_door):
+    """The SDK's client shows the error of such an answer, and nothing of another one."""
+    client = Asgi(application_door)
+    for fields, body, status, code, told in (
+        ({}, b"x" * 1_100_000, 413, -32600, "hand a larger file in with POST /blobs"),
+        ({}, b"[7]", 400, -32600, "a message is a JSON object"),
+        ({"MCP-Protocol-Version": "1999-01-01"}, PING, 400, -32022, "'1999-01-01' is not known; this server knows"),
+    ):
+        answer = await client.request("/mcp", {**PLAIN, **fields}, method="POST", body=body)
+        error = answer.json()["error"]
+        assert (answer.status, answer.json()["id"], error["code"], told in error["message"]) == (
+            status,
+            None,
+            code,
+            True,
+        )
+
+
+async def test_batch_is_answered_message_by_message(application_door):
+    read = {"jsonrpc": "2.0", "id": "b", "method": "resources/read", "params": {"uri": "skill://index.json"}}
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    batch = [json.loads(PING), note, read, {**read, "id": "c"}, {**read, "id": "d", "params": {}}]
+    answer = await Asgi(application_door).request("/mcp", PLAIN, method="POST", body=json.dumps(batch).encode())
+    one, two, three, four = answer.json()
+    assert (answer.status, one) == (200, {"jsonrpc": "2.0", "id": 1, "result": {}})
+    for found, number in ((two, "b"), (three, "c")):
+        index = json.loads(found["result"]["contents"][0]["text"])
+        assert (found["id"], [skill["name"] for skill in index["skills"]]) == (number, ["open-notes"])
+    assert (four["id"], four["error"]["code"]) == ("d", -32602)
+    notes = await Asgi(application_door).request("/mcp", PLAIN, method="POST", body=json.dumps([note]).encode())
+    assert (notes.status, notes.body) == (202, b"")
+    assert held(application_door) == (0, {})
+
+
+@pytest.mark.parametrize("size", [530_000, 3_000_000])
+@pytest.mark.parametrize("mode", MODES)
+async def test_large_result_reaches_the_client_of_the_sdk(tmp_path, tokens, monkeypatch, mode, size):  # noqa: ARG001  # state
+    async def call(*_):
+        return RunResult(status="completed", run_id="exec-1", output={"text": "x" * size})
+
+    monkeypatch.setattr(McpCaller, "call", call)
+    write_skill(tmp_path / "skills", "double", {"skill.toml": MANIFEST, "main.py": MAIN})
+    async with published(tmp_path) as application, connected(application, mode=mode) as client:
+        called = await client.call_tool("call_skill", {"name": "double", "arguments": {"number": 1}})
+    assert not called.is_error
+    assert len(called.structured_content["output"]["text"]) == size
 
 
 async def test_it_can_be_switched_off(tmp_path, tokens):  # noqa: ARG001  # state

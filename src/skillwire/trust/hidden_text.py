@@ -146,16 +146,18 @@ def find_hidden(text: str) -> list[Hidden]:
 
 
 def neutralise(text: str) -> str:
-    """Return ``text`` with each run of hidden characters replaced by a note: ``[U+202E]``, ``[U+E0069 x30]``.
+    """Return ``text`` with each run of hidden characters replaced by a note: ``[U+202E]``, ``[U+E0069 and 29 more]``.
 
-    The hidden words, which a model might decode from escapes, are removed. The result is safe for terminals and models,
+    One character that repeats is ``[U+202E x3]``. The hidden words, which a model might decode from escapes, are removed. The result is safe for terminals and models,
     and neutralising it again changes nothing.
     """
     parts = []
     end = 0
     for index, length, _ in find_hidden(text):
-        count = f" x{length}" if length > 1 else ""
-        parts += [text[end:index], f"[U+{ord(text[index]):04X}{count}]"]
+        others = (
+            f" x{length}" if text.count(text[index], index, index + length) == length else f" and {length - 1} more"
+        )
+        parts += [text[end:index], f"[U+{ord(text[index]):04X}{others if length > 1 else ''}]"]
         end = index + length
     return "".join([*parts, text[end:]]) if parts else text
 

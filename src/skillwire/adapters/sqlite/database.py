@@ -234,7 +234,7 @@ class Database:
                     return 0
                 connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
                 connection.execute("VACUUM")
-            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+            connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")  # execute would take one page
             return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from skillwire.adapters.sqlite import open as opening
 from skillwire.adapters.sqlite.open import read_server_key
 from skillwire.errors import StorageError
 
@@ -18,6 +19,12 @@ def test_key_is_made_once_whoever_is_first(tmp_path):
     assert len(keys.pop()) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["server.key"]
+
+
+def test_key_that_is_there_is_read_from_a_folder_that_takes_nothing(tmp_path, monkeypatch):
+    key = read_server_key(tmp_path / "server.key")
+    monkeypatch.setattr(opening, "write_atomically", lambda *_, **__: pytest.fail("nothing can be written here"))
+    assert read_server_key(tmp_path / "server.key") == key
 
 
 def test_key_that_cannot_be_put_in_place_leaves_nothing(tmp_path, monkeypatch):

@@ -7,9 +7,8 @@ After an error a task pauses, twice as long each time up to a bound. Until it wo
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -33,7 +32,6 @@ class BackgroundTasks:
         self.failing: dict[str, str] = {}
         self.failures: Counter[str] = Counter()
         self._report = report
-        self._reporting = threading.Lock()
         self._log = structlog.get_logger("skillwire")
 
     async def repeat(
@@ -66,27 +64,18 @@ class BackgroundTasks:
         if self.failing.get(name) == code:
             return
         self.failing[name] = code
-        facts: dict[str, Any] = {"error": one_line(error)} if isinstance(error, SkillwireError) else {"exc_info": error}
         if is_logged:
-            self._log.error("a background task failed, and is repeated", task=name, **facts)
-        await self._report_failing()
+            trace = None if isinstance(error, SkillwireError) else error
+            self._log.error("a background task failed", task=name, error=one_line(error), exc_info=trace)
+        await asyncio.to_thread(self._report, dict(self.failing))
 
     async def recovered(self, name: str) -> None:
         """Log and report that a task works again, if it failed."""
         if self.failing.pop(name, None) is None:
             return
         self._log.info("a background task works again", task=name, failures=self.failures[name])
-        await self._report_failing()
+        await asyncio.to_thread(self._report, dict(self.failing))
 
     async def close(self) -> None:
         """Report that no task fails any more: none will be repeated."""
-        if self.failing:
-            self.failing.clear()
-            await self._report_failing()
-
-    async def _report_failing(self) -> None:
-        def report() -> None:
-            with self._reporting:  # the newest state is written last
-                self._report(dict(self.failing))
-
-        await asyncio.to_thread(report)
+        await asyncio.to_thread(self._report, {})

@@ -20,7 +20,7 @@ from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, IDENTITY_F
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter
 from skillwire.server.http import Part, encode_fields, matching_tag, read_fields, requested_part
-from skillwire.server.problems import BLOB_LOST, ProblemError, too_many, unsatisfiable
+from skillwire.server.problems import ProblemError, too_many, unsatisfiable
 from skillwire.server.responses import ByteCache
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ class BlobSender:
             if content is not None:
                 self._kept.put(stored.digest, content, len(content))
         if content is None:
-            await BLOB_LOST.send(send)
-            return
+            raise StorageError("STORAGE", "a blob was damaged or missing")
         await send(start)
         await send({"type": "http.response.body", "body": content[part.start : part.stop]})
 

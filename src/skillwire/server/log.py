@@ -13,6 +13,7 @@ import json
 import logging
 import sys
 import time
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -55,28 +56,18 @@ class RepeatLimiter:
         """Return the event, with the number of repeats that were dropped. Raises DropEvent."""
         if method != "error":
             return event
-        key = (*(str(event.get(name)) for name in _DISTINCT), _place_of(event.get("exc_info")))
-        now = self._clock()
-        since, repeats = self._known.get(key, (float("-inf"), 0))
-        if now - since < _REPEAT_SECONDS:
-            self._known[key] = since, repeats + 1
-            raise structlog.DropEvent
-        self._known.pop(key, None)
-        if len(self._known) >= _ERRORS_KNOWN:
+        raised = event.get("exc_info")
+        error = raised if isinstance(raised, BaseException) else sys.exc_info()[1] if raised else None
+        lines = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__ if error else None)]
+        key, now = (*(str(event.get(name)) for name in _DISTINCT), type(error), *lines[-1:]), self._clock()
+        since, repeats = self._known.pop(key, (float("-inf"), 0))
+        is_repeated = now - since < _REPEAT_SECONDS
+        self._known[key] = (since, repeats + 1) if is_repeated else (now, 0)
+        if len(self._known) > _ERRORS_KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[key] = now, 0
-        if repeats:
-            event["repeats"] = repeats
-        return event
-
-
-def _place_of(exc_info: object) -> object:
-    """Return the type of an exception, and the line that raised it."""
-    error = exc_info if isinstance(exc_info, BaseException) else sys.exc_info()[1] if exc_info else None
-    trace = None if error is None else error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return type(error), trace and (trace.tb_frame.f_code, trace.tb_lineno)
+        if is_repeated:
+            raise structlog.DropEvent
+        return {**event, "repeats": repeats} if repeats else event
 
 
 def configure_logging(form: str, on_event: Callable[[Mapping[str, Any]], object] = lambda _: None) -> None:

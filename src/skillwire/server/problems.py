@@ -85,9 +85,6 @@ NOT_READY = Problem(503, "NOT_READY", "the skills are still being loaded", field
 URL_TOO_LONG = Problem(414, "URL_TOO_LONG", "the URL is longer than anything that is published here")
 HEAD_TOO_LARGE = Problem(431, "HEAD_TOO_LARGE", "the head of the request is larger than any that is needed here")
 REQUEST_TIMEOUT = Problem(408, "REQUEST_TIMEOUT", "the request took too long to arrive")
-BLOB_LOST = Problem(
-    503, "STORAGE", "this file was damaged on the server, and is made again", fields={"Retry-After": STORAGE_PAUSE}
-)
 NO_HOST = Problem(400, "REQUEST_SYNTAX", "the request needs one Host field")
 UNREADABLE = Problem(400, "REQUEST_SYNTAX", "the request cannot be parsed as HTTP/1.1")
 OTHER_VERSION = Problem(505, "REQUEST_SYNTAX", "requests are of HTTP/1.0 or HTTP/1.1")

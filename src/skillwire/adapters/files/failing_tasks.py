@@ -12,37 +12,23 @@ from skillwire.errors import SkillwireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _FOLDER: Final = "failing"
 
 
 def write_failing(failing: Mapping[str, str]) -> None:
-    """Record the failing tasks of this process with their codes, and remove the records of processes that have ended.
-
-    Nothing is raised: where the disk fails, ``doctor`` finds that by itself.
-    """
-    own = state_directory() / _FOLDER / f"{os.getpid()}.json"
+    """Record the failing tasks of this process with their codes. Where the disk fails, ``doctor`` finds that itself."""
+    path = state_directory() / _FOLDER / f"{os.getpid()}.json"
     with suppress(SkillwireError, OSError):
-        for path in own.parent.glob("*.json"):
-            if path == own or not _is_running(path):
-                path.unlink(missing_ok=True)
         if failing:
-            write_atomically(own, json.dumps(dict(failing)).encode(), mode=0o600)
+            write_atomically(path, json.dumps(failing).encode(), mode=0o600)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def read_failing() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the number of each process with failing tasks, and the tasks with their codes."""
-    for path in sorted((state_directory() / _FOLDER).glob("*.json")):
-        if _is_running(path):
+    """Yield the number of each running process with failing tasks, and the tasks with their codes."""
+    for path in sorted((state_directory() / _FOLDER).glob("[0-9]*.json")):
+        with suppress(ProcessLookupError, PermissionError):  # it was killed; its number may be another user's now
+            os.kill(int(path.stem), 0)
             yield path.stem, read_state(path)
-
-
-def _is_running(path: Path) -> bool:
-    try:
-        os.kill(int(path.stem), 0)
-    except PermissionError:  # another user's
-        return True
-    except (ProcessLookupError, ValueError, OverflowError):
-        return False
-    return True

@@ -110,9 +110,6 @@ class _Turn:
 
 #: Seconds that a writer waits for another one.
 _BUSY_SECONDS: Final = 10.0
-#: Errors that a connection keeps when their cause is gone. A connection of a read-only disk stays read-only, and makes
-#: read-only what the process opens beside it, so none is kept.
-_LASTING: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _KIND: Final = 0xFF  # the part of an extended error code
 _ROOM_BYTES: Final = 1024 * 1024
 _INCREMENTAL: Final = 2  # of the pragma auto_vacuum
@@ -306,10 +303,11 @@ class Database:
         try:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & _KIND in _LASTING:
+            if getattr(error, "sqlite_errorcode", 0) & _KIND == sqlite3.SQLITE_READONLY:
                 self._local.is_unusable = True
             raise self._error(str(error), None) from error
         finally:
+            # A connection of a read-only disk stays read-only, and makes read-only what the process opens beside it.
             connection = getattr(self._local, "connection", None)
             if connection is not None and self._local.is_unusable and not connection.in_transaction:
                 self.close()

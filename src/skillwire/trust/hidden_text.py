@@ -148,8 +148,8 @@ def find_hidden(text: str) -> list[Hidden]:
 def neutralise(text: str) -> str:
     """Return ``text`` with each run of hidden characters replaced by a note: ``[U+202E]``, ``[U+E0069 and 29 more]``.
 
-    One character that repeats is ``[U+202E x3]``. The hidden words, which a model might decode from escapes, are removed. The result is safe for terminals and models,
-    and neutralising it again changes nothing.
+    One character that repeats is ``[U+202E x3]``. The hidden words, which a model might decode from escapes, are
+    removed. The result is safe for terminals and models, and neutralising it again changes nothing.
     """
     parts = []
     end = 0

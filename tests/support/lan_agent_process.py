@@ -81,7 +81,7 @@ async def main() -> None:
     figures = DiscoverySettings(**lists_as_tuples(first["figures"]))
     settings = LanSettings(**lists_as_tuples(first["settings"]), figures=figures)
     agent = LanAgent(settings, keeps_state=first.get("keeps_state", False))
-    agent._queries.accepts = accepting
+    agent._queries.accepts = accepting  # type: ignore[assignment]  # any endpoint accepts a connection
     agent.announce(offers_of(first["offers"]))
     changes = agent.listen()
     began = time.time()

@@ -1,6 +1,6 @@
 """``skillwire add``: what a person sees before the question."""
 
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,14 +22,24 @@ from skillwire.resolver.plan import InstallPlan
 )
 def test_doubts_are_printed_before_consent_is_asked_for(monkeypatch, unknown, consent, terminal, expected):
     done = []
-    client = SimpleNamespace(
-        root=".",
-        inspect=lambda _: done.append("inspect"),
-        apply=lambda _, consent, **__: done.append(f"apply {consent}") or InstallReport(),
-    )
+
+    class Client:
+        root = "."
+
+        def inspect(self, _):
+            done.append("inspect")
+
+        def apply(self, _, *, consent, **__):
+            done.append(f"apply {consent}")
+            return InstallReport()
+
+    def confirm(_):
+        done.append("ask")
+        return True
+
     monkeypatch.setattr(add, "has_terminal", lambda: terminal)
-    monkeypatch.setattr(add, "confirm", lambda _: done.append("ask") or True)
-    output = Output()
+    monkeypatch.setattr(add, "confirm", confirm)
+    client: Any = Client()
     plan = InstallPlan((), unknown)
-    assert add.carry_out(client, output, Progress(shown=False), plan, consent=consent, overwrite=False) == 0
+    assert add.carry_out(client, Output(), Progress(shown=False), plan, consent=consent, overwrite=False) == 0
     assert done == expected

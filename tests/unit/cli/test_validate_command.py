@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from typing import Any
 
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
@@ -103,7 +104,8 @@ def test_forms_that_the_text_names_are_valid(write, report):
         "documentation_url": "http://a.example/",
     }
     assert report(write({**DESCRIPTOR, **fields}), code=0)
-    (document,) = report(write({**RESPONSE, "timestamps": {**RESPONSE["timestamps"], "updated_at": "now"}}), code=1)
+    timestamps: Any = RESPONSE["timestamps"]
+    (document,) = report(write({**RESPONSE, "timestamps": {**timestamps, "updated_at": "now"}}), code=1)
     assert [error["path"] for error in document["errors"]] == ["/timestamps/updated_at"]
 
 

@@ -1,6 +1,7 @@
 """Indexes, descriptors, versions and errors of Skill Sharing, as a consumer reads them."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR, ENTRY
@@ -268,7 +269,7 @@ class TestErrors:
     def test_what_was_told_is_read_as_it_was(self, code):
         status, body = encode_error(FetchError(code, "why", details={"a": 1}))
         read = decode_error(body, status=status, source=URL)
-        facts = read.details["details"]
+        facts: Any = read.details["details"]
         if code == "VALIDATION_ERROR":
             assert facts == [{"path": "", "message": "why", "expected": None, "actual": None, "a": 1}]
             (facts,) = facts

@@ -1,5 +1,7 @@
 """Background tasks: each goes on whatever it raises, and what does not work is reported until it does."""
 
+from typing import Any
+
 import pytest
 import structlog
 
@@ -13,7 +15,8 @@ class World:
     """Tasks that do what a script says, one entry a call, and the pauses that they make."""
 
     def __init__(self):
-        self.reports, self.pauses, self.script = [], [], []
+        self.reports: list[Any] = []
+        self.pauses: list[float] = []
         self.tasks = BackgroundTasks(self.reports.append)
 
     async def run(self, *script):

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 import weakref
+from typing import Any
 
 import pytest
 import structlog
@@ -341,7 +342,7 @@ def move_away(published, _):
     published.skills.rename(published.skills.parent / "away")
 
 
-def refuse(published, monkeypatch, number=errno.EMFILE, calls=("scandir", "open")):
+def refuse(published, monkeypatch, *, number=errno.EMFILE, calls=("scandir", "open")):
     """Let no folder and no file below the skills be opened."""
     for name in calls:
         real = getattr(os, name)
@@ -354,7 +355,7 @@ def refuse(published, monkeypatch, number=errno.EMFILE, calls=("scandir", "open"
         monkeypatch.setattr(os, name, fail)
 
 
-FAILURES = {
+FAILURES: dict[str, tuple[Any, str]] = {
     "no descriptors": (refuse, "Too many open files"),
     "no descriptors for files": (lambda *them: refuse(*them, calls=("open",)), "Too many open files"),
     "a stale network disk": (lambda *them: refuse(*them, number=errno.ESTALE), os.strerror(errno.ESTALE)),

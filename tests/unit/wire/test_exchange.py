@@ -74,6 +74,8 @@ def test_a_flow_with_a_time_gets_errors_and_is_closed_as_any_other():
             closed.append(True)
 
     flow = within(cleaning(), 100, lambda: 0.0)
-    assert next(flow).timeout == 60
+    request = next(flow)
+    assert isinstance(request, HttpRequest)
+    assert request.timeout == 60
     flow.close()
     assert closed == [True]

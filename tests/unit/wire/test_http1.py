@@ -1,5 +1,6 @@
 import gzip
 import zlib
+from typing import Any, cast
 
 import brotli
 import pytest
@@ -303,7 +304,7 @@ def test_what_must_not_be_stored_goes_into_no_sink(control, is_taken):
 
     sink, size = Sink(), limits.DOWNLOAD_PIECE_BYTES + 1
     head = b"%bcache-control: %b\r\ncontent-length: %d\r\n\r\n" % (OK, control, size)
-    request = HttpRequest(URL, max_bytes=2 * size, sink=sink)
+    request = HttpRequest(URL, max_bytes=2 * size, sink=cast(Any, sink))
     response = read(head, bytes(size), request=request)
     assert (response.in_sink, len(response.body), len(sink.content)) == (
         (True, 0, size) if is_taken else (False, size, 0)

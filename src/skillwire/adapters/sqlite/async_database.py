@@ -100,7 +100,7 @@ class AsyncDatabase:
     async def check(self) -> None:
         """Write something if a read or write failed since the last call, or this one did. Raises StorageError."""
         if self._has_failed:
-            await asyncio.to_thread(self.database.check_room)
+            await asyncio.to_thread(self.database.check_disk_space)
             self._has_failed = False  # a failing write sets it again
             await self.write(lambda connection: connection.execute("UPDATE migrations SET checksum = checksum"))
 

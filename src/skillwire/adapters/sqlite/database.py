@@ -207,8 +207,8 @@ class Database:
         with self.reading() as connection:
             return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def check_room(self) -> None:
-        """Check that the disk takes some more. A small transaction does not: the log may have room for it."""
+    def check_disk_space(self) -> None:
+        """Write to a temporary file: a small transaction shows no full disk, because the log may have room left."""
         with self._errors(), tempfile.TemporaryFile(dir=self.path.parent, buffering=0) as file:
             file.write(bytes(_ROOM_BYTES))
 

@@ -158,11 +158,11 @@ async def test_a_failure_lasts_until_something_can_be_written(writer, monkeypatc
         await writer.commit.check()
     with writer.database.writing() as connection:
         connection.execute("ALTER TABLE kept RENAME TO migrations")
-    room = Database.check_room
-    monkeypatch.setattr(Database, "check_room", lambda _: fail())
+    room = Database.check_disk_space
+    monkeypatch.setattr(Database, "check_disk_space", lambda _: fail())
     with pytest.raises(StorageError, match="full"):  # though a small write succeeds
         await writer.commit.check()
-    monkeypatch.setattr(Database, "check_room", room)
+    monkeypatch.setattr(Database, "check_disk_space", room)
     await writer.commit.check()
     assert not writer.commit._has_failed
     assert [path.name for path in writer.database.path.parent.iterdir() if path.name.startswith("tmp")] == []

@@ -50,7 +50,7 @@ class Agents:
 
     def is_reached(self, host):
         links = [link for agent in self._running for link in agent._links or ()]
-        return any(link.is_open and link.address.host == host for link in links)
+        return any(link.is_open and link.address and link.address.host == host for link in links)
 
     async def stop(self):
         for agent in self._running:

@@ -287,7 +287,8 @@ def test_a_primary_keeps_its_role_against_newcomers_and_gets_it_back_after_a_sil
     lan.run(10)
 
     def first():
-        return lan.nodes[R1].registry.provider("auth").key[0]
+        provider = lan.nodes[R1].registry.provider("auth")
+        return provider and provider.key[0]
 
     assert first() == f"agent-{B}"
     lan.partition([R1, A])

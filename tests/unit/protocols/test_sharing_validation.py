@@ -1,8 +1,12 @@
 """Patterns that would stop a backtracking engine are told from those that do not; and schemas of inputs."""
 
+import json
 import re
+from pathlib import Path
 
+import jsonschema_rs
 import pytest
+from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skill_sharing.validation import input_schema, may_backtrack
@@ -81,3 +85,16 @@ def test_judging_takes_time_that_grows_with_the_pattern():
 def test_schema_of_an_input_has_its_type_beside_the_rest(own, schema):
     parameter = ParameterDefinition(name="city", type="string", description="A city.", required=True, schema=own)
     assert input_schema(parameter) == schema
+
+
+SCHEMAS = Path(__file__).parents[3] / "schema"
+
+
+def test_each_release_of_the_schema_has_all_forms_and_describes_what_is_read_here():
+    releases = sorted(folder for folder in SCHEMAS.iterdir() if folder.name != "draft")
+    assert releases
+    for folder in releases:
+        assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", folder.name)
+        assert {file.name for file in folder.iterdir()} == {file.name for file in (SCHEMAS / "draft").iterdir()}
+        released = json.loads((folder / "schema.json").read_text("utf-8"))
+        jsonschema_rs.validator_for(released).validate(DESCRIPTOR)

@@ -36,6 +36,21 @@ def test_what_fits_comes_back_with_the_defaults():
     assert InputRules([]).apply({}) == {}
 
 
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "number"}]}, [], "what one of its schemas takes"),
+        ({"oneOf": [{"type": "array"}, {"minItems": 0}]}, [], "what exactly one of its schemas takes"),
+        ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, "names that its schema takes"),
+        ({"type": "string"}, 1, "string"),
+    ],
+)
+def test_a_violation_says_what_was_expected(schema, value, expected):
+    rules = InputRules([parameter("x", "any", schema=schema)])
+    ((_, told, actual),) = faults({"x": value}, rules).values()
+    assert (told, actual) == (expected, value)
+
+
 def test_a_default_is_nobodys_to_change():
     rules = InputRules([parameter("tags", "array", default=["a"])])
     rules.apply({})["tags"].append("b")

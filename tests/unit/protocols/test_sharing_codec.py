@@ -191,6 +191,7 @@ class TestDescriptor:
             decode_descriptor(descriptor(**fields), URL)
         assert caught.value.code == "DESCRIPTOR"
         assert paths_of(caught.value) == [path]
+        json.dumps(caught.value.details)
 
     def test_inputs_have_names_of_their_own_and_defaults_that_fit(self):
         one = {"name": "a", "type": "integer", "description": "d", "required": False}

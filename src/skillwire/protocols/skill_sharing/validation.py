@@ -222,8 +222,17 @@ def _violation(error: SchemaError) -> Violation:
 
 def expected_by(error: SchemaError) -> Any:
     """Return what the failed keyword of a schema demands."""
-    demanded = getattr(error.kind, "value", None)
-    return " or ".join(demanded) if error.kind.name == "type" and isinstance(demanded, list) else demanded
+    name, demanded = error.kind.name, getattr(error.kind, "value", None)
+    if name in _NESTED:  # it holds errors, no value of JSON
+        return _NESTED[name]
+    return " or ".join(demanded) if name == "type" and isinstance(demanded, list) else demanded
+
+
+_NESTED: Final = {
+    "anyOf": "what one of its schemas takes",
+    "oneOf": "what exactly one of its schemas takes",
+    "propertyNames": "names that its schema takes",
+}
 
 
 def pointer(path: Iterable[str | int]) -> str:

@@ -183,7 +183,8 @@ def test_a_connection_that_is_idle_after_an_answer_at_once_is_closed(skills, tmp
 
 
 def test_a_full_server_refuses_what_it_could_answer_at_once(skills, tmp_path):
-    patch = "import skillwire.limits as limits; limits.SERVER_CONNECTIONS = 40"
+    patch = "from skillwire import limits; limits.SERVER_CONNECTIONS = 40"
+    patch += "; from skillwire.server import fastpath; fastpath._REFUSED_SECONDS = 60"
     with ServeProcess(skills, home=tmp_path / "home", patch=patch) as server, contextlib.ExitStack() as stack:
         for _ in range(10):  # the share of one address
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE))

@@ -370,6 +370,7 @@ def test_a_folder_that_cannot_be_read_keeps_its_skills_and_the_reason_is_logged_
     write_skill(published.skills, "one")
     write_skill(published.skills / "team", "two")
     first = published.look()
+    write_skill(published.skills, "one", description="Changed, so that it is read.")
     fail, reason = FAILURES[failure]
     with monkeypatch.context() as patch, structlog.testing.capture_logs() as log:
         fail(published, patch)

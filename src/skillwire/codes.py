@@ -603,7 +603,8 @@ CODES: dict[str, CodeInfo] = {
     "LAN_UNHEARD": CodeInfo("An agent on the local network uses an incompatible profile",
         "It uses the other profile (open, signed) or another group key, so the two agents cannot read each other's "
         "messages.",
-        "Set profile and groupKeyFile in [discovery.trust] to the same values on all agents of a network.", exit_code=7),
+        "Set profile and groupKeyFile in [discovery.trust] to the same values on all agents of a network.",
+        exit_code=7),
     "LAN_REFUSED": CodeInfo("Another agent's registration was refused",
         "One of its fields is malformed, its clock is wrong, or it did not answer the challenge with a P-256 key.",
         "Correct the registration of the agent shown.", exit_code=4),

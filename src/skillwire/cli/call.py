@@ -186,8 +186,9 @@ def command(
     the descriptor; NAME=@FILE creates a blob for a blob input. The endpoint responds when the run has ended, so
     --no-wait does not apply, and the call is sent only once.
 
-    REF may be lan:CAPABILITY or lan:NAME, which calls a healthy provider on the local network. If a provider fails before it has
-    accepted the call, the next one is called; a call that may have been accepted is never sent to another provider.
+    REF may be lan:CAPABILITY or lan:NAME, which calls a healthy provider on the local network. If a provider fails
+    before it has accepted the call, the next one is called; a call that may have been accepted is never sent to another
+    provider.
 
     Exits with 8 when the execution fails, and with 9 when it has not ended in time.
     """

@@ -395,6 +395,13 @@ class ListedLanSkill(LanSkillObject):
     version: Annotated[str, "Version"]
 
 
+class LanTrustDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/lan-trust/1"], "An agent's key, as lan trust shows it"]
+    agent_id: Annotated[str, "The agent"]
+    words: Annotated[str, "Six words for its key, separated by spaces"]
+    trusted: Annotated[bool, "Whether this machine trusts the key"]
+
+
 class LanEvent(TypedDict):
     schema: Annotated[Literal["skillwire/lan/1"], "A line of lan"]
     at: Annotated[float, "Time in seconds since the epoch"]
@@ -471,6 +478,6 @@ class SceneChangeEvent(TypedDict):
 Document = (
     ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
     | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
-    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
+    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument | LanTrustDocument
     | SceneRequestDocument
 )  # fmt: skip

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillwire.cli import lan_trust
 from skillwire.cli.lan_options import discovery_option, read_lan
 from skillwire.cli.lan_view import Screen, counted, lan_object, live_picture, picture, scene_lines, scene_object, table
+from skillwire.cli.options import CommandGroup
 from skillwire.cli.output import dim, encode_document, output_options, print_end, terminal_columns
 from skillwire.cli.progress import Progress
 from skillwire.model.lan import FoundVia
@@ -69,7 +71,7 @@ def print_event(document: dict[str, Any]) -> None:
     click.echo(encode_document(document, indent=None))
 
 
-@click.command()
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--once", is_flag=True, help="Print the current state and exit; the default without a terminal.")
 @click.option(
     "--for", "seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this many seconds."
@@ -83,8 +85,15 @@ def print_event(document: dict[str, Any]) -> None:
 )
 @discovery_option
 @output_options
+@click.pass_context
 def command(
-    *, output: Output, once: bool, seconds: float | None, interfaces: tuple[str, ...], discovery: str | None
+    context: click.Context,
+    *,
+    output: Output,
+    once: bool,
+    seconds: float | None,
+    interfaces: tuple[str, ...],
+    discovery: str | None,
 ) -> None:
     """Show the agents of the local network with their skills, health and scenes.
 
@@ -94,6 +103,8 @@ def command(
 
     With --json each line is a document: first the current state, then each change, until Ctrl-C.
     """
+    if context.invoked_subcommand is not None:
+        return
     settings = read_lan(None, lan=True, interfaces=interfaces, discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is
     for note in settings.notes:
@@ -110,6 +121,9 @@ def command(
         if ended_by not in {None, signal.SIGINT}:
             print_end("stopped by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
+
+
+command.add_command(lan_trust.command)
 
 
 def make_agent(settings: LanSettings) -> LanAgent:

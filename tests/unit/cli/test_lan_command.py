@@ -10,13 +10,16 @@ import time
 import pytest
 from tests.support.lan_site import OWN, change, home, scene, skill, town
 
+from skillwire.adapters.files.keys import LanKeys
 from skillwire.cli import lan as lan_command
 from skillwire.cli.lan import change_document, print_event
 from skillwire.cli.lan_view import Screen, change_text, heard, live_picture, picture
 from skillwire.cli.main import run
 from skillwire.cli.output import Styled
-from skillwire.errors import FetchError
+from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia, LanSnapshot
+from skillwire.trust.certificates import read_leaf
+from skillwire.trust.words import words_of
 
 NOW = 1_750_000_000.0
 
@@ -48,6 +51,9 @@ class FakeAgent:
 
     def snapshot(self):
         return self.known
+
+    def key_digest_of(self, agent_id):
+        return bytes(32) if agent_id == "kitchen-pi" else None
 
     async def listen(self):
         for one in self.changes:
@@ -355,3 +361,36 @@ def test_of_very_many_skills_it_waits_for_those_that_still_come(on, told, monkey
     monkeypatch.setattr(lan_command, "_MANY_PAUSE", 0.01)
     assert len(json.loads(told("--once", "--json").out.splitlines()[0])["skills"]) == 300
     assert looks == [100, 200, 300, 300, 300]
+
+
+ZEROS = " ".join(["abandon"] * 6)
+
+
+def test_a_key_is_trusted_after_its_six_words_were_compared(on, told):
+    on(*home())
+    assert "error[DISC_004]" in told("trust", "kitchen-pi", status=TrustError.exit_code).err, "nobody can be asked"
+    assert "error[DISC_004]" in told("trust", "kitchen-pi", "--words", "a b c", status=TrustError.exit_code).err
+    assert LanKeys().trusted() == {}
+    assert ZEROS in told("trust", "kitchen-pi", "--words", f" {ZEROS.upper()} ").out
+    assert LanKeys().trusted() == {"kitchen-pi": bytes(32)}
+    assert "kitchen-pi" in told("trust").out
+    shown = json.loads(told("trust", "kitchen-pi", "--forget", "--json").out)
+    assert (shown["words"], shown["trusted"]) == (ZEROS, False)
+    assert LanKeys().trusted() == {}
+    told("trust", "kitchen-pi", "--forget", status=UsageError.exit_code)
+    assert "error[DISC_001]" in told("trust", "nobody", status=FetchError.exit_code).err
+
+
+def test_the_words_of_our_own_key_are_those_that_others_see(on, told):
+    on(*home())
+    own = json.loads(told("trust", "--json").out)
+    leaf = read_leaf(LanKeys().certificate())
+    assert (own["agent_id"], own["words"]) == (LanKeys().agent_id(), " ".join(words_of(leaf.key.digest)))
+    assert LanKeys().trusted() == {}
+
+
+def test_with_a_group_key_no_single_key_is_trusted(on, told, tmp_path):
+    on(*home())
+    configuration = tmp_path / "lan.toml"
+    configuration.write_text('[trust]\ngroupKeyFile = "group.key"\n')
+    assert "share one group key" in told("trust", "--discovery", str(configuration), status=UsageError.exit_code).err

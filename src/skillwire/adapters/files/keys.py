@@ -1,13 +1,15 @@
 """Files of keys and certificates: PEM or DER, P-256 only; secret files must be readable by their owner only.
 
 An agent's files are in the folder ``lan`` of the state directory: ``agent.key`` (PEM, PKCS 8), ``agent.pem`` (its
-certificate), ``agent-id`` and ``revocations.pem`` (the last valid lists). A missing key or name is made;
+certificate), ``agent-id``, ``revocations.pem`` (the last valid lists), and ``trusted-keys.json`` (keys of other agents).
+A missing key or name is made;
 :mod:`~skillwire.adapters.files.lan_trust` decides how they are used.
 Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import socket
@@ -21,9 +23,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import (
+    damaged,
     locked,
     make_folder,
     read_bounded,
+    read_state,
     read_trust_file,
     state_directory,
     storage_errors,
@@ -34,7 +38,7 @@ from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import key_of, new_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -109,6 +113,7 @@ class LanKeys:
         self.key_file = self.folder / "agent.key"
         self.certificate_file = self.folder / "agent.pem"
         self.revocations_file = self.folder / "revocations.pem"
+        self.trusted_file = self.folder / "trusted-keys.json"
         self._id_file = self.folder / "agent-id"
 
     def known_id(self) -> str | None:
@@ -152,6 +157,18 @@ class LanKeys:
     def keep_certificate(self, certificate: bytes) -> None:
         """Store a certificate, DER."""
         self._write(self.certificate_file, certificate_pem(certificate))
+
+    def trusted(self) -> dict[str, bytes]:
+        """Return the SHA-256 of each key that the user trusts, by agent. Raises DecodeError when it is damaged."""
+        try:
+            return {agent: bytes.fromhex(digest) for agent, digest in read_state(self.trusted_file).items()}
+        except (TypeError, ValueError) as error:
+            raise damaged(self.trusted_file) from error
+
+    def keep_trusted(self, trusted: Mapping[str, bytes]) -> None:
+        """Store the keys that the user trusts."""
+        document = {agent: digest.hex() for agent, digest in sorted(trusted.items())}
+        self._write(self.trusted_file, json.dumps(document, indent=2).encode())
 
     def revocations(self) -> bytes:
         """Return the stored lists, PEM; empty without any."""

@@ -108,7 +108,7 @@ def trust_digest(settings: LanSettings, *, folder: Path | None = None) -> str:
     names = [*settings.roots, *settings.intermediates, *settings.revocations]
     if authority := local_authority_folder(settings):
         names += [str(authority / name) for name in ("root.pem", "center.pem", "revocations.pem")]
-    names.append(str((folder or state_directory() / "lan") / "revocations.pem"))
+    names += [str((folder or state_directory() / "lan") / name) for name in ("revocations.pem", "trusted-keys.json")]
     for name in names:
         content = b""
         if "://" not in name:

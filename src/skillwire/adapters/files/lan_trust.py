@@ -96,7 +96,8 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     revocations = Revocations([*roots, *intermediates])
     with _naming_setting(settings, "revocations"):
         notes = list(_load_revocations(revocations, _files_of_revocations(settings, local), keys, now))
-    authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations))
+    trusted = LanKeys().trusted()  # of the user, whichever name this agent has
+    authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations), trusted)
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
     if local and (certificate is None or is_own(certificate) or is_due(certificate, now, revocations)):

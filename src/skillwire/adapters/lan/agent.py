@@ -198,7 +198,7 @@ def no_network() -> FetchError:
 
 
 class EventRouter:
-    """Gives each event of a node to the parts that it concerns; ``warnings`` are warnings for the user."""
+    """Gives each event of a node to the parts that it concerns; ``warnings`` are for the user."""
 
     def __init__(
         self,
@@ -543,6 +543,12 @@ class LanAgent:
     def leave_scene(self, scene: str) -> None:
         """Leave the group of a scene."""
         self._queries.leave_scene(scene)
+
+    def key_digest_of(self, agent_id: str) -> bytes | None:
+        """Return the SHA-256 of the key with which an agent has proven itself here; None for an unknown agent."""
+        rings = [link.node.ring for link in self._links or ()]
+        found = (ring.judgement_of(agent_id, self._clock().wall) for ring in rings)
+        return next((one.key.digest for one in found if one is not None), None)
 
     def snapshot(self) -> LanSnapshot:
         """Return the network as it is known now."""

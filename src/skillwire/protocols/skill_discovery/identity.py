@@ -16,13 +16,14 @@ import hmac
 from enum import StrEnum
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from skillwire.trust.certificates import Chain
     from skillwire.wire.node import Peer
@@ -269,10 +270,11 @@ UNVERIFIED_SECONDS: Final = 600.0
 
 
 class ChainAuthority:
-    """Judges agents by their certificates."""
+    """Judges agents by their certificates; ``trusted`` are the digests of keys that the user trusts, by agent."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, trusted: Mapping[str, bytes] = MappingProxyType({})) -> None:
         self._chain = chain
+        self._trusted = trusted
 
     def shared_key(self) -> None:
         """Return None: each has its own."""
@@ -291,6 +293,9 @@ class ChainAuthority:
         found = self._chain.judge(certificate, now)
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None
+        if not found.is_certified and self._trusted.get(agent_id) == found.key.digest:
+            agents = frozenset({agent_id})
+            return Judgement(found.key, Standing.CERTIFIED, agents, until=found.until, is_revoked=found.is_revoked)
         if not found.is_certified:
             until = min(found.until, now + UNVERIFIED_SECONDS)
             return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=found.is_revoked)

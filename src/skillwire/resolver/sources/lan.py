@@ -1,9 +1,9 @@
 """Skills of a local network, by capability, in the order in which they are called.
 
-``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name. Providers are called in one order: healthy before unknown,
-certified before others, then by name, so that every client decides alike. After a provider that failed before it
-accepted a call, the next is called; after one that may have accepted it, none is, since the call would run twice. The
-reason for each skipped provider is reported.
+``lan:CAPABILITY`` means any provider of that capability, or else the skills of that name. Providers are called in one
+order: healthy before unknown, certified before others, then by name, so that every client decides alike. After a
+provider that failed before it accepted a call, the next is called; after one that may have accepted it, none is, since
+the call would run twice. The reason for each skipped provider is reported.
 
 Spec: SDP §3, §8, §12; docs/decisions/0013. Trust: announcements are untrusted; unverified skills are used only when
 the user allows it.

@@ -36,6 +36,22 @@ from skillwire.wire.node import Peer
 A, B, EVIL, R = "192.168.1.10", "192.168.1.11", "192.168.1.66", "192.168.1.1"
 FIRST, SECOND, SEVENTH = "192.168.1.100", "192.168.1.101", "192.168.1.7"
 AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
+
+
+@pytest.mark.spec("SDP-trusted-key")
+@pytest.mark.parametrize("roots", [[], [root().certificate]], ids=["no roots", "with roots"])
+def test_a_key_that_the_user_trusts_is_certified_for_its_agent_alone(roots):
+    identity = self_signed("agent-a", new_key(), NOW)
+    digest = AUTHORITY.judge("agent-a", identity.certificate, NOW.timestamp()).key.digest
+    trusted = ChainAuthority(Chain(roots), {"agent-a": digest, "agent-b": digest})
+    judgement = trusted.judge("agent-a", identity.certificate, NOW.timestamp())
+    assert (judgement.standing, judgement.agents) == (Standing.CERTIFIED, {"agent-a"})
+    assert judgement.standing_of("agent-b") is None
+    assert trusted.judge("agent-b", identity.certificate, NOW.timestamp()) is None, "its certificate names another"
+    other = ChainAuthority(Chain(roots), {"agent-a": bytes(32)})
+    assert other.judge("agent-a", identity.certificate, NOW.timestamp()).standing is Standing.UNVERIFIED
+
+
 KEY = GroupKey(b"a key of whoever it is at all")
 
 

@@ -373,5 +373,5 @@ MCP_RESULT_LENGTH = Bound(
 MCP_RESULT_SHOWN_LENGTH = Bound(
     4 * KIB, "characters", "of a longer result that are given as text; a model reads no more"
 )
-MCP_PROGRESS_SECONDS = Bound(5, "seconds", "between two notifications of progress, to a client that asked for them")
+MCP_PROGRESS_SECONDS = Bound(2, "seconds", "between two notifications of progress, to a client that asked for them")
 MCP_PINS = Bound(64, "skills", "that are tools of their own; models choose badly among more")

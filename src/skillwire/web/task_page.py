@@ -164,6 +164,7 @@ def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
     value = (field.default or "") if shown.typed is None else shown.typed.get(field.name, "")
     choices = _YES_OR_NO if field.kind == "boolean" else [(choice, choice) for choice in field.choices]
     error = next((str(error["message"]) for error in shown.errors if _is_at(field, str(error["path"]))), "")
+    is_picked = field.kind == "date" and not choices and not error  # a picker would not show a wrong text
     continues_label = error.startswith(("is ", "must "))  # the label of the field is the subject of the sentence
     return {
         "field": field,
@@ -173,7 +174,8 @@ def _input(index: int, field: Field, shown: ShownTask) -> dict[str, Any]:
         "choices": choices,
         "value": value,
         "chosen": frozenset(value.splitlines()) if field.kind == "lines" else frozenset({value}),
-        "hint": "" if choices else _HINTS.get(field.kind, ""),
+        "type": "date" if is_picked else "text",
+        "hint": "" if choices or is_picked else _HINTS.get(field.kind, ""),
         "mode": _MODES.get(field.kind, "text"),
         "error": error,
         "wrong": f"This {error}." if continues_label else f"{error[:1].upper()}{error[1:]}." if error else "",

@@ -67,7 +67,7 @@ class SkillPages:
             "200": Answer("A page.", {HTML: TEXT}, (*KEPT, "Content-Security-Policy")),
             "304": "NotModified",
             "503": Answer(
-                "The skills are still being loaded, or `ISSUER_UNAVAILABLE`.",
+                "The skills are still being loaded, or the authorization server does not answer.",
                 {HTML: TEXT, JSON: "SharingError"},
                 ("Retry-After",),
             ),

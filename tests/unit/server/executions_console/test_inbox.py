@@ -19,6 +19,7 @@ SCHEMA = {
         "many": {"type": "string", "title": "Many", "enum": [f"c{number}" for number in range(9)]},
         "line": {"type": "string", "title": "Line", "maxLength": 40},
         "open": {"type": "boolean", "title": "Open"},
+        "day": {"type": "string", "format": "date", "title": "Day"},
     },
 }
 
@@ -117,6 +118,7 @@ async def test_each_field_has_what_fits_it(enter, desk, task):
     assert '<select id="field-3" name="field:many"' in page
     assert 'name="field:line" type="text"' in page
     assert 'name="field:amount" type="text" inputmode="decimal"' in page
+    assert 'name="field:day" type="date"' in page
     assert "<script>alert" not in page
     assert "\u202e" not in page
 
@@ -126,11 +128,13 @@ async def test_answers_that_do_not_fit_are_kept_and_told_at_their_fields(enter, 
     which = task()
     desk.run(which, tom.worker)
     typed = {"attempt": 1, "field:amount": f'9"{HOSTILE}', "field:tags": "b", "field:line": f'"{HOSTILE}'}
+    typed["field:day"] = "tomorrow"  # by a browser without a picker
     answer = await tom.act(f"/inbox/{which}/complete", **typed)
     page = answer.body.decode()
     assert answer.status == 422
     assert '<p class="wrong" id="field-0-wrong">This is required.</p>' in page
     assert 'id="field-1-wrong">This must be a number such as 12.5.</p>' in page
+    assert 'name="field:day" type="text" inputmode="text" value="tomorrow"' in page
     assert 'name="field:tags" value="b" checked' in page
     assert 'name="field:tags" value="a" checked' not in page, "an answer of somebody is no default"
     assert 'value="&#34;&lt;script&gt;' in page

@@ -83,9 +83,9 @@ def test_no_command_imports_the_server_or_packages_it_can_do_without_before_it_r
 
 
 @pytest.mark.parametrize("part", ["Client", "AsyncClient", "server.app", "executions.inputs"])
-def test_validators_of_schemas_are_imported_with_the_first_schema(part):
+def test_readers_of_schemas_and_of_yaml_are_imported_with_the_first_document(part):
     program = f"import skillwire; skillwire.{part}" if part[0].isupper() else f"import skillwire.{part}"
-    assert "jsonschema_rs" not in _imported(program)[0]
+    assert not {"jsonschema_rs", "yaml"} & _imported(program)[0]
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
-import yaml
-
 from skillwire import limits
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.protocols.agent_skills.codec import encode_index
@@ -83,24 +81,27 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,300}", re.ASCII)
 _OCTAL: Final = re.compile(r"0o[0-7]{1,300}", re.ASCII)
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]{1,300}", re.ASCII)
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
-_Loader: Final = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def frontmatter_of(skill_md: bytes) -> dict[str, Any]:
     """Return the whole frontmatter. Raises as :func:`skillwire.folder.frontmatter.parse_skill_md`."""
+    import yaml  # noqa: PLC0415  # 1.5 MB that a server without MCP clients does without
+
     head = parse_skill_md(skill_md, description="").head
-    values = _value(yaml.compose(head, Loader=_Loader))  # one document, without aliases: that was looked at
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    values = _value(yaml.compose(head, Loader=loader))  # one document, without aliases: that was looked at
     return values if isinstance(values, dict) else {}
 
 
-def _value(node: yaml.Node | None) -> Any:
-    if isinstance(node, yaml.MappingNode):
+def _value(node: Any) -> Any:
+    """Return the value of a node of YAML; None for no node."""
+    if node is None:
+        return None
+    if node.id == "mapping":
         return {key.value: _value(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
+    if node.id == "sequence":
         return [_value(item) for item in node.value]
-    if isinstance(node, yaml.ScalarNode):
-        return node.value if node.style else _scalar(node.value)
-    return None
+    return node.value if node.style else _scalar(node.value)
 
 
 def _scalar(text: str) -> str | float | bool | None:

@@ -120,14 +120,8 @@ def _find(value: object, kind: str, check_url: Callable[[Url], None]) -> Iterato
     yield from (("FIELD", violation) for violation in _find_formats(value if isinstance(value, dict) else {}))
 
 
-_TIMES: Final = tuple(
-    (*before, field)
-    for before, fields in (
-        ((), ("created_at", "updated_at")),
-        (("timestamps",), ("created_at", "updated_at", "completed_at")),
-    )
-    for field in fields
-)
+_MADE: Final = (("created_at",), ("updated_at",))
+_TIMES: Final = (*_MADE, *(("timestamps", *path) for path in (*_MADE, ("completed_at",))))
 _LINKS: Final = (("documentation_url",), ("protocol", "changelog_url"), ("provider", "url"))
 
 

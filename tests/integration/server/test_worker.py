@@ -142,23 +142,33 @@ async def test_what_came_of_an_attempt_is_written_when_there_is_room_again(servi
 
 
 @pytest.mark.usefixtures("report")
-async def test_a_result_outlasts_its_lease_and_its_deadline_while_the_disk_is_full(serving, executor, disk):
-    caller = await serving(ExecutionSettings(grant_all=True, lease=0.5))
+async def test_a_result_that_cannot_be_written_outlasts_its_lease_and_its_deadline(serving, executor, monkeypatch):
+    caller = await serving()
+    service = caller.application.services.executions.service
+    ledger, complete, recover = service.ledger, service.ledger.complete, service.ledger.recover
+    swept, is_locked = [], [True]
 
-    async def fill():
-        disk.clear()
-        return Outcome("done")
+    def later():
+        now = moment()
+        return now._replace(wall=now.wall + 10_000, steady=now.steady + 10_000)
 
-    executor.script = lambda _: fill()
-    accepted = await caller.invoke("report", context={"timeout_ms": 1_000})
-    await executor.began()
-    over = moment().steady + 1.2
-    await eventually_async(lambda: moment().steady > over)
-    background = caller.application.services.executions.service.background
-    await eventually_async(lambda: "leases" in background.failing)
-    disk.set()
+    async def refuse(*arguments, **options):
+        service.clock = later
+        if is_locked[0]:
+            raise StorageError("DATABASE", "database is locked")
+        return await complete(*arguments, **options)
+
+    async def sweep(now, **options):
+        swept.append(now.wall > moment().wall + 5_000)
+        return await recover(now, **options)
+
+    monkeypatch.setattr(ledger, "complete", refuse)
+    monkeypatch.setattr(ledger, "recover", sweep)
+    executor.script = lambda _: Outcome("done")
+    accepted = await caller.invoke("report")
+    await eventually_async(lambda: swept.count(True) > 1)
+    is_locked[0] = False
     assert (await caller.ended(accepted)).json()["status"] == "completed"
-    await eventually_async(lambda: not background.failing)
 
 
 ACCEPTING = ExecutionSettings(concurrency=0, grant_all=True)

@@ -103,10 +103,7 @@ class Challenges:
     def answer(
         self, question: VerifiedMessage, answers: Sequence[bytes], now: Moment, shorter: Shorter = lambda _: ()
     ) -> None:
-        """Send answers after a short delay; an unproven address gets what fits, and the rest after its proof.
-
-        ``shorter`` returns answers of at most so many bytes. They go first, for peers that know no challenge.
-        """
+        """Send answers after a short delay; an unproven address gets ``shorter`` ones, and all after its proof."""
         allowed = self._outbox.limit.allowance(question.source, now.steady)
         is_whole = sum(map(len, answers)) <= allowed
         if not is_whole:

@@ -16,6 +16,7 @@ import ipaddress
 import re
 from enum import StrEnum
 from functools import lru_cache
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 from urllib.parse import quote, unquote_to_bytes
@@ -33,6 +34,7 @@ from skillwire.trust.guarded_json import load_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    Sign = Callable[[bytes], str]
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -382,7 +384,7 @@ def encode(message: m.Message, profile: m.Profile = m.Profile.OPEN) -> bytes:
     return encode_signed(message, lambda _: getattr(message, "signature", ""), profile)
 
 
-def encode_signed(message: m.Message, sign: Callable[[bytes], str], profile: m.Profile = m.Profile.OPEN) -> bytes:
+def encode_signed(message: m.Message, sign: Sign, profile: m.Profile = m.Profile.OPEN) -> bytes:
     """Return the datagram of a message, signed where its type or the profile requires it. Raises: ValidationError."""
     found = _WRITERS.get(type(message))
     if found is None:
@@ -423,20 +425,12 @@ def signed_part(data: bytes) -> bytes:
 
 
 def encode_responses(
-    requester_id: str,
-    skills: Iterable[m.SkillRecord],
-    timestamp: int,
-    *,
-    sign: Callable[[bytes], str] | None = None,
-    most: float | None = None,
+    requester_id: str, skills: Iterable[m.SkillRecord], timestamp: int, *, sign: Sign | None = None, most: float = inf
 ) -> list[bytes]:
-    """Return skills in as many messages as they need, or in one of ``most`` bytes; too long skills are skipped.
-
-    Spec: specs §3.
-    """
+    """Return skills in as many messages as they need, or in one of ``most`` bytes; too long ones are skipped."""
     profile = m.Profile.OPEN if sign is None else m.Profile.SIGNED
     empty = m.DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
-    room = (limits.DATAGRAM_BYTES if most is None else min(most, limits.DATAGRAM_BYTES)) - len(encode(empty, profile))
+    room = min(most, limits.DATAGRAM_BYTES) - len(encode(empty, profile))
     parts: list[list[m.SkillRecord]] = [[]]
     left = room
     for skill in skills:
@@ -444,7 +438,7 @@ def encode_responses(
         if size > room:
             continue
         if size > left and parts[-1]:
-            if most is not None:
+            if most < inf:
                 break
             parts.append([])
             left = room

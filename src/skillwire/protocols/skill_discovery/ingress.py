@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire.errors import DecodeError
@@ -223,10 +224,8 @@ class Ingress:
 
     def refuse_unanswered(self, now: Moment) -> list[VerifiedMessage]:
         """Return the registrations whose senders did not answer our challenge in time, each with its refusal."""
-        found = []
-        for source, pending in self._challenges.expired(now.steady):
-            found += self._release(pending, source, now, "unanswered")
-        return found
+        expired = self._challenges.expired(now.steady)
+        return [one for source, pending in expired for one in self._release(pending, source, now, "unanswered")]
 
     def _refuse_malformed(self, data: bytes, source: Peer, why: str) -> list[VerifiedMessage]:
         reason = self._why_malformed(data, source)
@@ -238,12 +237,10 @@ class Ingress:
 
     def _why_malformed(self, data: bytes, source: Peer) -> str:
         other = _OTHER[self._profile]
-        try:
-            if isinstance(decode(data, other), m.Unknown):
-                return "malformed"
-        except DecodeError:
-            return "malformed"
-        return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
+        with suppress(DecodeError):
+            if not isinstance(decode(data, other), m.Unknown):
+                return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
+        return "malformed"
 
     def _why_forged(self, signature: str, source: Peer) -> str:
         if not self._ring.is_shared:

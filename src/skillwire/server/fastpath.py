@@ -262,16 +262,11 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its head is whole."""
         self._state = _State.BODY
-        if self.transport.is_closing():  # a request behind one that was refused
-            self._is_answered = True
-            return
         hosts = [name for name, _ in self.headers].count(b"host")
         version = self.parser.get_http_version()
         if version not in _VERSIONS or hosts > 1 or (not hosts and version == "1.1"):
-            self._is_answered = True
             self._refuse(problems.NO_HOST if version in _VERSIONS else problems.OTHER_VERSION)
-            return
-        self._is_answered = self._answer()
+        self._is_answered = self.transport.is_closing() or self._answer()  # nothing is answered behind a refusal
         if not self._is_answered:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
             super().on_message_begin()  # makes the scope, and resets what has been read

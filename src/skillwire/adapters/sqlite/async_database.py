@@ -75,12 +75,8 @@ class AsyncDatabase:
         """Return what ``call`` returns, done in a thread."""
 
         def read() -> T:
-            try:
-                with self.database.reading() as connection:
-                    return call(connection)
-            except StorageError:
-                self._has_failed = True
-                raise
+            with self.database.reading() as connection:
+                return call(connection)
 
         return await asyncio.to_thread(read)
 
@@ -98,7 +94,7 @@ class AsyncDatabase:
         return await future
 
     async def check(self) -> None:
-        """Write something if a read or write failed since the last call, or this one did. Raises StorageError."""
+        """Write something if a write failed since this last succeeded. Raises StorageError (``DATABASE``)."""
         if self._has_failed:
             await asyncio.to_thread(self.database.check_disk_space)
             self._has_failed = False  # a failing write sets it again

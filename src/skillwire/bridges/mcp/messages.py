@@ -50,7 +50,7 @@ def read_messages(body: bytes, version: str) -> list[bytes] | None:
         _check(message)
         if message.get("method") == "initialize":
             raise _invalid("initialize is not part of a batch; send it by itself")
-    return [msgspec.json.encode(message) for message in document]
+    return [json.dumps(message).encode() for message in document]
 
 
 def answer_in(chunk: bytes) -> bytes | None:

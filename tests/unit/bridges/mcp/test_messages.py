@@ -51,9 +51,10 @@ def test_what_is_no_message_is_refused_with_a_reason(body, version, reason):
 
 @pytest.mark.parametrize("version", ["", "2025-03-26"])
 def test_batch_is_its_messages(version):
-    found = read_messages(json.dumps([PING, NOTE]).encode(), version)
+    batch = [PING, NOTE, {**PING, "params": {"number": 10**30, "text": "\ud800"}}]
+    found = read_messages(json.dumps(batch).encode(), version)
     assert found is not None
-    assert [json.loads(one) for one in found] == [PING, NOTE]
+    assert [json.loads(one) for one in found] == batch
 
 
 def test_answer_is_found_in_a_stream():

@@ -111,7 +111,7 @@ class _Turn:
 #: Seconds that a writer waits for another one.
 _BUSY_SECONDS: Final = 10.0
 _KIND: Final = 0xFF  # the part of an extended error code
-_ROOM_BYTES: Final = 1024 * 1024
+_SPACE_BYTES: Final = 1024 * 1024
 _INCREMENTAL: Final = 2  # of the pragma auto_vacuum
 _PAGES_AT_ONCE: Final = 1_000
 _REWRITTEN_BYTES: Final = 512 * 1024 * 1024
@@ -210,7 +210,7 @@ class Database:
     def check_disk_space(self) -> None:
         """Write to a temporary file: a small transaction shows no full disk, because the log may have room left."""
         with self._errors(), tempfile.TemporaryFile(dir=self.path.parent, buffering=0) as file:
-            file.write(bytes(_ROOM_BYTES))
+            file.write(bytes(_SPACE_BYTES))
 
     def shrink(self) -> int:
         """Give free pages at the end of the file back to the disk, some at a time; return how many are left.

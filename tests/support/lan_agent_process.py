@@ -67,9 +67,13 @@ async def obey(agent: LanAgent, order: dict[str, Any]) -> Any:
     raise AssertionError(order)
 
 
-async def accepting(*_: Any) -> bool:
-    """Stand in for the probe of a scene's provider: no server listens at the endpoints of these agents."""
-    return True
+async def listen(ports: set[int]) -> list[asyncio.Server]:
+    """Take connections at the endpoints of the offers, which others probe; several agents of a host share a port."""
+
+    def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    return [await asyncio.start_server(close, None, port, reuse_port=True) for port in ports]
 
 
 async def main() -> None:
@@ -81,7 +85,7 @@ async def main() -> None:
     figures = DiscoverySettings(**lists_as_tuples(first["figures"]))
     settings = LanSettings(**lists_as_tuples(first["settings"]), figures=figures)
     agent = LanAgent(settings, keeps_state=first.get("keeps_state", False))
-    agent._queries.accepts = accepting  # type: ignore[assignment]  # any endpoint accepts a connection
+    servers = await listen({8080, *(one.get("port", 8080) for one in first["offers"])})
     agent.announce(offers_of(first["offers"]))
     changes = agent.listen()
     began = time.time()
@@ -103,6 +107,8 @@ async def main() -> None:
             say(answer={"error": error.code})
     await agent.stop()
     await hearing
+    for server in servers:
+        server.close()
     say(answer="stopped")
 
 

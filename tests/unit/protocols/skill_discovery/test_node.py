@@ -275,6 +275,23 @@ def test_a_primary_whose_endpoint_refuses_is_not_handed_out_until_it_listens():
     assert handed_out() == A
 
 
+@pytest.mark.spec("SDP-mass-expiry")
+def test_stale_skills_are_left_out_of_answers():
+    lan = Lan()
+    lan.node(R1, REGISTRY)
+    lan.node(A, OFFERS)
+    lan.node(C, ASKS)
+    for number in range(4):
+        lan.offer(A, f"skill-{number}")
+    lan.run(3)
+    lan.crash(A)
+    lan.run(40)
+    assert len(lan.listed(R1)) == 4
+    lan.do(C, lambda node, now: node.searches.discover(now))
+    lan.run(3)
+    assert lan.events(Discovered, C)[-1].skills == ()
+
+
 @pytest.mark.spec("SDP-scene-incumbent")
 def test_a_primary_keeps_its_role_against_newcomers_and_gets_it_back_after_a_silence():
     lan = Lan()

@@ -69,6 +69,7 @@ from skillwire.server.routes.pages import SkillPages
 from skillwire.server.routes.rpc import SkillsRpcProtocol
 from skillwire.server.routes.sharing import SkillSharing
 from skillwire.server.routes.system import system_routes
+from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
 from skillwire.trust.address import AddressPolicy
 
@@ -140,12 +141,10 @@ class Application(Starlette):
         self.services = services
         self.log = RequestLog(services.metrics, is_on=access_log)
         super().__init__(
-            routes=make_routes(services, protocols),
             middleware=[Middleware(RequestMiddleware, services=services, log=self.log)],
             exception_handlers=cast("Any", {ProblemError: answer_problem, HTTPException: answer_http_exception}),
-            lifespan=_lifespan,
         )
-        self.router.redirect_slashes = False
+        self.router = RouteTable(make_routes(services, protocols), _lifespan)
 
     @property
     def catalog(self) -> CatalogService:

@@ -48,6 +48,25 @@ def saying(word):
     return say
 
 
+async def test_only_rows_that_the_first_part_of_a_path_leaves_are_tried(behind, monkeypatch):
+    tried = []
+    matches = Route.matches
+    monkeypatch.setattr(Route, "matches", lambda row, scope: tried.append(row.path) or matches(row, scope))
+    rows = ("/@{scope}/a", "/rpc", "/skills", "/skills/{name}", "/skills/{name}/runs", "/", "/{rest:path}")
+    client = behind(*(Route(path, saying(path), "rpc") for path in rows))
+    for path, expected in {
+        "/skills/a/runs": ["/@{scope}/a", "/skills", "/skills/{name}", "/skills/{name}/runs"],
+        "/rpc": ["/@{scope}/a", "/rpc"],
+        "/": ["/@{scope}/a", "/"],
+        "/@x/a": ["/@{scope}/a"],
+        "/{": ["/@{scope}/a", "/{rest:path}"],
+        "//rpc": ["/@{scope}/a", "/", "/{rest:path}"],
+    }.items():
+        tried.clear()
+        assert (await client.get(path)).body == expected[-1].encode()
+        assert tried == expected
+
+
 async def test_the_first_row_of_a_path_answers_whatever_the_method_is(behind):
     client = behind(
         Route("/rpc", saying("rpc"), "rpc"),

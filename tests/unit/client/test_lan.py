@@ -13,6 +13,7 @@ from tests.unit.protocols.sharing_samples import ENTRY
 from skillwire import AsyncClient
 from skillwire.adapters.files.atomic import cache_directory
 from skillwire.adapters.files.credentials import open_store
+from skillwire.cli.lan_view import status_text
 from skillwire.client import lan_flows
 from skillwire.errors import FetchError, NotFoundError, TrustError, UsageError, ValidationError
 from skillwire.model.credential import Credential
@@ -274,6 +275,15 @@ class TestByName:
         network.client.lan.discover()
         network.agent.skills = []
         assert network.client.lan.call(FIRST.skill_id, {"city": "Bern"}).output == {"from": 1}
+
+
+def test_a_hint_of_the_cache_is_in_no_scene_and_its_health_is_marked_as_old():
+    hint = FIRST._replace(scenes=("auth",), status="UNKNOWN", is_verified=False, found_via=FoundVia.CACHE)
+    heard = hint._replace(skill_id="other", status="HEALTHY")
+    (scene,) = lan_flows.scenes_of([hint, heard])
+    assert [member.skill_id for member in scene.members] == ["other"]
+    assert [status_text(one).text for one in (hint, heard)] == ["UNKNOWN?", "HEALTHY?"]
+    assert status_text(heard._replace(found_via=FoundVia.MULTICAST)).text == "HEALTHY"
 
 
 class TestTroubles:

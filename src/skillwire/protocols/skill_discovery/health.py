@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from skillwire.protocols.skill_discovery.messages import Register
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -234,7 +232,7 @@ class OutageDetector:
         self._settings = settings
         self._silent: tuple[set[Key], ...] = (set(), set(), set())
         self._suspected_until = [0.0, 0.0, 0.0]
-        self._elsewhere = float("-inf")  # when another host was last heard
+        self.elsewhere = float("-inf")  # when another host was last heard
         self.grace = (
             settings.unhealthy_missed * settings.heartbeat_interval
         )  # seconds in which each live skill is heard
@@ -255,17 +253,12 @@ class OutageDetector:
         trust = trust_in(listed)
         silent = len(self._silent[trust])
         is_mass = silent >= self._settings.mass_least and silent > self._settings.mass_share * total
-        if is_mass and now >= self._elsewhere + self.grace:
+        if is_mass and now >= self.elsewhere + self.grace:
             self._suspected_until[trust] = now + self._settings.timeout
             self.is_active = True
 
-    def heard(self, host: str, now: float) -> Collection[Key]:
-        """Take a sign of life from a host; return the silent skills when it ends an outage."""
-        if host == self.own_host:
-            return ()
-        self._elsewhere = now
-        if not self.is_active:
-            return ()
+    def end(self) -> set[Key]:
+        """End an outage, since another host is heard; return the silent skills."""
         self._suspected_until, self.is_active = [0.0, 0.0, 0.0], False
         return set().union(*self._silent)
 

@@ -403,7 +403,7 @@ class Registry:
             return Outcome.SUCCESS, "registered"
         self._newest[key] = max(message.timestamp, self._newest[key])
         changed = ListedSkill(message, states.alive(known.health, now), is_verified, host)
-        self._heard(changed, now)
+        self._heard(host, now)
         self._put(changed)
         if (is_verified, host) == (known.is_verified, known.host) and states.has_facts_of(message, known.registration):
             return Outcome.DUPLICATE, "already registered"
@@ -470,7 +470,7 @@ class Registry:
         if timestamp <= self._newest[key]:
             return True
         self._newest[key] = timestamp
-        self._heard(known, now)
+        self._heard(known.host, now)
         self._set_health(known, states.after_heartbeat(known.health, status, now, self._settings))
         return True
 
@@ -595,11 +595,15 @@ class Registry:
         if not known.health.is_stale:
             self._report(Change(ChangeKind.STALE, known, stale))
 
-    def _heard(self, listed: ListedSkill, now: float) -> None:
-        """Take a sign of life, which may end an outage."""
-        for key in self._outages.heard(listed.host, now):
+    def _heard(self, host: str, now: float) -> None:
+        """Take a sign of life, which ends an outage when it comes from another host."""
+        outages = self._outages
+        if host == outages.own_host:
+            return
+        outages.elsewhere = now
+        for key in outages.end() if outages.is_active else ():
             if self._skills[key].health.is_stale:
-                self._timers.set_earlier(key, now + self._outages.grace)
+                self._timers.set_earlier(key, now + outages.grace)
 
     def _next_step(self, listed: ListedSkill) -> float:
         return states.next_step(listed.health, self._settings) + (self._hint_extra if listed.is_hint else 0.0)

@@ -10,6 +10,8 @@ import os
 import socket
 from typing import NamedTuple
 
+from skillwire.adapters.lan.probes import Prober
+
 _held: list[socket.socket] = []
 
 
@@ -53,3 +55,12 @@ enabled = false
 heartbeatInterval = 1000
 timeout = 10000
 {trust}"""
+
+
+def accept_probes(monkeypatch):
+    """Have every endpoint take a connection: agents of a test have no server."""
+
+    async def connect(*_):
+        return True
+
+    monkeypatch.setattr(Prober, "_connect", connect)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.authorities import World
 from tests.support.certificates import serial
 from tests.support.eventually import PATIENCE, eventually_async
-from tests.support.loopback_lan import own_lan
+from tests.support.loopback_lan import accept_probes, own_lan
 
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.lan import connection_secrets
@@ -235,6 +235,7 @@ async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(s
 
     patch = pytest.MonkeyPatch()
     patch.setattr(connection_secrets, "find_port", find_port)
+    accept_probes(patch)
     try:
         await start("agent-001", "skill-a", identity=identity, authority=world.authority())
         member = await start("agent-002", identity=world.identity("agent-002"), authority=world.authority())
@@ -267,6 +268,7 @@ async def test_of_who_nobody_certified_a_key_comes_from_the_one_that_has_registe
         return port
 
     monkeypatch.setattr(connection_secrets, "find_port", find_port)
+    accept_probes(monkeypatch)
     try:
         await start("agent-001", "skill-a", identity=identity, authority=world.authority())
         member = await start("agent-002", identity=world.identity("agent-002"), authority=world.authority())

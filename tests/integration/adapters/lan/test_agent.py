@@ -10,14 +10,13 @@ from typing import cast
 
 import pytest
 from tests.support.eventually import eventually_async
-from tests.support.loopback_lan import own_lan
+from tests.support.loopback_lan import accept_probes, own_lan
 
 from skillwire.adapters.lan import agent as agent_module
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.agent import LanAgent, Listeners
 from skillwire.adapters.lan.connection_secrets import SecretsClient
 from skillwire.adapters.lan.link import Link
-from skillwire.adapters.lan.probes import Prober
 from skillwire.errors import FetchError, SourceLocation, TrustError, ValidationError
 from skillwire.model.lan import LanChange
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
@@ -145,12 +144,7 @@ async def test_an_offer_elsewhere_is_not_made_here(start):
 
 @pytest.fixture
 def _listening(monkeypatch):
-    """Have every endpoint take a connection: the agents of these tests have no server."""
-
-    async def connect(*_):
-        return True
-
-    monkeypatch.setattr(Prober, "_connect", connect)
+    accept_probes(monkeypatch)
 
 
 @pytest.mark.usefixtures("_listening")

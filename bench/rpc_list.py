@@ -42,7 +42,7 @@ IN_PROCESS: Final = 5_000
 PAGE: Final = 50
 GOAL_MS: Final = 5.0
 NAMESPACE: Final = "acme"
-HEAD: Final = b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n"
+HEAD: Final = b"POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n"
 WAYS: Final = {"direct": b"", "through a proxy": b"X-Forwarded-For: 192.0.2.7\r\n"}
 
 

@@ -712,7 +712,7 @@ CODES: dict[str, CodeInfo] = {
         "Ignore this: the next discovery writes the cache again."),
     "DISCOVERY_CONFIGURATION": CodeInfo("The discovery configuration is invalid",
         "A table or key is unknown or malformed, or two values contradict each other.",
-        "Correct it at the location shown; docs/reference/protocols/skill-discovery.md lists all keys."),
+        "Correct it at the location shown; docs/reference/lan-configuration.md lists all keys."),
     # --- who asks the server -----------------------------------------------------------------------------
     "SERVER_CONFIGURATION": CodeInfo("The server's configuration is invalid",
         "A table or key is unknown, missing or malformed.",

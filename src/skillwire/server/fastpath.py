@@ -211,6 +211,7 @@ class Connection(HttpToolsProtocol):
         most = limits.SERVER_CONNECTIONS if self.limit_concurrency is None else self.limit_concurrency - 1
         self._counted = self._fast_path.connect(self.client, most)
         if self._counted is None:  # what was sent is read first: a close before it would be a reset
+            self.connections.discard(self)  # the library answers 503 to all when there are too many in it
             if self._fast_path.refused >= most // 4:
                 self._refuse(problems.CROWDED)
             self._fast_path.refused += 1

@@ -169,14 +169,19 @@ async def test_one_address_leaves_connections_to_others_and_files_to_the_server(
 
     def open_from(address, number):
         opened = [connections(address) for _ in range(number)]
-        return [transport for connection, transport in opened if connection._counted is not None]
+        return [(connection, transport) for connection, transport in opened if connection._counted is not None]
 
     with structlog.testing.capture_logs() as log:
-        assert len(open_from("192.0.2.7", 20)) == 4
+        accepted = open_from("192.0.2.7", 20)
+        assert len(accepted) == 4
         assert len(open_from("2001:db8::1", 3) + open_from("2001:db8::2", 3)) == 4
         assert sum(len(open_from(f"198.51.100.{number}", 1)) for number in range(20)) == 8
     refused_for = [line["client"] for line in log if line["event"] == "connections are refused"]
     assert refused_for[:16] == ["192.0.2.7"] * 16
+    connection, transport = accepted[0]
+    connection.data_received(HEALTH)
+    await eventually_async(lambda: transport.written)
+    assert transport.written.startswith(b"HTTP/1.1 200 "), "refused connections take none from the accepted ones"
     connections.close()
     assert (application.state.fast_path._connections, application.state.fast_path.refused) == (0, 0)
     for _ in range(4):

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from tests.support.publishing import serving
+from tests.support.publishing import ServeProcess, serving
 
 from skillwire.model.skill import is_skill_name
 
@@ -167,11 +167,27 @@ def test_lists_are_brief_and_artifacts_by_digest_are_for_ever(ask, index):
 
 
 @pytest.mark.spec("ASD-server-cors")
-def test_browsers_may_read_from_anywhere(ask):
-    assert ask(INDEX)[1]["access-control-allow-origin"] == "*"
-    status, headers, _ = ask(INDEX, "OPTIONS", Origin="https://x.example", Access_Control_Request_Method="GET")
-    assert status in {200, 204}
-    assert "GET" in headers["access-control-allow-methods"]
+@pytest.mark.parametrize("option", ["--base-url", "--config"])
+def test_browsers_may_read_what_is_published_from_anywhere(option, tmp_path):
+    (tmp_path / "server.toml").write_text('[http]\ntrusted_proxies = ["127.0.0.1"]\n')
+    values = {"--base-url": "https://skills.example.com", "--config": tmp_path / "server.toml"}
+    with ServeProcess(EXAMPLES, option, values[option], home=tmp_path / "home") as server:
+        for origin in ({}, {"Origin": "https://x.example"}):
+            assert server.get(INDEX, origin).fields["access-control-allow-origin"] == "*"
+        preflight = {"Origin": "https://x.example", "Access-Control-Request-Method": "GET"}
+        answer = server.get(INDEX, preflight, method="OPTIONS")
+    assert answer.status in {200, 204}
+    assert answer.fields["access-control-allow-origin"] == "*"
+    assert "GET" in answer.fields["access-control-allow-methods"]
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+def test_pages_of_other_sites_may_not_read_what_is_for_this_machine_alone(ask, method):
+    for origin in ({}, {"Origin": "https://x.example"}):
+        assert "access-control-allow-origin" not in ask(INDEX, method, **origin)[1]
+    assert (
+        ask(INDEX, method, Origin="http://localhost:3000")[1]["access-control-allow-origin"] == "http://localhost:3000"
+    )
 
 
 @pytest.mark.spec("ASD-server-etag")

@@ -13,7 +13,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus,
 from skillwire.protocols.skill_discovery.route_agent import Offer
 
 LONG = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True)
-MANY = st.lists(LONG, max_size=limits.LAN_LIST_ENTRIES).map(tuple)
+MANY = st.lists(LONG, max_size=limits.LAN_LIST_ENTRIES, unique=True).map(tuple)
 KEYS = st.sampled_from(["", "0123456789abcdef"])
 KINDS = st.sampled_from(SkillType)
 PATHS = st.just(dnssd.PATH)

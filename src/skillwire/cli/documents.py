@@ -478,6 +478,6 @@ class SceneChangeEvent(TypedDict):
 Document = (
     ErrorDocument | FindDocument | ShowDocument | CatDocument | AddDocument | UpdateDocument | PlanDocument
     | ListDocument | RemoveDocument | OutdatedDocument | VerifyDocument | TrustDocument | WhichDocument
-    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument | LanTrustDocument
-    | SceneRequestDocument
+    | DoctorDocument | ExplainDocument | ConfigShowDocument | ConfigPathDocument | SceneDocument | SceneListDocument
+    | SceneRequestDocument | LanTrustDocument
 )  # fmt: skip

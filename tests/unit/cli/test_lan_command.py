@@ -384,7 +384,10 @@ def test_a_key_is_trusted_after_its_six_words_were_compared(on, told):
 def test_the_words_of_our_own_key_are_those_that_others_see(on, told):
     on(*home())
     own = json.loads(told("trust", "--json").out)
-    leaf = read_leaf(LanKeys().certificate())
+    certificate = LanKeys().certificate()
+    assert certificate is not None
+    leaf = read_leaf(certificate)
+    assert leaf is not None
     assert (own["agent_id"], own["words"]) == (LanKeys().agent_id(), " ".join(words_of(leaf.key.digest)))
     assert LanKeys().trusted() == {}
 

@@ -51,7 +51,12 @@ def saying(word):
 async def test_only_rows_that_the_first_part_of_a_path_leaves_are_tried(behind, monkeypatch):
     tried = []
     matches = Route.matches
-    monkeypatch.setattr(Route, "matches", lambda row, scope: tried.append(row.path) or matches(row, scope))
+
+    def remember(row, scope):
+        tried.append(row.path)
+        return matches(row, scope)
+
+    monkeypatch.setattr(Route, "matches", remember)
     rows = ("/@{scope}/a", "/rpc", "/skills", "/skills/{name}", "/skills/{name}/runs", "/", "/{rest:path}")
     client = behind(*(Route(path, saying(path), "rpc") for path in rows))
     for path, expected in {

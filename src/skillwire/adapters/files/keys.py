@@ -1,9 +1,8 @@
 """Files of keys and certificates: PEM or DER, P-256 only; secret files must be readable by their owner only.
 
 An agent's files are in the folder ``lan`` of the state directory: ``agent.key`` (PEM, PKCS 8), ``agent.pem`` (its
-certificate), ``agent-id``, ``revocations.pem`` (the last valid lists), and ``trusted-keys.json`` (keys of other agents).
-A missing key or name is made;
-:mod:`~skillwire.adapters.files.lan_trust` decides how they are used.
+certificate), ``agent-id``, ``revocations.pem`` (the last valid lists), and ``trusted-keys.json`` (keys of other
+agents). A missing key or name is made; :mod:`~skillwire.adapters.files.lan_trust` decides how they are used.
 Spec: SDP §10; specs §3.
 """
 

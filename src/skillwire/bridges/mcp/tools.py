@@ -384,7 +384,7 @@ class Tools:
 async def _report_progress(
     context: ServerRequestContext, answering: Coroutine[Any, Any, CallToolResult]
 ) -> CallToolResult:
-    """Return the answer, and notify a client that asked for it every few seconds until then. Spec: MCP Progress."""
+    """Return the answer, and notify a client with a progress token every few seconds until then. Spec: MCP Progress."""
     number, task = 0, asyncio.ensure_future(answering)
     try:
         while not (await asyncio.wait({task}, timeout=limits.MCP_PROGRESS_SECONDS))[0]:

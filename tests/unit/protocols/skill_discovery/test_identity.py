@@ -42,14 +42,19 @@ AUTHORITY = ChainAuthority(Chain([root().certificate], [center().certificate]))
 @pytest.mark.parametrize("roots", [[], [root().certificate]], ids=["no roots", "with roots"])
 def test_a_key_that_the_user_trusts_is_certified_for_its_agent_alone(roots):
     identity = self_signed("agent-a", new_key(), NOW)
-    digest = AUTHORITY.judge("agent-a", identity.certificate, NOW.timestamp()).key.digest
+    untrusted = AUTHORITY.judge("agent-a", identity.certificate, NOW.timestamp())
+    assert untrusted is not None
+    digest = untrusted.key.digest
     trusted = ChainAuthority(Chain(roots), {"agent-a": digest, "agent-b": digest})
     judgement = trusted.judge("agent-a", identity.certificate, NOW.timestamp())
-    assert (judgement.standing, judgement.agents) == (Standing.CERTIFIED, {"agent-a"})
+    assert judgement is not None
+    assert (judgement.standing, judgement.agents) == (Standing.CERTIFIED, frozenset({"agent-a"}))
     assert judgement.standing_of("agent-b") is None
     assert trusted.judge("agent-b", identity.certificate, NOW.timestamp()) is None, "its certificate names another"
     other = ChainAuthority(Chain(roots), {"agent-a": bytes(32)})
-    assert other.judge("agent-a", identity.certificate, NOW.timestamp()).standing is Standing.UNVERIFIED
+    judgement = other.judge("agent-a", identity.certificate, NOW.timestamp())
+    assert judgement is not None
+    assert judgement.standing is Standing.UNVERIFIED
 
 
 KEY = GroupKey(b"a key of whoever it is at all")

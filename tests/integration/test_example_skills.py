@@ -781,7 +781,7 @@ class TestSkillwireCli:
         name, *arguments = shlex.split(call)
         context = cli.make_context("skillwire", [name, *arguments])
         _, command, rest = cli.resolve_command(context, [name, *arguments])
-        while isinstance(command, click.Group):
+        while isinstance(command, click.Group) and not (command.invoke_without_command and rest[0].startswith("-")):
             _, command, rest = command.resolve_command(context, rest)
         assert command is not None
         command.make_context(name, rest, parent=context)

@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 import watchfiles
 
-from skillwire import limits
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills
+from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.revision import Superseded, make_revision
 from skillwire.server.search import SearchAnswers
@@ -368,9 +368,9 @@ class CatalogService:
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
             self._warn([everything[name] for name in (*whole.added, *whole.changed)])
         log_broken(self._log, broken)
-        if len(skills) > limits.INDEX_ENTRIES >= len(skills) - len(changes.added):
-            message = f"clients read at most {limits.INDEX_ENTRIES:,} skills of an index"
-            self._log.warning(message, skills=len(skills), fix="Publish fewer skills at one address.")
+        excess = find_excess(len(skills), self._base_url)
+        if excess is not None and find_excess(len(skills) - len(changes.added), self._base_url) is None:
+            self._log.warning(excess.message, skills=len(skills), code=excess.code, fix=excess.fix)
 
     def _indexed(self, skills: PackedSkills, changes: SkillChanges) -> SkillSearch:
         """Return the search of ``skills``; an index that fails is made anew the next time."""

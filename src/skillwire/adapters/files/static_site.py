@@ -30,8 +30,9 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
 from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills import messages as asd
+from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
-from skillwire.protocols.agent_skills.server import CachePolicy, artifact_name
+from skillwire.protocols.agent_skills.server import INDEX_PATH, CachePolicy, artifact_name
 from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ class SiteBuild:
         findings += [*collisions.values(), *doubled.values()]
         findings.sort(key=lambda finding: (finding.place.source, finding.place.line or 0))
         public = sum(skill.access is Access.PUBLIC for folder, skill in skills.items() if folder not in collisions)
+        if excess := find_excess(public, f"{self._options.site}{INDEX_PATH}"):
+            findings.append(excess)
         number = len(skills) - len(collisions)
         report = BuildReport(number, public, len(stale), unchanged, tuple(findings), None)
         is_refused = report.errors and not self._options.skip_broken

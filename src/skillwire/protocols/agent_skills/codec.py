@@ -98,6 +98,14 @@ def place_urls(index: bytes, artifacts: str) -> bytes:
     return index.replace(unplaced, placed)
 
 
+def find_excess(number: int, source: str) -> Finding | None:
+    """Return a warning about an index of ``number`` skills, if clients do not read as many."""
+    if number <= limits.INDEX_ENTRIES:
+        return None
+    message = f"{number:,} skills in one index, and clients read at most {limits.INDEX_ENTRIES:,}"
+    return Finding("INDEX_ENTRIES", "warning", message, SourceLocation(source), "Publish fewer skills at one address.")
+
+
 def decode_index(data: bytes, index_url: str) -> Index:
     """Return the index in ``data`` with absolute URLs, resolved against ``index_url``.
 

@@ -36,7 +36,7 @@ answers = st.builds(
         st.builds(m.GroupMember, identifiers, identifiers, st.sampled_from(["PRIMARY", "BACKUP"])), max_size=2
     ).map(tuple),
 )
-_nonces = st.binary(min_size=32, max_size=32)
+_nonces = st.binary(min_size=32, max_size=64)
 _scene_fields = (identifiers, identifiers, names, timestamps)
 
 #: Messages that the text signs, with a signature.
@@ -68,7 +68,7 @@ unsigned_messages = st.one_of(
         m.Discover, identifiers, names, names, st.lists(st.sampled_from(m.SkillType), max_size=3).map(tuple), timestamps
     ),
     st.builds(m.DiscoverResponse, identifiers, st.lists(records, max_size=3).map(tuple), timestamps),
-    st.builds(m.Challenge, identifiers, _nonces, st.sampled_from([b"", bytes(8)]), timestamps),
+    st.builds(m.Challenge, identifiers, _nonces, timestamps),
     st.builds(m.JoinSceneResponse, identifiers, answers, timestamps),
     st.builds(m.SceneJoinResponse, identifiers, answers, timestamps),
     st.builds(m.SceneNotFound, identifiers, identifiers, timestamps),

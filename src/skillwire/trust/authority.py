@@ -38,7 +38,7 @@ _CLOCKS: Final = timedelta(minutes=5)  # that clocks may differ
 #: Gives every serial number the maximum of 40 hexadecimal digits, so that tables align.
 _LONG: Final = 1 << 158
 #: Of the answer to a challenge, beside the certificate and the agent's identifier: nonce, timestamp, signature.
-_PROOF_BYTES: Final = 180
+_PROOF_BYTES: Final = 192
 _USAGES: Final = (
     "content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only",
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Challenges: an agent proves which key it has, and that it is at the address that it sends from.
 
 A challenge goes to the address of a message, and the answer has to come from there, so it proves the address, too. Each
-nonce is 32 random bytes, counts once, and for ten seconds. **[ours]**: a challenge also names the challenged datagram
-by the beginning of its SHA-256, so an agent that sent many knows which one is meant.
+nonce begins with 32 random bytes, counts once, and for ten seconds. **[ours]**: it ends with the beginning of the
+challenged datagram's SHA-256, so an agent that sent many knows which one is meant; to others it is opaque.
 
 :class:`Challenges` holds messages by unknown keys, and questions with large answers, until their senders prove
 themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*.
@@ -16,6 +16,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
+from skillwire.errors import ValidationError
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import Standing
@@ -75,7 +76,7 @@ class Challenges:
         self._pending: dict[Peer, Pending] = {}
         self._repeats: TimerQueue[Peer] = TimerQueue()
         self._unanswered: TimerQueue[Peer] = TimerQueue()  # by the end of their challenges
-        longest = Challenge(outbox.agent_id, bytes(NONCE_BYTES), bytes(ABOUT_BYTES), _SOME_TIME)
+        longest = Challenge(outbox.agent_id, bytes(NONCE_BYTES + ABOUT_BYTES), _SOME_TIME)
         self._challenge_size = len(encode_signed(longest, lambda _: _LONGEST_SIGNATURE, outbox.profile))
 
     def timer(self) -> float | None:
@@ -96,7 +97,7 @@ class Challenges:
         asked = self._pending[question.source]
         if question.data.startswith(REGISTRATION):
             self._unanswered.set(question.source, asked.expires)
-        self._outbox.send_challenge(question.source, nonce, asked.digest, now)
+        self._outbox.send_challenge(question.source, nonce, now)
         if is_first and isinstance(question.message, Challenge) and question.source not in self._repeats:
             self._repeats.set(question.source, now.steady + _REPEAT)
 
@@ -132,8 +133,7 @@ class Challenges:
         """Repeat the challenges that are due."""
         while (peer := self._repeats.pop(now.steady)) is not None:
             if self.awaits(peer, now.steady):
-                asked = self._pending[peer]
-                self._outbox.send_challenge(peer, asked.nonce, asked.digest, now)
+                self._outbox.send_challenge(peer, self._pending[peer].nonce, now)
 
     def expired(self, now: float) -> list[tuple[Peer, Pending]]:
         """Return and end the challenges of registrations that were not answered in time."""
@@ -157,7 +157,7 @@ class Challenges:
             del self._pending[oldest]
             self._unanswered.cancel(oldest)
         digest = hashlib.sha256(datagram).digest()
-        nonce = self._outbox.random.randbytes(NONCE_BYTES)
+        nonce = self._outbox.nonce(digest)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
 
@@ -200,7 +200,7 @@ class ResponderProofs:
     def ask(self, peer: Peer, data: bytes, now: Moment) -> bytes:
         """Ask ``peer`` to prove that it sent a datagram; return the digest by which the proof names it."""
         digest = hashlib.sha256(data).digest()
-        nonce = self._outbox.random.randbytes(NONCE_BYTES)
+        nonce = self._outbox.nonce(digest)
         oldest = self._asked.put(nonce, _AnswerChallenge(digest, peer))
         if oldest is not None:
             self._repeats.cancel(oldest)
@@ -226,7 +226,7 @@ class ResponderProofs:
         if asked.sends > len(_PAUSES):
             del self._asked[nonce]
             return
-        self._outbox.send_challenge(asked.peer, nonce, asked.digest, now)
+        self._outbox.send_challenge(asked.peer, nonce, now)
         self._asked[nonce] = asked._replace(sends=asked.sends + 1)
         self._repeats.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.sends])
 
@@ -246,7 +246,7 @@ class ChallengeResponder:
         self._sent: BoundedDict[bytes, tuple[bytes, float]] = BoundedDict(limits.LAN_SENT)
         # Challenges are kept apart, because an untrusted peer can make us send many.
         self._sent_challenges: BoundedDict[bytes, tuple[bytes, float]] = BoundedDict(limits.LAN_SENT)
-        self._proof_size: tuple[bytes, int] = b"", 0
+        self._proof_size: tuple[tuple[bytes, int], int] = (b"", 0), 0  # for a certificate and a nonce's length
         self._until = {True: 0.0, False: 0.0}  # for proven addresses, and for the others
 
     def note_sent(self, data: bytes, now: float) -> None:
@@ -258,15 +258,19 @@ class ChallengeResponder:
         sent.put(digest[:ABOUT_BYTES], (digest, now))
 
     def challenged(self, question: VerifiedMessage, message: Challenge, now: Moment) -> Sequence[NodeEvent] | None:
-        """Answer a challenge; None when it is about no datagram of ours."""
+        """Answer a challenge; None when it is about no datagram of ours, or too long."""
         outbox, source = self._outbox, question.source
-        digest = self._digest_for(message.about, now.steady)
+        digest = self._digest_for(message.nonce[NONCE_BYTES:], now.steady)
         if digest is None:
             return None
         certificate = outbox.identity.certificate
-        if self._proof_size[0] is not certificate:
-            proof = ChallengeResponse(outbox.agent_id, bytes(32), certificate, _SOME_TIME, _LONGEST_SIGNATURE)
-            self._proof_size = certificate, len(encode(proof))
+        sized = certificate, len(message.nonce)
+        if self._proof_size[0] != sized:
+            proof = ChallengeResponse(outbox.agent_id, message.nonce, certificate, _SOME_TIME, _LONGEST_SIGNATURE)
+            try:
+                self._proof_size = sized, len(encode(proof))
+            except ValidationError:  # with a nonce of this length no datagram has room for it
+                return None
         if outbox.limit.allowance(source, now.steady) < self._proof_size[1]:
             self._challenges.hold(question, now)
         elif self._may_sign(now.steady, is_proven=outbox.limit.is_proven(source, now.steady)):

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 
 NONCE_BYTES: Final = 32
-#: Bytes of a SHA-256 that name a datagram in a challenge.
+#: Bytes of another implementation's longest nonce.
+_MOST_NONCE_BYTES: Final = 64
+#: Bytes of a SHA-256 that name a datagram, after the random bytes of a nonce.
 ABOUT_BYTES: Final = 8
 _IDENTIFIER: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{int(limits.LAN_IDENTIFIER_LENGTH)}}}", re.ASCII).fullmatch
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -188,8 +190,8 @@ def _write_base64(data: bytes) -> str:
 
 def _read_nonce(text: str) -> bytes:
     nonce = _read_base64(text)
-    if len(nonce) != NONCE_BYTES:
-        refuse(f"a nonce of {NONCE_BYTES} bytes", text)
+    if not NONCE_BYTES <= len(nonce) <= _MOST_NONCE_BYTES:
+        refuse(f"a nonce of {NONCE_BYTES} to {_MOST_NONCE_BYTES} bytes", text)
     return nonce
 
 
@@ -311,7 +313,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "SKILL_DISCOVER_RESPONSE": Shape(m.DiscoverResponse, (IDENTIFIER,)),  # and then the skills
     "SKILL_HEARTBEAT": Shape(m.Heartbeat, (*_ENDPOINT_FIELD, REPORTED_STATUS), is_signed=True),
     "SKILL_STATUS": Shape(m.StatusUpdate, (*_ENDPOINT_FIELD, REPORTED_STATUS, TEXT), is_signed=True),
-    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE, BYTES)),
+    "CHALLENGE": Shape(m.Challenge, (IDENTIFIER, NONCE)),
     "CHALLENGE_RESPONSE": Shape(m.ChallengeResponse, (IDENTIFIER, NONCE, BYTES), is_signed=True),
     "JOIN_SCENE": Shape(m.JoinScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
     "REQUEST_SCENE": Shape(m.RequestScene, (*_ENDPOINT_FIELD, IDENTIFIERS), is_signed=True),
@@ -372,8 +374,6 @@ def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
         requester, *records, timestamp = parts
         skills = () if records == [""] else tuple([read_record(record) for record in records])
         return m.DiscoverResponse(read_identifier(requester), skills, TIMESTAMP.read(timestamp), signature)
-    if message is m.Challenge and len(parts) == len(("agent", "nonce", "timestamp")):  # it names no datagram
-        parts.insert(2, "")
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
     return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)

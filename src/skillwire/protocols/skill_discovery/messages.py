@@ -182,11 +182,10 @@ class StatusUpdate(Message, frozen=True, gc=False):
 
 
 class Challenge(Message, frozen=True, gc=False):
-    """``agent_id`` challenges the agent at an address; ``about`` begins its datagram's SHA-256. Spec: SDP §10.3."""
+    """``agent_id`` challenges the agent at an address, and names its datagram in the nonce. Spec: SDP §10.3."""
 
     agent_id: str
     nonce: bytes
-    about: bytes
     timestamp: int
     signature: str = ""
 

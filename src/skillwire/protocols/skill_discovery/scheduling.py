@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, encode_signed
+from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode_signed
 from skillwire.protocols.skill_discovery.limits import AmplificationLimit
 from skillwire.protocols.skill_discovery.messages import Challenge, Outcome, RegisterAck
 from skillwire.wire.node import Datagram
@@ -119,10 +119,13 @@ class Outbox:
         heappush(self._waiting, (now.steady + after, next(self._numbers), Datagram(data, to)))
         return True
 
-    def send_challenge(self, peer: Peer, nonce: bytes, digest: bytes, now: Moment) -> None:
-        """Ask the agent at an address to sign a nonce, and the SHA-256 of a datagram that came from there."""
-        challenge = Challenge(self.agent_id, nonce, digest[:ABOUT_BYTES], self.stamp(now))
-        self.send(self.write(challenge), now, peer)
+    def nonce(self, digest: bytes) -> bytes:
+        """Return a new nonce, whose end names a datagram by the beginning of its SHA-256."""
+        return self.random.randbytes(NONCE_BYTES) + digest[:ABOUT_BYTES]
+
+    def send_challenge(self, peer: Peer, nonce: bytes, now: Moment) -> None:
+        """Ask the agent at an address to sign a nonce, and the SHA-256 of the datagram that it names."""
+        self.send(self.write(Challenge(self.agent_id, nonce, self.stamp(now))), now, peer)
 
     def request_registration(self, agent_id: str, skill_id: str, peer: Peer, now: Moment) -> None:
         """Ask an agent to register a skill with us."""

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from random import Random
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.support.datagrams import registration
 from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 
 from skillwire import limits
+from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import Responder, ResponderProofs
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
@@ -289,7 +290,7 @@ def test_who_never_proves_itself_is_waited_for_a_moment_and_named_as_nobody():
 
 
 @pytest.mark.spec("SDP-authentication-flow")
-def test_a_nonce_is_32_random_bytes_and_the_challenge_names_its_datagram_beside_it():
+def test_a_challenge_has_three_fields_and_names_its_datagram_after_32_random_bytes_of_its_nonce():
     lan = Lan()
     lan.node(C, REGISTRY, identity=own("c"), authority=AUTHORITY)
     identity, sent = own("agent-a"), lan.sent_from(C)
@@ -299,13 +300,16 @@ def test_a_nonce_is_32_random_bytes_and_the_challenge_names_its_datagram_beside_
     lan.run(0.1)
     asked = [message for _, one in sent if isinstance(message := decode(one), m.Challenge)]
     digests = [hashlib.sha256(one).digest() for one in data]
-    assert [one.about for one in asked] == [digest[:8] for digest in digests]
-    assert [len(one.nonce) for one in asked] == [32, 32]
-    halves = {half for one in asked for half in (one.nonce[:16], one.nonce[16:])}
+    assert [one.nonce[32:] for one in asked] == [digest[:8] for digest in digests]
+    halves = {half for one in asked for half in (one.nonce[:16], one.nonce[16:32])}
     assert len(halves) == 4
     assert not halves & {digest[:16] for digest in digests}
-    three_fields = encode(asked[0]).replace(b";" + base64.b64encode(asked[0].about), b"")
-    assert decode(three_fields) == m.Challenge("agent-192.168.1.20", asked[0].nonce, b"", asked[0].timestamp)
+    written = f"CHALLENGE:agent-192.168.1.20;{base64.b64encode(asked[0].nonce).decode()};{asked[0].timestamp}"
+    assert encode(asked[0]) == written.encode()
+    for length, is_read in ((31, False), (32, True), (40, True), (64, True), (65, False)):
+        data = f"CHALLENGE:a;{base64.b64encode(bytes(length)).decode()};1".encode()
+        with nullcontext() if is_read else pytest.raises(DecodeError):
+            assert decode(data) == m.Challenge("a", bytes(length), 1)
 
 
 @pytest.mark.spec("SDP-hostile")
@@ -330,20 +334,18 @@ def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
 
 def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
     monkeypatch.setattr(limits, "LAN_CHALLENGES", 2)
-    sent = []
     lan = Lan()
     lan.node(C, ASKS)
-
-    outbox: Any = SimpleNamespace(random=Random(1), send_challenge=lambda *told: sent.append(told))  # noqa: S311 - a simulation has to be repeatable
+    nonces = iter([b"0", b"1", b"2"])
+    outbox: Any = SimpleNamespace(nonce=lambda _: next(nonces), send_challenge=lambda *_: None)
     witnesses = ResponderProofs(outbox)
     peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
     for peer in peers:
         assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()
-    nonces = [nonce for _, nonce, _, _ in sent]
-    assert witnesses.take(peers[0], nonces[0]) is None, "the oldest was given up"
-    assert witnesses.take(peers[0], nonces[2]) is None, "it is another's"
-    assert witnesses.take(peers[2], nonces[2]) is not None
-    assert witnesses.take(peers[2], nonces[2]) is None, "a nonce counts once"
+    assert witnesses.take(peers[0], b"0") is None, "the oldest was given up"
+    assert witnesses.take(peers[0], b"2") is None, "it is another's"
+    assert witnesses.take(peers[2], b"2") is not None
+    assert witnesses.take(peers[2], b"2") is None, "a nonce counts once"
 
 
 @pytest.mark.spec("SDP-answer-places")

@@ -198,7 +198,7 @@ def test_made_up_challenges_leave_proofs_for_who_is_there():
     lan.node(A, OFFERS, agent_id="agent-a", identity=own("agent-a"), authority=AUTHORITY)
     lan.offer(A, "skill-a")
     lan.run(3)
-    question = m.Challenge("x", bytes(32), b"", int(lan.moment(A).wall * 1000))
+    question = m.Challenge("x", bytes(32), int(lan.moment(A).wall * 1000))
     for number in range(24_000):
         source = Peer(f"10.0.0.{number % 200 + 1}", 5)
         lan.at(number / 2000, partial(lan.inject, encode(question), source, A))

@@ -95,7 +95,7 @@ def challenge(lan, host, *sources, about=b""):
     """Let agents at ``sources`` challenge an agent; return what they are answered."""
     sent = lan.sent_from(host)
     for number, source in enumerate(sources):
-        lan.inject(encode(m.Challenge(f"registry-{number}", NONCE, about, AT)), source, host)
+        lan.inject(encode(m.Challenge(f"registry-{number}", NONCE + about, AT)), source, host)
     lan.run(0.5)
     return [(to, decode(data)) for to, data in sent if to in sources]
 
@@ -159,8 +159,8 @@ def test_where_somebody_has_proven_to_be_is_asked_as_often_as_loss_demands():
 def test_a_challenge_from_an_address_that_is_not_proven_is_answered_by_a_challenge(is_named):
     lan = offering()
     name = next(reversed(lan.nodes[A]._responder._sent))
-    question = m.Challenge("registry-0", NONCE, name if is_named else b"", AT)
-    told = [one for _, one in challenge(lan, A, VICTIM, about=question.about)]
+    question = m.Challenge("registry-0", NONCE + (name if is_named else b""), AT)
+    told = [one for _, one in challenge(lan, A, VICTIM, about=question.nonce[32:])]
     assert [type(one) for one in told] == [m.Challenge] * 2, "the second since the first may be lost"
     assert sum(len(encode(one)) for one in told) <= 3 * len(encode(question))
 
@@ -185,8 +185,8 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
         message = random.choice(
             [
                 m.Discover("x", (), (), (), at),
-                m.Challenge("agent-x", NONCE, random.choice([*names, bytes(8)]), at),
-                m.Challenge("agent-x", random.randbytes(32), b"", at),
+                m.Challenge("agent-x", NONCE + random.choice([*names, bytes(8)]), at),
+                m.Challenge("agent-x", random.randbytes(random.choice([32, 64])), at),
                 m.Register("stranger", f"skill-{random.randrange(9)}", *facts),
                 m.JoinScene("stranger", "auth", (), at),
                 m.RequestScene("agent-a", "auth", (), at),
@@ -242,14 +242,15 @@ def test_who_is_nobody_here_is_told_who_we_are_once_it_has_shown_where_it_is():
 
 
 @pytest.mark.spec("SDP-authentication-flow")
-def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much():
+@pytest.mark.parametrize("about", [b"", bytes(8), bytes(32)])
+def test_a_registry_by_another_rule_is_answered_when_it_has_asked_often_enough_to_be_given_so_much(about):
     identity = center().issue(agents=["agent-a"])
     lan = offering(identity)
     (digest, _) = next(reversed(lan.nodes[A]._responder._sent.values()))
-    told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM)]
-    (proof,) = [one for one in told if isinstance(one, m.ChallengeResponse)]
-    assert proof.nonce == NONCE
-    text = challenge_text("registry-0", "agent-a", NONCE, digest)
+    told = [one for _ in range(8) for _, one in challenge(lan, A, VICTIM, about=about)]
+    proof, *_ = [one for one in told if isinstance(one, m.ChallengeResponse)]
+    assert proof.nonce == NONCE + about
+    text = challenge_text("registry-0", "agent-a", proof.nonce, digest)
     judgement = AUTHORITY.judge("agent-a", proof.certificate, EPOCH)
     assert judgement is not None
     assert judgement.key.verifies(text, proof.signature)

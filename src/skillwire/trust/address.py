@@ -21,7 +21,8 @@ the user named                      which opens
 ``allow = ["https://x.y:8443"]``    the same, with this scheme and port alone
 ==================================  ============================================================================
 
-An origin opens with its scheme, host and port: other ports of the same host may be services of other people.
+An origin opens with its scheme, host and port: other ports of the same host may be services of other people. A typed
+``http://HOST`` also opens ``https://HOST``, to which such a host redirects.
 
 Metadata services, which provide a cloud machine's credentials, open through ``allow`` only; multicast and the
 unspecified address never.
@@ -283,7 +284,9 @@ class AddressPolicy(_Rules):
         return self.allowed.lists_host(url.host) or url.origin in self.allowed.origins
 
     def _is_vouched(self, url: Url) -> bool:
-        return url.origin in self.named or self._is_listed(url)
+        is_https = (url.scheme, url.port) == ("https", 443)
+        is_secured = is_https and url._replace(scheme="http", port=80).origin in self.named
+        return url.origin in self.named or is_secured or self._is_listed(url)
 
     def _other_port(self, url: Url) -> TrustError | None:
         """Return the refusal of a local host when only another of its origins was named."""

@@ -118,6 +118,7 @@ def test_a_typed_address_opens_itself_and_nothing_beside_it():
     assert refusal(policy, "http://localhost:8000/x") == "ADDRESS_REFUSED"
     for other in ("http://127.0.0.1:9200/", "http://127.0.0.1/", "https://127.0.0.1/", "https://127.0.0.1:8000/"):
         assert refusal(policy, other) == "PORT_REFUSED"
+    assert refusal(naming("http://127.0.0.1/"), "https://127.0.0.1/", "127.0.0.1") is None
     assert refusal(policy, "https://example.com/", "127.0.0.1") == "ADDRESS_REFUSED"
 
 
@@ -151,7 +152,11 @@ def test_a_local_name_is_refused_before_it_is_looked_up_unless_it_was_named():
     assert refusal(AddressPolicy(), "https://nas.local/") == "ADDRESS_REFUSED"
     policy = naming("http://nas.local/")
     assert refusal(policy, "http://nas.local/", "192.168.0.9") is None
-    assert refusal(policy, "https://nas.local/") == "PORT_REFUSED"
+    assert refusal(policy, "https://nas.local/", "192.168.0.9") is None, "where such hosts redirect to"
+    assert refusal(policy, "https://nas.local:8443/") == "PORT_REFUSED"
+    assert refusal(naming("https://nas.local/"), "http://nas.local/") == "PORT_REFUSED"
+    assert refusal(naming("http://nas.local:443/"), "https://nas.local/") == "PORT_REFUSED"
+    assert refusal(AddressPolicy(allow=("http://nas.local",)), "https://nas.local/") == "PORT_REFUSED"
     assert refusal(naming("http://nas.local:8000/"), "http://nas.local/") == "PORT_REFUSED"
     assert refusal(naming("https://nas.local/"), "https://nas.local/", PUBLIC_V4) is None
     assert refusal(policy, "http://nas.local/", PUBLIC_V4) == "PLAIN_HTTP_REFUSED"

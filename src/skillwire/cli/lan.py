@@ -1,4 +1,4 @@
-"""``skillwire lan``: a live view of the local network, or one JSON document a line with ``--json``."""
+"""``skillwire lan``: a live view of the local network, or one JSON document a line, and trust in single keys."""
 
 from __future__ import annotations
 
@@ -11,21 +11,39 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli import lan_trust
-from skillwire.cli.lan_options import discovery_option, read_lan
-from skillwire.cli.lan_view import Screen, counted, lan_object, live_picture, picture, scene_lines, scene_object, table
-from skillwire.cli.options import CommandGroup
-from skillwire.cli.output import dim, encode_document, output_options, print_end, terminal_columns
+from skillwire.cli.lan_options import discovery_option, make_agent, read_lan
+from skillwire.cli.lan_view import (
+    Screen,
+    check_names,
+    counted,
+    lan_object,
+    live_picture,
+    picture,
+    scene_lines,
+    scene_object,
+    table,
+)
+from skillwire.cli.options import CommandGroup, LazyModule, confirm
+from skillwire.cli.output import bold, dim, encode_document, output_options, print_end, success, terminal_columns
 from skillwire.cli.progress import Progress
+from skillwire.errors import FetchError, TrustError, UsageError
 from skillwire.model.lan import FoundVia
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
+    from skillwire.adapters.files import keys, lan_trust
     from skillwire.adapters.lan.agent import LanAgent
+    from skillwire.cli.documents import LanTrustDocument
     from skillwire.cli.output import Output
     from skillwire.model.lan import LanChange, LanSnapshot
     from skillwire.protocols.skill_discovery.settings import LanSettings
+    from skillwire.trust import certificates, words
+else:  # load cryptography
+    keys = LazyModule("adapters.files.keys")
+    lan_trust = LazyModule("adapters.files.lan_trust")
+    certificates = LazyModule("trust.certificates")
+    words = LazyModule("trust.words")
 
 
 _SCHEMA: Final = "skillwire/lan/1"
@@ -121,17 +139,6 @@ def command(
         if ended_by not in {None, signal.SIGINT}:
             print_end("stopped by a signal")
             raise click.exceptions.Exit(_SIGNAL + int(ended_by or 0))
-
-
-command.add_command(lan_trust.command)
-
-
-def make_agent(settings: LanSettings) -> LanAgent:
-    """Return an agent that only queries and listens; it offers nothing."""
-    from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
-    from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
-
-    return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)
 
 
 async def _run_until_stopped(run: Awaitable[None], stopped: asyncio.Event) -> signal.Signals | None:
@@ -274,3 +281,73 @@ class _View:
 def _registered(snapshot: LanSnapshot) -> int:
     """Return the number of skills known by more than an mDNS hint."""
     return sum(skill.found_via is not FoundVia.MDNS for skill in snapshot.skills)
+
+
+@command.command("trust")
+@click.argument("agent", required=False, callback=lambda *given: given[2] and check_names(*given))
+@click.option(
+    "--words", "expected", metavar="WORDS", help="The six words that AGENT shows; without them, you are asked."
+)
+@click.option("--forget", is_flag=True, help="Trust the key of AGENT no more.")
+@discovery_option
+@output_options
+def trust(*, output: Output, agent: str | None, expected: str | None, forget: bool, discovery: str | None) -> None:
+    """Trust the key of AGENT after comparing six words; without AGENT, show the words of this machine's agent.
+
+    Run it without AGENT on the other machine, and compare the words there with those shown here. The key then counts as
+    verified on this machine without an authority. A running server reads the trusted keys when it starts.
+    """
+    settings = read_lan(None, lan=True, interfaces=(), discovery=discovery)
+    assert settings is not None  # noqa: S101  # only without a network it is
+    if settings.group_key_file:
+        raise UsageError("USAGE", "all agents share one group key", fix="Compare the files of the group key instead.")
+    store = keys.LanKeys()
+    trusted = store.trusted()
+    if agent is None:
+        own = lan_trust.load_trust(settings)
+        leaf = certificates.read_leaf(own.identity.certificate)
+        assert leaf is not None  # noqa: S101  # it is our own
+        _print_words(output, own.agent_id, leaf.key.digest, is_trusted=True)
+        output.table([dim("trusted"), name] for name in sorted(trusted))
+        return
+    if forget:
+        if agent not in trusted:
+            raise UsageError("USAGE", f"no key of {agent} is trusted", fix="List them: skillwire lan trust.")
+        store.keep_trusted({name: key for name, key in trusted.items() if name != agent})
+        _print_words(output, agent, trusted[agent], is_trusted=False)
+        return
+    digest = asyncio.run(_digest_of(settings, agent))
+    shown = " ".join(words.words_of(digest))
+    if expected is None:
+        output.note(bold(agent), "  ", shown)
+        agreed = confirm(f"Does skillwire lan trust on {agent} show the same six words?")
+    else:
+        agreed = expected.lower().split() == shown.split()
+    if not agreed:
+        message = f"the six words of {agent} were not confirmed; its key has the words {shown}"
+        raise TrustError("DISC_004", message, fix=f"Run skillwire lan trust on {agent}, and pass its words: --words.")
+    store.keep_trusted(trusted | {agent: digest})
+    _print_words(output, agent, digest, is_trusted=True)
+    output.line(success("trusted "), bold(agent))
+
+
+async def _digest_of(settings: LanSettings, agent_id: str) -> bytes:
+    """Return the digest of an agent's key, which has to answer now."""
+    async with make_agent(settings) as agent:
+        await agent.discover()
+        if (digest := agent.key_digest_of(agent_id)) is not None:
+            return digest
+    message = f"no agent {agent_id} was heard"
+    raise FetchError("DISC_001", message, fix="Start its server with --lan; skillwire lan lists the agents.")
+
+
+def _print_words(output: Output, agent: str, digest: bytes, *, is_trusted: bool) -> None:
+    shown = " ".join(words.words_of(digest))
+    document: LanTrustDocument = {
+        "schema": "skillwire/lan-trust/1",
+        "agent_id": agent,
+        "words": shown,
+        "trusted": is_trusted,
+    }
+    output.document(document)
+    output.line(bold(agent), "  ", shown)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from socket import socket
 
+    from skillwire.adapters.lan.agent import LanAgent
     from skillwire.protocols.skill_discovery.messages import Reason
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -117,3 +118,11 @@ def _settings(configured: LanSettings | None, discovery: str | None) -> LanSetti
     if configured is not None:
         return configured
     return join_discovery(load_settings(Path.cwd(), os.environ).discovery, read_discovery_file)
+
+
+def make_agent(settings: LanSettings) -> LanAgent:
+    """Return an agent that only queries and listens; it offers nothing."""
+    from skillwire.adapters.lan.agent import LanAgent  # noqa: PLC0415  # sockets and cryptography are heavy
+    from skillwire.protocols.skill_discovery.node import Role  # noqa: PLC0415  # same
+
+    return LanAgent(settings, roles=frozenset({Role.END_AGENT, Role.OBSERVER}), keeps_state=False)

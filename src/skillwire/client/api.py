@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.lan import AsyncLan
 from skillwire.client.rpc import AsyncRpcSkills
-from skillwire.client.runner import AsyncRunner, documented_by, look_up
+from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import AsyncRemoteSkill
 from skillwire.client.sync import Client
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +63,7 @@ class AsyncClient(ClientBase[AsyncRunner]):
         return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def show(self, reference: str, *, both: bool = False, timeout: float | None = None) -> AsyncRemoteSkill:
-        ref = await self._runner.run(look_up(self._session.resolve_one(reference, both=both), timeout))
+        ref = await self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
         return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
     async def which(self, reference: str, *, explain: bool = False) -> Resolution:

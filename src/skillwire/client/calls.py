@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
 
 from skillwire import limits
 from skillwire.adapters.files.calls import FileCalls
-from skillwire.client.runner import seconds_of
 from skillwire.errors import (
     FetchError,
     NotFoundError,
@@ -55,7 +54,7 @@ from skillwire.resolver.calls import (
 )
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.resolver.references import reference_to
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import seconds_of, work
 from skillwire.wire.pacing import Circuits
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from msgspec.structs import astuple
 
 from skillwire import limits
 from skillwire.client.calls import CallOptions, PreparedCall, run_seconds
-from skillwire.client.runner import seconds_of
 from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationError
 from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
@@ -30,7 +29,7 @@ from skillwire.resolver.calls import UNSEEN
 from skillwire.resolver.references import reference_to
 from skillwire.resolver.sources.skills_rpc import BLOB, ask, create_blob, describe
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import seconds_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
 from skillwire.client.lan_flows import listen
-from skillwire.client.runner import documented_by, look_up
+from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -68,7 +69,7 @@ class Lan:
             TrustError: ``DISC_004``, it has no certified key, and ``use_unverified`` is off.
             FetchError: ``DISC_006``, its server does not publish it.
         """
-        ref = self._runner.run(look_up(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        ref = self._runner.run(limit_time(self._flows.locate(skill, use_unverified=use_unverified), timeout))
         return RemoteSkill(ref, self._session, self._runner, timeout)
 
     def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:
@@ -170,7 +171,7 @@ class AsyncLan:
     async def skill(
         self, skill: LanSkill, *, use_unverified: bool | None = None, timeout: float | None = None
     ) -> AsyncRemoteSkill:
-        ref = await self._runner.run(look_up(self._flows.locate(skill, use_unverified=use_unverified), timeout))
+        ref = await self._runner.run(limit_time(self._flows.locate(skill, use_unverified=use_unverified), timeout))
         return AsyncRemoteSkill(ref, self._session, self._runner, timeout)
 
     async def providers(self, capability: str, *, use_unverified: bool | None = None) -> Providers:

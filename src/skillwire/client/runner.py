@@ -11,9 +11,8 @@ import time
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skillwire import limits
-from skillwire.errors import SkillwireError, UsageError
-from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async, within
+from skillwire.errors import SkillwireError
+from skillwire.wire.exchange import All, HttpRequest, Work, drive, drive_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,23 +34,6 @@ def documented_by(blocking: type) -> Callable[[Kind], Kind]:
         return kind
 
     return decorate
-
-
-def seconds_of(timeout: float | None) -> float | None:
-    """Return ``timeout``; raise ``USAGE`` outside its range."""
-    given: object = timeout  # untyped programs may pass anything
-    if given is not None and not isinstance(given, int | float):
-        fix = "Give a number, such as timeout=30."
-        raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
-    if timeout is not None and not 0 < timeout <= limits.CALL_WAIT_SECONDS:
-        raise UsageError("USAGE", f"a timeout is more than 0 and at most {int(limits.CALL_WAIT_SECONDS):,} seconds")
-    return timeout
-
-
-def look_up(flow: Flow[T], timeout: float | None) -> Flow[T]:
-    """Return ``flow``, whose requests end within ``timeout`` seconds from its begin."""
-    seconds = seconds_of(timeout)
-    return flow if seconds is None else within(flow, seconds, time.monotonic)
 
 
 class SyncRunner:

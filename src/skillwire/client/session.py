@@ -18,7 +18,6 @@ from skillwire.adapters.files.credentials import bearer, find_password, find_tok
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.credentials import OriginAccess
-from skillwire.client.runner import look_up, seconds_of
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
@@ -30,7 +29,7 @@ from skillwire.resolver.references import parse_reference, parse_source, referen
 from skillwire.resolver.resolve import find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
 from skillwire.trust.address import AddressPolicy
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import limit_time, seconds_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -250,8 +249,8 @@ class ClientSession:
             stage: Stage = "reading"
             try:
                 timeout = providers.lookup_seconds(limit)
-                ref = yield from look_up(self.lan.locate(one, use_unverified=use_unverified), timeout)
-                descriptor = yield from look_up(self.describe(ref), timeout)
+                ref = yield from limit_time(self.lan.locate(one, use_unverified=use_unverified), timeout)
+                descriptor = yield from limit_time(self.describe(ref), timeout)
                 stage = "checking"
                 prepared = yield from self.prepare_call(ref, descriptor, inputs, options)
                 is_safe = prepared.method == "GET"

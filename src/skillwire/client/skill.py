@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from skillwire.client.runner import documented_by, look_up
+from skillwire.client.runner import documented_by
 from skillwire.errors import DecodeError, NotFoundError, SourceLocation
 from skillwire.folder.frontmatter import parse_skill_md, split_body
 from skillwire.trust.paths import check_path
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,10 +85,10 @@ class SkillFlows:
             message = f"{self.name} was not found at an endpoint of the Skills Protocol"
             fix = "Its descriptor and its files describe it."
             raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(self._ref.origin), fix=fix)
-        return (yield from look_up(describe(self._ref, self._session.context), self._timeout))
+        return (yield from limit_time(describe(self._ref, self._session.context), self._timeout))
 
     def _fetch_descriptor(self) -> Flow[SkillDescriptor]:
-        self._descriptor = yield from look_up(self._session.describe(self._ref), self._timeout)
+        self._descriptor = yield from limit_time(self._session.describe(self._ref), self._timeout)
         return self._descriptor
 
     def _known_descriptor(self) -> Flow[SkillDescriptor | None]:

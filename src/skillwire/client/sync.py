@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from skillwire.client.runner import SyncRunner, look_up
+from skillwire.client.runner import SyncRunner
 from skillwire.client.session import ClientBase
 from skillwire.client.skill import RemoteSkill
 from skillwire.resolver.lockfile import remove, verify
 from skillwire.resolver.references import endpoint_url, lan_capability
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,7 @@ class Client(ClientBase[SyncRunner]):
             UsageError: ``REFERENCE`` for several skills, ``NO_SOURCES`` for a bare name without sources.
             NotFoundError: ``SKILL_NOT_FOUND`` with similar names. Otherwise as :meth:`index`.
         """
-        ref = self._runner.run(look_up(self._session.resolve_one(reference, both=both), timeout))
+        ref = self._runner.run(limit_time(self._session.resolve_one(reference, both=both), timeout))
         return RemoteSkill(ref, self._session, self._runner, timeout)
 
     def which(self, reference: str, *, explain: bool = False) -> Resolution:

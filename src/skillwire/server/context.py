@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from skillwire.server.problems import Problem
     from skillwire.server.revision import AccessView, AccessViews, Revision
 
-#: Where the scope of a request holds its context.
-CONTEXT: Final = "skillwire.context"
 _DEPENDS: Final = {"Vary": VARY}
 _PRIVATE: Final = encode_fields({"Cache-Control": CachePolicy.PRIVATE.value}, _DEPENDS)
 _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)

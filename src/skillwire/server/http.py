@@ -39,6 +39,8 @@ Fields = list[tuple[bytes, bytes]]
 
 #: The fields that say who asks, by the names under which ASGI carries them.
 IDENTITY_NAMES: Final = tuple(name.encode("ascii") for name in IDENTITY_FIELDS.lower().split(", "))
+#: Where the scope of a request holds its context.
+CONTEXT: Final = "skillwire.context"
 #: The ``Vary`` of what comes in codings, and is another for who may see more.
 VARY: Final = f"Accept-Encoding, {IDENTITY_FIELDS}"
 

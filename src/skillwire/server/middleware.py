@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from skillwire import limits
 from skillwire.errors import StorageError, one_line
 from skillwire.executions.view import without_ids
-from skillwire.server.context import CONTEXT, RequestContext, ResponseRecorder
-from skillwire.server.http import Origins, is_own_name
+from skillwire.server.context import RequestContext, ResponseRecorder
+from skillwire.server.http import CONTEXT, Origins, is_own_name
 from skillwire.server.problems import (
     INTERNAL,
     NOT_FOUND,

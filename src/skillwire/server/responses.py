@@ -25,8 +25,8 @@ import brotli
 from skillwire import limits
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
-from skillwire.server.context import CONTEXT
 from skillwire.server.http import (
+    CONTEXT,
     VARY,
     Coding,
     Fields,

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from skillwire.errors import SkillwireError
-from skillwire.server.context import CONTEXT
+from skillwire.server.http import CONTEXT
 from skillwire.server.problems import READ, Preflight, problem_for
 
 if TYPE_CHECKING:

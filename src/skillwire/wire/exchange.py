@@ -13,10 +13,12 @@ decoding, and ``timeout`` over the whole request. It throws :class:`~skillwire.e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from skillwire import limits
+from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -172,6 +174,23 @@ def within(flow: Flow[T], seconds: float, clock: Callable[[], float]) -> Flow[T]
 
     result: T = yield from bounded(flow)
     return result
+
+
+def seconds_of(timeout: float | None) -> float | None:
+    """Return ``timeout``; raise ``USAGE`` outside its range."""
+    given: object = timeout  # untyped programs may pass anything
+    if given is not None and not isinstance(given, int | float):
+        fix = "Give a number, such as timeout=30."
+        raise UsageError("USAGE", f"a timeout is a number of seconds, not {ascii(given)[:80]}", fix=fix)
+    if timeout is not None and not 0 < timeout <= limits.CALL_WAIT_SECONDS:
+        raise UsageError("USAGE", f"a timeout is more than 0 and at most {int(limits.CALL_WAIT_SECONDS):,} seconds")
+    return timeout
+
+
+def limit_time(flow: Flow[T], timeout: float | None) -> Flow[T]:
+    """Return ``flow``, whose requests end within ``timeout`` seconds from now."""
+    seconds = seconds_of(timeout)
+    return flow if seconds is None else within(flow, seconds, time.monotonic)
 
 
 def follow(flow: Flow[T], responses: Iterable[HttpResponse | Exception]) -> T:

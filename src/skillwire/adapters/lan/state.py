@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from skillwire.adapters.lan.link import Link
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.health import Change, Key
-    from skillwire.protocols.skill_discovery.identity import KeyRing
     from skillwire.protocols.skill_discovery.limits import Stream
     from skillwire.protocols.skill_discovery.node import DiscoveryNode
 
@@ -41,13 +40,13 @@ if TYPE_CHECKING:
 FILE: Final = "lan.db"
 _PATIENCE: Final = 2.0
 #: A file that was made by another version of ours is made anew.
-_VERSION: Final = 4
+_VERSION: Final = 5
 #: Milliseconds that a link may be gone before what was heard there is forgotten: a month.
 _GONE_MS: Final = 30 * 86_400_000
 _SCHEMA: Final = """
 CREATE TABLE registrations (
   link TEXT NOT NULL, agent TEXT NOT NULL, skill TEXT NOT NULL, host TEXT NOT NULL, datagram BLOB NOT NULL,
-  key BLOB NOT NULL, issuer BLOB NOT NULL,
+  key BLOB NOT NULL, issuer BLOB NOT NULL, since INTEGER NOT NULL,
   PRIMARY KEY (link, agent, skill)) STRICT, WITHOUT ROWID;
 CREATE TABLE links (link TEXT PRIMARY KEY, seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE timestamps (
@@ -64,6 +63,7 @@ class StoredRegistration(NamedTuple):
     message: Register
     key: bytes = b""  # digest of the agent's key; empty with a group key
     issuer: bytes = b""  # name, DER, of the authority that certified it; empty for none
+    since: int = 0  # when the skill registered first, s, for its rank; 0 when that is unknown
 
 
 class SavedState(NamedTuple):
@@ -88,7 +88,7 @@ class LanState:
             return SavedState()
         try:
             with closing(self._connect()) as connection:
-                columns = "link, host, datagram, key, issuer"
+                columns = "link, host, datagram, key, issuer, since"
                 rows = connection.execute(f"SELECT {columns} FROM registrations").fetchall()  # noqa: S608 - names of ours
                 times = connection.execute("SELECT kind, agent, about, at FROM timestamps").fetchall()
         except sqlite3.OperationalError:  # locked, or the disk: it may be good yet
@@ -97,18 +97,18 @@ class LanState:
             self._discard()
             return SavedState(is_broken=True)
         heard = []
-        for link, host, datagram, key, issuer in rows:
+        for link, host, datagram, key, issuer, since in rows:
             with suppress(DecodeError):
                 message = decode(datagram, self._profile)
                 if isinstance(message, Register):
-                    heard.append(StoredRegistration(link, host, message, key, issuer))
+                    heard.append(StoredRegistration(link, host, message, key, issuer, since))
         timestamps = tuple(((kind, agent, about), at) for kind, agent, about, at in times)
         return SavedState(tuple(heard), timestamps, self._was_broken)
 
     def write(
         self,
         *,
-        heard: Sequence[tuple[str, str, str, str, bytes, bytes, bytes]] = (),
+        heard: Sequence[tuple[str, str, str, str, bytes, bytes, bytes, int]] = (),
         gone: Sequence[tuple[str, Key]] = (),
         timestamps: Collection[tuple[Stream, int]] = (),
         edge: int = 0,
@@ -117,7 +117,7 @@ class LanState:
     ) -> None:
         """Write and delete registrations, keep timestamps since ``edge``, ms. Raises: OSError, sqlite3.Error."""
         with closing(self._connect()) as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?)", heard)
+            connection.executemany("INSERT OR REPLACE INTO registrations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", heard)
             connection.executemany(
                 "DELETE FROM registrations WHERE link = ? AND agent = ? AND skill = ?",
                 [(link, *key) for link, key in gone],
@@ -221,7 +221,7 @@ class StateWriter:
             if heard.link != link or agent_id == self._agent_id:
                 continue
             if node.ring.remember(agent_id, heard.key, heard.issuer):
-                node.registry.restore([heard.message], now, host=heard.host)
+                node.registry.restore(heard.message, now, host=heard.host, since=heard.since)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
         """Begin to write; also after :meth:`stop`."""
@@ -261,7 +261,7 @@ class StateWriter:
         changed, self._changed = self._changed, {}
         links = tuple(self._links())
         goodbyes = [(link, link.node.mcp_agent.take_goodbyes()) for link in links]
-        rings = {link.name: link.node.ring for link in links}
+        nodes = {link.name: link.node for link in links}
         now = int(self._clock().wall * 1000)
         edge = now - int(2 * self._window * 1000)
         newest = self._timestamps
@@ -270,7 +270,7 @@ class StateWriter:
                 newest[stream] = max(at, newest.get(stream, at))
         self._timestamps = {stream: at for stream, at in newest.items() if at >= edge}
         heard = [
-            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(rings, link, key))
+            (link, *key, change.after.host, encode(change.after.registration, self._profile), *_key(nodes, link, key))
             for (link, key), change in changed.items()
             if change.after is not None
         ]
@@ -293,6 +293,7 @@ class StateWriter:
                     link.act()
 
 
-def _key(rings: Mapping[str, KeyRing], link: str, key: Key) -> tuple[bytes, bytes]:
-    """Return the digest of the key of a skill's agent on a link, and its issuer."""
-    return rings[link].digest_of(key[0]) if link in rings else (b"", b"")
+def _key(nodes: Mapping[str, DiscoveryNode], link: str, key: Key) -> tuple[bytes, bytes, int]:
+    """Return the digest of the key of a skill's agent on a link, its issuer, and since when the skill is registered."""
+    node = nodes.get(link)
+    return (*node.ring.digest_of(key[0]), node.registry.since(key)) if node is not None else (b"", b"", 0)

@@ -451,13 +451,18 @@ class Registry:
         self._remove(self._skills[key], ChangeKind.LEFT)
         return True
 
-    def restore(self, messages: Iterable[Register], now: float, *, host: str = "") -> None:
-        """List what was stored before a restart: UNKNOWN and unverified until a sign of life comes."""
-        for message in messages:
-            is_new = (message.agent_id, message.skill_id) not in self._skills
-            is_within = self._quota.per_agent.get(message.agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
-            if is_new and is_within and not self._quota.is_full:
-                self._add(ListedSkill(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
+    def restore(self, message: Register, now: float, *, host: str = "", since: int = 0) -> None:
+        """List a skill that was stored before a restart: UNKNOWN and unverified until a sign of life comes."""
+        key = message.agent_id, message.skill_id
+        is_within = self._quota.per_agent.get(message.agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
+        if key not in self._skills and is_within and not self._quota.is_full:
+            if since and self._knows_newcomers:
+                self._former.put(key, since)
+            self._add(ListedSkill(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
+
+    def since(self, key: Key) -> int:
+        """Return when a skill registered first, s since the epoch; 0 when that is unknown."""
+        return self._index.since.get(key, 0)
 
     def on_heartbeat(self, key: Key, status: HealthStatus, timestamp: int, now: float) -> bool:
         """Take a heartbeat or a status; False when the skill is not registered. Older ones change nothing."""

@@ -40,7 +40,7 @@ def registration(skill="skill-a", version="1.0.0"):
 
 
 def row(message):
-    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message), bytes(32), b"by whom"
+    return "eth0/4", message.agent_id, message.skill_id, "192.168.1.10", encode(message), bytes(32), b"by whom", 5
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_what_was_written_is_read_by_the_next_one(state, tmp_path):
     kept = LanState(tmp_path / "lan", Profile.OPEN).load()
 
     assert kept.heard == (
-        StoredRegistration("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom"),
+        StoredRegistration("eth0/4", "192.168.1.10", registration(version="1.0.1"), bytes(32), b"by whom", 5),
     )
     assert kept.timestamps == ((STREAM, 7),)
 
@@ -102,7 +102,7 @@ def test_of_two_timestamps_the_newest_is_kept_and_old_ones_are_not(state):
 
 
 def test_what_is_no_registration_any_more_is_passed_over(state):
-    state.write(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", b"")))
+    state.write(heard=(row(registration()), ("eth0/4", "x", "y", "1.2.3.4", b"\xff garbage", b"", b"", 0)))
     assert [heard.message.skill_id for heard in state.load().heard] == ["skill-a"]
 
 
@@ -277,6 +277,20 @@ async def test_who_has_lost_its_key_comes_back_when_nothing_of_it_is_there_any_m
     await kept(second)
     third = await begin(world)
     assert third.lan.nodes[R].ring.digest_of("agent-001") == second.lan.nodes[R].ring.digest_of("agent-001")
+
+
+@pytest.mark.spec("SDP-scene-incumbent")
+async def test_the_incumbent_that_registers_anew_is_primary_after_a_restart_of_the_registry(begin):
+    world = World(EPOCH)
+    first = await begin(world)
+    join(first.lan, world, A, world.identity("z-old"), "z-old")
+    join(first.lan, world, EVIL, world.identity("a-new"), "a-new")
+    first.lan.offer(A, "skill-a", version="0.7.1")
+    first.lan.run(3)
+    assert first.lan.nodes[R].registry.provider("auth").key == ("z-old", "skill-a")
+    await kept(first)
+    second = await begin(world)
+    assert second.lan.nodes[R].registry.provider("auth").key == ("z-old", "skill-a")
 
 
 async def test_that_only_the_health_is_otherwise_is_not_written(begin):

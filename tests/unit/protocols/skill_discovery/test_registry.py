@@ -163,7 +163,7 @@ def test_a_silent_skill_is_suspected_unhealthy_and_forgotten(registry):
 
 @pytest.mark.spec("SDP-health-restart")
 def test_what_is_restored_is_unknown_until_a_beat(registry):
-    registry.restore([registration()], 0.0)
+    registry.restore(registration(), 0.0)
     assert registry[KEY].health.status is HealthStatus.UNKNOWN
     registry.on_heartbeat(KEY, HealthStatus.HEALTHY, AT + 1, 2.0)
     assert registry[KEY].health.status is HealthStatus.HEALTHY

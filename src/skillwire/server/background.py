@@ -7,6 +7,7 @@ After an error a task pauses, twice as long each time up to a bound. Until it wo
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ class BackgroundTasks:
         self.failing: dict[str, str] = {}
         self.failures: Counter[str] = Counter()
         self._report = report
+        self._reporting = threading.Lock()
         self._log = structlog.get_logger("skillwire")
 
     async def repeat(
@@ -67,15 +69,20 @@ class BackgroundTasks:
         if is_logged:
             trace = None if isinstance(error, SkillwireError) else error
             self._log.error("a background task failed", task=name, error=one_line(error), exc_info=trace)
-        await asyncio.to_thread(self._report, dict(self.failing))
+        await asyncio.to_thread(self._report_failing)
 
     async def recovered(self, name: str) -> None:
         """Log and report that a task works again, if it failed."""
         if self.failing.pop(name, None) is None:
             return
         self._log.info("a background task works again", task=name, failures=self.failures[name])
-        await asyncio.to_thread(self._report, dict(self.failing))
+        await asyncio.to_thread(self._report_failing)
 
     async def close(self) -> None:
         """Report that no task fails any more: none will be repeated."""
-        await asyncio.to_thread(self._report, {})
+        self.failing.clear()
+        await asyncio.to_thread(self._report_failing)
+
+    def _report_failing(self) -> None:
+        with self._reporting:  # threads overtake each other, so the last report reads what fails by then
+            self._report(dict(self.failing))

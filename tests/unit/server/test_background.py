@@ -1,5 +1,6 @@
 """Background tasks: each goes on whatever it raises, and what does not work is reported until it does."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -51,6 +52,21 @@ async def test_what_fails_is_reported_until_it_works_again(world):
     await world.run(ValueError("mine"), None)
     assert world.tasks.failing == {}
     assert world.reports == [{"claims": "DATABASE"}, {"claims": "INTERNAL"}, {}]
+
+
+async def test_the_last_report_is_what_fails_now_whatever_thread_is_slow(world, monkeypatch):
+    overtaken, threads = asyncio.Event(), []
+
+    async def to_thread(do, *arguments):
+        threads.append(do)
+        if len(threads) == 1:
+            await overtaken.wait()
+        do(*arguments)
+        overtaken.set()
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    await asyncio.gather(world.tasks.failed("claims", FULL), world.tasks.recovered("claims"))
+    assert world.reports[-1] == world.tasks.failing == {}
 
 
 async def test_the_log_has_a_line_for_each_change_and_none_for_repetitions(world):

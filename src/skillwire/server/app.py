@@ -375,6 +375,7 @@ def open_executions(
     """Return the executions of a server, on the ledger in the state folder; see ``make_executions``."""
     settings, runs = configuration.executions, configuration.runs
     callbacks = AddressPolicy(allow=settings.allow_callbacks)
+    write_failing({})  # a killed process with this number, such as 1 in a container, could not take its back
     return make_executions(
         open_ledger(),
         open_run_blobs(runs),

@@ -152,15 +152,14 @@ class Executions:
         if self._awaiting is not None:
             self._awaiting.cancel()
             await asyncio.gather(self._awaiting, return_exceptions=True)
-        if not self._tasks:
-            return
-        await asyncio.gather(*(one.stop(limits.SERVER_SHUTDOWN_SECONDS) for one in self._background))
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        await self.service.background.close()
-        await self.service.ledger.close()
+        if self._tasks:
+            await asyncio.gather(*(one.stop(limits.SERVER_SHUTDOWN_SECONDS) for one in self._background))
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._tasks = []
+            await self.service.ledger.close()
+        await self.service.background.close()  # other parts report there, too
 
     def _skill(self, name: str, view: AccessView, revision: int) -> Skill | None:
         """Return the skill of this name if its caller may use it; skills that are called often stay unpacked."""

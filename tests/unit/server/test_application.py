@@ -19,6 +19,7 @@ from tests.support.sites import DESCRIPTOR, HOST, INDEX, PUBLIC, Site
 
 from skillwire import limits
 from skillwire.adapters.files import loading
+from skillwire.adapters.files.failing_tasks import read_failing, write_failing
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.folder.publish import prepare
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse
@@ -294,6 +295,17 @@ async def test_what_does_not_work_is_named_while_the_skills_are_served(client):
     lines = (await client.get("/metrics")).body.decode().splitlines()
     assert 'skillwire_task_failing{task="claims"} 1.0' in lines
     assert 'skillwire_task_failures_total{task="claims"} 1.0' in lines
+
+
+async def test_a_server_reports_failing_tasks_of_its_own_until_it_stops(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    write_failing({"ledger": "DATABASE"})  # as a process that was killed, whose number this one has
+    application = create_app([folder], blobs=tmp_path / "blobs")
+    assert list(read_failing()) == []
+    await application.services.executions.service.background.failed("lan", StorageError("LAN", "no network"))
+    assert list(read_failing()) == [(str(os.getpid()), {"lan": "LAN"})]
+    await application.shutdown()  # without a ledger
+    assert list(read_failing()) == []
 
 
 async def test_it_is_not_ready_before_the_first_catalog_and_requests_wait_for_it(client):

@@ -209,8 +209,9 @@ class Database:
 
     def check_disk_space(self) -> None:
         """Write to a temporary file: a small transaction shows no full disk, because the log may have room left."""
-        with self._errors(), tempfile.TemporaryFile(dir=self.path.parent, buffering=0) as file:
+        with self._errors(), tempfile.TemporaryFile(dir=self.path.parent) as file:
             file.write(bytes(_SPACE_BYTES))
+            file.flush()  # an unbuffered write may be short without an error
 
     def shrink(self) -> int:
         """Give free pages at the end of the file back to the disk, some at a time; return how many are left.

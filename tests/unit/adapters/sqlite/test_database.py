@@ -1,5 +1,6 @@
 """The database: its schema grows by steps, once each, and whatever is wrong with the file is told."""
 
+import resource
 import sqlite3
 import stat
 import threading
@@ -8,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from skillwire import limits
 from skillwire.adapters.sqlite.database import Database, Migration, read_migrations
 from skillwire.errors import SourceLocation, StorageError
 
@@ -137,6 +139,19 @@ def test_a_large_file_of_an_earlier_version_is_not_rewritten(path, monkeypatch):
     with database.reading() as connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (0,)
     database.close()
+
+
+def test_a_disk_with_room_for_a_part_of_what_is_written_is_full(path):
+    database = Database(path, migrations=[FIRST])
+    path.parent.mkdir()
+    database.check_disk_space()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (32 * limits.KIB, before[1]))  # the first write is short, as on a disk
+    try:
+        with pytest.raises(StorageError):
+            database.check_disk_space()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_connection_that_cannot_write_is_not_kept(path, monkeypatch):

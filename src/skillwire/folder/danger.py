@@ -26,11 +26,12 @@ class Danger(NamedTuple):
 
 
 _SHELLS: Final = (
-    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/\S+/)?"
+    r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/(?:[^\s|]+\|){0,4}[^\s|]+/)?"
     r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
 )
-#: The rest of a command, and of a line. Bounded: each name that begins a pattern would look through all that follows.
-_REST: Final = r"(?:\\\r?\n|[^\n|;]){0,200}?"
+#: The rest of a command, and of a line. Bounded, and ended by the next name that begins a pattern: each of these names
+#: would look through all that follows.
+_REST: Final = r"(?:\\\r?\n|(?!\b(?:curl|wget)\b)[^\n|;]){0,200}?"
 _LINE: Final = r"[^\n]{0,200}"
 _USER: Final = r"(?:the\s+|your\s+)?(?:user|human|operator)s?\b"
 _UNSEEN: Final = ("knowledge", "knowing", "noticing")
@@ -48,7 +49,8 @@ _PATTERNS: Final = (
             rf"|\b(?:ba|z|da|k)?sh\s+-\w*c\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
             rf"|\beval\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b{_LINE}"
             rf"|\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|curl|wget)\b[^\n|]{{0,200}}\|\s*(?:iex|invoke-expression)\b"
-            rf"|\b(?:iex|invoke-expression)\b{_LINE}\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}"
+            r"|\b(?:iex|invoke-expression)\b(?:(?!\b(?:iex|invoke-expression)\b)[^\n]){0,200}"
+            rf"\b(?:irm|iwr|invoke-webrequest|invoke-restmethod|downloadstring)\b{_LINE}"
         ),
     ),
     (
@@ -101,7 +103,7 @@ _PATTERNS: Final = (
 _COMMENT: Final = r"<!--(?:(?!-->).)*+|^ {0,3}\[(?://|comment)\]:[^\n]*"
 _ADDRESSED: Final = (
     r"\byou\s+(?:must|should|are|have|will)\b|\b(?:the|this|any|an|every)\s+(?:ai\s+)?(?:agent|assistant|model|llm)\b"
-    r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://\S+\s*\|"
+    r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://(?:(?!https?://)[^\s|])*+\s*\|"
 )
 _MOST: Final = 20
 _MOST_COMMENTS: Final = 200

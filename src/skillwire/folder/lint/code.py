@@ -49,8 +49,8 @@ _JAVASCRIPT: Final = re.compile(
     rf"|\b(?:exec|spawn|execFile)(?:Sync)?\(\s{{0,200}}[\"'`]{_PROGRAMS}(?=[\"'`]|\s)"
     r"|(?:require\(|from|import)\s*[\"'](?:node:)?(https?|net|tls|dgram|axios|node-fetch|got|undici|ws)[\"']"
 )
-_RUBY: Final = re.compile(r"^\s*require\s+[\"'](net/http|open-uri|socket|faraday|httparty)[\"']", re.MULTILINE)
-_PERL: Final = re.compile(r"^\s*use\s+(LWP\S*|HTTP::Tiny|IO::Socket\S*|Net::\S+?);", re.MULTILINE)
+_RUBY: Final = re.compile(r"^[^\S\n]*require\s+[\"'](net/http|open-uri|socket|faraday|httparty)[\"']", re.MULTILINE)
+_PERL: Final = re.compile(r"^[^\S\n]*use\s+(LWP\S*|HTTP::Tiny|IO::Socket\S*|Net::\S+?);", re.MULTILINE)
 _POWERSHELL: Final = re.compile(
     r"\b(Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Net\.WebClient|Net\.Http\.HttpClient)\b", re.IGNORECASE
 )

@@ -307,9 +307,9 @@ def test_a_challenge_has_three_fields_and_names_its_datagram_after_32_random_byt
     written = f"CHALLENGE:agent-192.168.1.20;{base64.b64encode(asked[0].nonce).decode()};{asked[0].timestamp}"
     assert encode(asked[0]) == written.encode()
     for length, is_read in ((31, False), (32, True), (40, True), (64, True), (65, False)):
-        data = f"CHALLENGE:a;{base64.b64encode(bytes(length)).decode()};1".encode()
+        other = f"CHALLENGE:a;{base64.b64encode(bytes(length)).decode()};1".encode()
         with nullcontext() if is_read else pytest.raises(DecodeError):
-            assert decode(data) == m.Challenge("a", bytes(length), 1)
+            assert decode(other) == m.Challenge("a", bytes(length), 1)
 
 
 @pytest.mark.spec("SDP-hostile")

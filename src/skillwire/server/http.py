@@ -161,7 +161,6 @@ def requested_part(range_header: str, size: int) -> Part | None:
 PAGE_REFUSED: Final = "PAGE_REFUSED"
 #: ``Sec-Fetch-Site`` of a program, of our own pages, and of an address that a person typed.
 _OWN_SITE: Final = frozenset({"", "same-origin", "none"})
-_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 
 #: The field that opens a response to pages of other sites.
@@ -185,7 +184,7 @@ class Origins:
             page = parse_url(origin)
         except ValidationError:  # such as "null"
             return False
-        return page.origin in self._known or (page.host in _THIS_MACHINE and is_own_name(host))
+        return page.origin in self._known or (is_own_name(page.authority) and is_own_name(host))
 
     def narrow(self, scope: Scope, fields: Fields) -> Fields:
         """Return ``fields`` of a response, open to the page that asks if that may act, and to no other one."""

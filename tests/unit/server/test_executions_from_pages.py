@@ -8,7 +8,7 @@ from tests.support.opened import open_ledger, open_tokens
 
 from skillwire.model.execution import ExecutionSettings, RunSettings
 from skillwire.server.configuration import ServerConfiguration
-from skillwire.server.http import Origins
+from skillwire.server.http import Origins, is_own_name
 
 STRAY = (
     {"Host": "127.0.0.1:8000", "Origin": "http://evil.example"},
@@ -149,3 +149,9 @@ async def test_the_paths_and_methods_of_a_descriptor_are_guarded_too(serving, sk
 def test_a_request_that_names_no_page_is_judged_by_what_the_browser_says_of_its_site(site, host, is_let_in):
     headers = [(b"host", host.encode()), (b"sec-fetch-site", site.encode())]
     assert Origins((), "").let_in({"headers": headers}) is is_let_in
+
+
+@pytest.mark.parametrize("name", ["localhost", "app.localhost", "127.0.0.1", "127.0.0.2", "[::1]", "box.example"])
+def test_pages_of_each_name_under_which_this_machine_answers_may_act(name):
+    headers = [(b"host", b"localhost:8000"), (b"origin", f"http://{name}:3000".encode())]
+    assert Origins((), "").let_in({"headers": headers}) is is_own_name(name) is (name != "box.example")

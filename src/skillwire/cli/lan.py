@@ -313,7 +313,7 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
     if forget:
         if agent not in trusted:
             raise UsageError("USAGE", f"no key of {agent} is trusted", fix="List them: skillwire lan trust.")
-        store.keep_trusted({name: key for name, key in trusted.items() if name != agent})
+        store.keep_trusted(agent, None)
         _print_words(output, agent, trusted[agent], is_trusted=False)
         return
     digest = asyncio.run(_digest_of(settings, agent))
@@ -326,7 +326,7 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
     if not agreed:
         message = f"the six words of {agent} were not confirmed; its key has the words {shown}"
         raise TrustError("DISC_004", message, fix=f"Run skillwire lan trust on {agent}, and pass its words: --words.")
-    store.keep_trusted(trusted | {agent: digest})
+    store.keep_trusted(agent, digest)
     _print_words(output, agent, digest, is_trusted=True)
     output.line(success("trusted "), bold(agent))
 

@@ -381,6 +381,17 @@ def test_a_key_is_trusted_after_its_six_words_were_compared(on, told):
     assert "error[DISC_001]" in told("trust", "nobody", status=FetchError.exit_code).err
 
 
+def test_commands_that_run_at_once_keep_each_other_s_keys(on, told, monkeypatch):
+    async def digest_of(*_):
+        LanKeys().keep_trusted("pantry-pi", bytes(32))
+        return bytes(32)
+
+    on(*home())
+    monkeypatch.setattr(lan_command, "_digest_of", digest_of)
+    told("trust", "kitchen-pi", "--words", ZEROS)
+    assert LanKeys().trusted() == {"kitchen-pi": bytes(32), "pantry-pi": bytes(32)}
+
+
 def test_the_words_of_our_own_key_are_those_that_others_see(on, told):
     on(*home())
     own = json.loads(told("trust", "--json").out)

@@ -37,7 +37,7 @@ from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import key_of, new_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -164,10 +164,12 @@ class LanKeys:
         except (TypeError, ValueError) as error:
             raise damaged(self.trusted_file) from error
 
-    def keep_trusted(self, trusted: Mapping[str, bytes]) -> None:
-        """Store the keys that the user trusts."""
-        document = {agent: digest.hex() for agent, digest in sorted(trusted.items())}
-        self._write(self.trusted_file, json.dumps(document, indent=2).encode())
+    def keep_trusted(self, agent: str, digest: bytes | None) -> None:
+        """Store that the user trusts the key of an agent, and None that the user does not."""
+        with self._locked():  # another process may store one at the same time
+            trusted = self.trusted() | {agent: digest}
+            document = {name: key.hex() for name, key in sorted(trusted.items()) if key is not None}
+            self._write(self.trusted_file, json.dumps(document, indent=2).encode())
 
     def revocations(self) -> bytes:
         """Return the stored lists, PEM; empty without any."""

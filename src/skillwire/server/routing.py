@@ -124,22 +124,20 @@ class RouteTable(routing.Router):
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request by the first row that matches its path."""
-        if scope["type"] != "http":
-            await super().app(scope, receive, send)
-            return
-        for route in self._leave(_first_part(scope[CONTEXT].path)):
+        possible = self._possible(_first_part(scope[CONTEXT].path)) if scope["type"] == "http" else ()
+        for route in possible:
             match, found = route.matches(scope)
             if match is Match.FULL:
                 scope.update(found)
                 await route.handle(scope, receive, send)
                 return
-        await self.default(scope, receive, send)
+        await super().app(scope, receive, send)  # for rows of the library: 405, where only the method is another
 
-    def _leave(self, first: str) -> list[routing.BaseRoute]:
-        """Return the rows whose paths may begin with this part, those with a parameter in it for any."""
+    def _possible(self, first: str) -> list[routing.BaseRoute]:
+        """Return the rows whose paths may begin with this part, and those that take any."""
         if self._indexed != self.routes:
             self._indexed = list(self.routes)
-            parts = [_first_part(getattr(route, "path", "/{}")) for route in self._indexed]
+            parts = [_first_part(getattr(route, "path", "") or "/{}") for route in self._indexed]
             self._by_first = {
                 one: [route for route, part in zip(self._indexed, parts, strict=True) if part == one or "{" in part]
                 for one in {*parts, "{"}

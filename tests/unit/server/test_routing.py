@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from starlette import routing
+from starlette.responses import PlainTextResponse
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire.errors import UsageError
@@ -89,6 +91,18 @@ async def test_the_first_row_of_a_path_answers_whatever_the_method_is(behind):
     preflight = await client.request("/rpc", method="OPTIONS")
     assert (preflight.status, preflight.fields["access-control-allow-methods"]) == (204, "GET, HEAD, OPTIONS")
     assert (await client.request("/x", method="PUT")).body == b"last"
+
+
+async def test_rows_of_the_library_answer_as_in_its_own_router(behind):
+    async def say(_):
+        return PlainTextResponse("theirs")
+
+    theirs = routing.Route("/theirs", say)
+    client = behind(Route("/rpc", saying("rpc"), "rpc"), theirs)
+    assert [(await client.get(path)).body for path in ("/rpc", "/theirs")] == [b"rpc", b"theirs"]
+    assert [(await client.request(path, method="POST")).status for path in ("/theirs", "/a")] == [405, 404]
+    client = behind(routing.Mount("/", routes=[theirs]), Route("/{rest:path}", saying("last"), "service"))
+    assert (await client.get("/theirs")).body == b"theirs"
 
 
 async def test_what_goes_wrong_in_a_handler_is_answered(behind):

@@ -14,8 +14,8 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import encode, encode_signed
 from skillwire.protocols.skill_discovery.health import Health, ListedSkill
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
+from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, SkillType
-from skillwire.protocols.skill_discovery.registry import Index
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed

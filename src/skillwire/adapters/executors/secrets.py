@@ -100,10 +100,10 @@ class Secrets:
 #: An escaped character: of JSON, a string literal, a URL or HTML, escaped any number of times.
 _ESCAPED: Final = re.compile(
     r"\\+(?:u([0-9a-f]{4})|x([0-9a-f]{2}))?|%(?:25)*([0-9a-f]{2})"
-    r"|&(?:amp;)*((?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z]{2,4});)",
+    r"|&(?:amp;)*((?:#[0-9]{1,7}|#x[0-9a-f]{1,6});?|[a-z]{2,17};|(?:quot|amp|lt|gt)(?!;))",
     re.IGNORECASE,
 )
-_ESCAPED_LENGTH: Final = len(r"\ud83d\ude00")
+_ESCAPED_LENGTH: Final = len("&DiacriticalGrave;")
 #: A shorter piece of base64 is found in what is none.
 _ENCODED_LENGTH: Final = 8
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
@@ -173,11 +173,11 @@ class SecretMask:
         return self.text(value) if isinstance(value, str) else value
 
     def data(self, data: bytes) -> bytes:
-        """Return bytes that are no text without secrets."""
+        """Return bytes without secrets; they may be a text whose type or charset does not show it."""
         for secret in self._secrets:
             for encoding in ("utf-8", "utf-16-le", "utf-16-be"):
                 data = data.replace(secret.encode(encoding), _HIDDEN.encode())
-        return data
+        return self.text(data.decode("latin-1")).encode("latin-1")
 
 
 def _replaced(text: str, spans: list[tuple[int, int]]) -> str:

@@ -131,6 +131,9 @@ ASCII = VALUE.removesuffix("é")
         base64.b64encode(f"u:{VALUE}".encode()).decode().replace("/", r"\/").replace("+", r"\u002b"),
         quote(base64.b64encode(VALUE.encode()).decode(), safe=""),
         base64.b64encode(VALUE.encode("utf-16-le")).decode(),
+        html.escape(VALUE).replace("/", "&sol;").replace("+", "&plus;").replace("=", "&equals;"),
+        html.escape(VALUE).replace("/", "&#47"),
+        html.escape(VALUE).replace("&quot;", "&quot"),
     ],
 )
 def test_an_escaped_secret_is_taken_out(shown):
@@ -166,3 +169,5 @@ def test_a_decoded_document_has_no_secrets_left():
 
 def test_bytes_have_no_secrets_left():
     assert SecretMask(["key-1234"]).data(b"\0key-1234" + "key-1234".encode("utf-16-le")) == b"\0[secret][secret]"
+    shown = b'\xff{"auth": "Bearer sk\\/AbC\\u002b1234"}\xfe'
+    assert SecretMask(["sk/AbC+1234"]).data(shown) == b'\xff{"auth": "Bearer [secret]"}\xfe'

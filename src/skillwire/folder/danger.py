@@ -27,7 +27,7 @@ class Danger(NamedTuple):
 
 _SHELLS: Final = (
     r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/(?:[^\s|]+\|){0,4}[^\s|]+/)?"
-    r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b"
+    r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b(?![0-9.]*\s+-m\s+json\.tool\b)"
 )
 #: The rest of a command, and of a line. Bounded, and ended by the next name that begins a pattern: each of these names
 #: would look through all that follows.
@@ -84,7 +84,7 @@ _PATTERNS: Final = (
             ("~", "home", "/root", "%userprofile%", "/etc/shadow", "id_"),
         ),
         (
-            rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
+            rf"{_HOME}[/\\]\.(?:ssh\b(?![/\\](?:config|known_hosts|[\w.*-]{{1,64}}\.pub\b))(?:[/\\][\w.-]*)?|aws[/\\]credentials|netrc\b|git-credentials|gnupg\b"
             r"|kube[/\\]config|config[/\\]gcloud)|/etc/shadow\b|\bid_(?:rsa|ed25519|ecdsa)\b(?!\.pub)"
         ),
     ),
@@ -93,8 +93,8 @@ _PATTERNS: Final = (
         "this destroys the files of its user",
         (("rm ", "mkfs", "of=/dev/"),),
         (
-            r"\brm\s+(?=(?:-\S{1,20}\s+){0,4}?-(?:\w{0,8}r|-recursive))(?:-\S{1,20}\s+){1,5}"
-            r"[\"']?(?:~|/|\$\{?HOME\}?)/?\*?[\"']?(?=[\s;&|)`\"'.,]|\Z)"
+            r"(?<![\w-])rm\s+(?=(?:-\S{1,20}\s+){0,4}?-(?:\w{0,8}r|-recursive))(?:-\S{1,20}\s+){1,5}"
+            r"[\"']?(?:~|/|\$\{?HOME\}?)/?(?:\.?\*)?[\"']?(?=[.,]{0,3}(?:[\s;&|)`\"']|\Z))"
             r"|\bmkfs(?:\.\w+)?\s+(?:-\S+\s+){0,8}/dev/|\bdd\s[^\n|;]{0,80}\bof=/dev/(?:sd|hd|nvme|disk|mmcblk)"
         ),
     ),

@@ -12,6 +12,10 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire import limits
+from skillwire.errors import SourceLocation
+from skillwire.trust.guarded_json import place_of_range
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -107,6 +111,24 @@ _ADDRESSED: Final = (
 )
 _MOST: Final = 20
 _MOST_COMMENTS: Final = 200
+
+
+def search_file(path: str, source: str, data: bytes) -> Iterator[tuple[str, str, SourceLocation]]:
+    """Yield the code, message and place of each danger in a file, and whether some of it was too large to be searched.
+
+    A shell skips NUL characters, and text in UTF-16 has one beside each letter, so the search leaves them out.
+    """
+    parts = [(0, data)]
+    if is_cut := len(data) > 2 * limits.MIB:
+        parts = [(0, data[: limits.MIB]), (data.count(b"\n", 0, -limits.MIB), data[-limits.MIB :])]
+    for lines, part in parts:
+        text = part.decode("utf-8", "replace").replace("\0", "")
+        for danger in find_dangers(path, text):
+            place = place_of_range(text, danger.start, danger.end, source)
+            yield danger.code, danger.message, place._replace(line=(place.line or 1) + lines)
+    if is_cut:
+        message = f"the file has {len(data)} bytes, and only its first and last MiB are searched for dangers"
+        yield "FILE_UNSEARCHED", message, SourceLocation(source)
 
 
 def find_dangers(path: str, text: str) -> Iterator[Danger]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SkillwireError, SourceLocation
-from skillwire.folder.danger import find_dangers
+from skillwire.folder.danger import search_file
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.model.skill import Finding
 from skillwire.resolver.context import as_finding
 from skillwire.resolver.references import reference_to
-from skillwire.trust.guarded_json import place_at
 from skillwire.trust.hidden_text import find_hidden
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _SKILL_MD: Final = "SKILL.md"
 _SKILL_TOML: Final = "skill.toml"
 _NAMED: Final = 6  # hosts and secrets, or scripts, in one message
-_TEXT_BYTES: Final = 1024 * 1024
 _SCRIPTS: Final = (".py", ".sh", ".bash", ".zsh", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd")
 
 
@@ -75,18 +73,14 @@ def _check_loadable(
 
 
 def _report_dangers(ref: SkillRef, files: Files, report: Callable[[Finding], object]) -> None:
-    """Report the first place of each danger in each text file."""
+    """Report the first place of each danger in each file."""
     for file in files:
-        data = bytes(file.content) if len(file.content) <= _TEXT_BYTES else b"\0"
-        if b"\0" in data:
-            continue
-        text, reported = data.decode("utf-8", "replace"), set[str]()
-        for danger in find_dangers(file.path, text):
-            if danger.message not in reported:
-                reported.add(danger.message)
-                place = place_at(text[: danger.start], text, f"{ref.name}/{file.path}")
+        reported = set[str]()
+        for code, message, place in search_file(file.path, f"{ref.name}/{file.path}", bytes(file.content)):
+            if message not in reported:
+                reported.add(message)
                 fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {file.path}"
-                report(Finding(danger.code, "warning", danger.message, place, fix))
+                report(Finding(code, "warning", message, place, fix))
 
 
 def _report_code(ref: SkillRef, manifest: Manifest | None, report: Callable[[Finding], object]) -> None:

@@ -37,6 +37,12 @@ def place_at(before: str, text: str | None, source: str) -> SourceLocation:
     return SourceLocation(source, before.count("\n") + 1, len(before) - start + 1, None, shown)
 
 
+def place_of_range(text: str, start: int, end: int, source: str) -> SourceLocation:
+    """Return the place of ``text[start:end]``."""
+    place = place_at(text[:start], text, source)
+    return place if "\n" in text[start:end] else place._replace(end_column=(place.column or 1) + end - start)
+
+
 def place_of_literal(text: str, wanted: str, source: str) -> SourceLocation:
     """Return the place of the first bare token that reads ``wanted``: a number, ``NaN`` or ``Infinity``."""
     for token in _tokens(text):

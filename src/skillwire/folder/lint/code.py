@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import SourceLocation
-from skillwire.folder.danger import find_dangers
+from skillwire.folder.danger import search_file
 from skillwire.folder.manifest import entry_points
 
 if TYPE_CHECKING:
@@ -69,9 +69,12 @@ def lint_scripts(content: FolderContent, findings: Findings) -> None:
     """Judge the scripts of a folder, and the commands in its documents."""
     compatibility = content.skill_md.compatibility if content.skill_md else None
     declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
+    masked = {file.path: file.text.encode() for file in content.texts}
+    for path, data, _ in content.files:
+        for code, message, place in search_file(path, content.place(path).source, masked.get(path, bytes(data))):
+            # No secrets are masked in other files, so no excerpt may show them.
+            findings.add(code, message, place if path in masked else place._replace(excerpt=None))
     for file in content.texts:
-        for danger in find_dangers(file.path, file.text):
-            findings.add(danger.code, danger.message, file.place(danger.start, danger.end))
         language = _LANGUAGES.get(file.path.rpartition(".")[2].lower())
         if file.text.startswith("#!"):
             first = file.text.split("\n", 1)[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import SourceLocation
-from skillwire.trust import guarded_json
+from skillwire.trust.guarded_json import place_of_range
 from skillwire.trust.guarded_toml import toml_place
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ class TextFile:
 
     def place(self, start: int, end: int) -> SourceLocation:
         """Return the place of ``text[start:end]``."""
-        place = guarded_json.place_at(self.text[:start], self.text, self.source)
-        if "\n" in self.text[start:end]:
-            return place
-        return place._replace(end_column=(place.column or 1) + end - start)
+        return place_of_range(self.text, start, end, self.source)
 
 
 @dataclass(frozen=True, slots=True)

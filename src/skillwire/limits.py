@@ -370,6 +370,8 @@ MCP_TEXT_LENGTH = Bound(64 * KIB, "characters", "of a text that a tool gives at 
 MCP_RESULT_LENGTH = Bound(
     256 * KIB, "characters", "of a result that is given as text, too; the SDK reads 1 MiB an event"
 )
+MCP_EVENT_BYTES = Bound(1_000_000, "bytes", "of a result in a stream; the SDK reads 1 MiB an event")
+MCP_PING_SECONDS = Bound(14, "seconds", "after which an answer may be a stream; the SDK's first ping is at 15")
 MCP_RESULT_SHOWN_LENGTH = Bound(
     4 * KIB, "characters", "of a longer result that are given as text; a model reads no more"
 )

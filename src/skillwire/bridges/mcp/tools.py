@@ -10,6 +10,7 @@ underscore. Spec: MCP Tools.
 from __future__ import annotations
 
 import asyncio
+import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -118,12 +119,38 @@ _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def success(facts: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
-    """Return facts, as JSON and as the text of that JSON; a long text is cut, so that nothing large is sent twice."""
+    """Return facts, as JSON and as the text of that JSON."""
     text = msgspec.json.encode(facts).decode("utf-8")
-    if len(text) > limits.MCP_RESULT_LENGTH:
-        rest = len(text) - limits.MCP_RESULT_SHOWN_LENGTH
-        text = f"{text[: limits.MCP_RESULT_SHOWN_LENGTH]}\n[{rest:,} characters follow in structuredContent alone]"
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=facts, is_error=is_error)
+
+
+#: The first version whose clients read structuredContent.
+_WITH_STRUCTURE: Final = "2025-06-18"
+
+
+def give_once(result: CallToolResult, version: str) -> CallToolResult:
+    """Return a result for a client of this version that has large facts once, where the client reads them."""
+    text = getattr(result.content[0], "text", "")
+    if result.structured_content is None or len(text) <= limits.MCP_RESULT_LENGTH:
+        return result
+    if version < _WITH_STRUCTURE:
+        return result.model_copy(update={"structured_content": None})
+    rest = len(text) - limits.MCP_RESULT_SHOWN_LENGTH
+    text = f"{text[: limits.MCP_RESULT_SHOWN_LENGTH]}\n[{rest:,} characters follow in structuredContent alone]"
+    return result.model_copy(update={"content": [TextContent(type="text", text=text), *result.content[1:]]})
+
+
+def fit_event(result: CallToolResult, run: Mapping[str, Any]) -> CallToolResult:
+    """Return the result of a run if one event of a stream can carry it, else how to read it."""
+    size = len(json.dumps(result.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    if size <= limits.MCP_EVENT_BYTES:
+        return result
+    summary = (
+        f"The result has {size:,} bytes, and an event of a stream at most {limits.MCP_EVENT_BYTES:,}. "
+        f"Call execution_status with execution_id {run['run_id']!r} and wait_seconds 0 to read it."
+    )
+    facts = {"status": run["status"], "run_id": run["run_id"], "summary": summary}
+    return success(facts, is_error=bool(result.is_error))
 
 
 def failure(error: SkillwireError) -> CallToolResult:
@@ -363,11 +390,15 @@ class Tools:
         """Answer ``tools/call``. Raises MCPError (-32602) for an unknown tool."""
         caller = await self._caller_of(context)
         try:
-            return await _report_progress(context, self._answer(caller, params.name, params.arguments or {}))
+            answering = self._answer(caller, params.name, params.arguments or {})
+            result, has_begun = await _report_progress(context, answering)
         except SkillwireError as error:
             # What is no tool of ours is untrusted text, and has no place in a log.
             self._log.info("refused", tool=params.name if params.name in _TOOLS else "a pinned skill", code=error.code)
             return failure(error)
+        facts, result = result.structured_content or {}, give_once(result, context.protocol_version)
+        is_stream = has_begun and caller.large is not None
+        return fit_event(result, facts) if is_stream and "run_id" in facts else result
 
     async def _answer(self, caller: McpSkills, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         row = _TOOLS.get(name)
@@ -383,15 +414,19 @@ class Tools:
 
 async def _report_progress(
     context: ServerRequestContext, answering: Coroutine[Any, Any, CallToolResult]
-) -> CallToolResult:
-    """Return the answer, and notify a client with a progress token every few seconds until then. Spec: MCP Progress."""
+) -> tuple[CallToolResult, bool]:
+    """Return the answer, and whether its stream has begun: with a notification of progress, or the SDK's first ping.
+
+    A client with a progress token is notified every few seconds until then. Spec: MCP Progress.
+    """
     number, task = 0, asyncio.ensure_future(answering)
     try:
         while not (await asyncio.wait({task}, timeout=limits.MCP_PROGRESS_SECONDS))[0]:
             number += 1
             message = f"running for {number * limits.MCP_PROGRESS_SECONDS} s"
             await context.session.report_progress(number, message=message)
-        return task.result()
+        is_pinged = number * limits.MCP_PROGRESS_SECONDS >= limits.MCP_PING_SECONDS
+        return task.result(), is_pinged or (number > 0 and "progress_token" in (context.meta or {}))
     finally:
         if task.cancel():
             await asyncio.wait({task})

@@ -7,7 +7,7 @@ from tests.support.mcp_host import text_of
 
 from skillwire import limits
 from skillwire.bridges.mcp.messages import answer_in, answers_in, read_messages
-from skillwire.bridges.mcp.tools import success
+from skillwire.bridges.mcp.tools import give_once, success
 from skillwire.errors import ValidationError
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -67,9 +67,16 @@ def test_answer_is_found_in_a_stream():
 
 
 def test_what_is_large_is_given_once():
-    small, large = {"text": "x" * 200_000}, {"text": "x" * 300_000}
-    assert text_of(success(small)) == json.dumps(small, separators=(",", ":"))
-    cut = success(large)
-    assert cut.structured_content == large
+    small, large = success({"text": "x" * 200_000}), success({"text": "x" * 300_000})
+    assert give_once(small, "2025-06-18") == give_once(small, "2024-11-05") == small
+    cut = give_once(large, "2025-06-18")
+    assert cut.structured_content == {"text": "x" * 300_000}
     assert len(text_of(cut)) < limits.MCP_RESULT_SHOWN_LENGTH + 100
     assert text_of(cut).endswith("[295,915 characters follow in structuredContent alone]")
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
+def test_client_that_knows_text_alone_gets_all_of_it(version):
+    whole = give_once(success({"text": "x" * 300_000}), version)
+    assert whole.structured_content is None
+    assert json.loads(text_of(whole)) == {"text": "x" * 300_000}

@@ -10,6 +10,7 @@ import pytest
 import structlog
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 from tests.support.mcp_host import MODES, published
@@ -182,6 +183,64 @@ async def test_large_result_reaches_the_client_of_the_sdk(tmp_path, tokens, monk
         called = await client.call_tool("call_skill", {"name": "double", "arguments": {"number": 1}})
     assert not called.is_error
     assert len(called.structured_content["output"]["text"]) == size
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", ""])
+async def test_large_result_reaches_a_client_of_text_alone(tmp_path, tokens, monkeypatch, version):  # noqa: ARG001  # state
+    async def follow(*_):
+        return RunResult(status="completed", run_id="exec-1", output="x" * 300_000)
+
+    monkeypatch.setattr(McpCaller, "follow", follow)
+    params = {"name": "execution_status", "arguments": {"execution_id": "exec-1"}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    fields = {**PLAIN, **({"MCP-Protocol-Version": version} if version else {})}
+    async with published(tmp_path) as application:
+        result = (await Asgi(application).request("/mcp", fields, method="POST", body=body)).json()["result"]
+    assert "structuredContent" not in result
+    assert json.loads(result["content"][0]["text"])["output"] == "x" * 300_000
+
+
+@pytest.mark.parametrize("is_notified", [True, False])
+@pytest.mark.parametrize("mode", MODES)
+async def test_result_that_no_event_of_a_stream_carries_is_read_by_status(
+    tmp_path,
+    tokens,  # noqa: ARG001  # state
+    monkeypatch,
+    mode,
+    is_notified,
+):
+    begun, report = asyncio.Event(), ServerSession.report_progress
+
+    async def note(*args, **more):
+        await report(*args, **more)
+        begun.set()
+
+    async def call(*_):
+        await begun.wait()
+        return RunResult(status="completed", run_id="exec-1", output={"text": "x" * 1_200_000})
+
+    async def follow(*_):
+        return await call()
+
+    async def listen(*_):
+        pass
+
+    monkeypatch.setattr(ServerSession, "report_progress", note)
+    monkeypatch.setattr(McpCaller, "call", call)
+    monkeypatch.setattr(McpCaller, "follow", follow)
+    monkeypatch.setattr(limits, "MCP_PROGRESS_SECONDS", 0.001)
+    if not is_notified:
+        monkeypatch.setattr(limits, "MCP_PING_SECONDS", 0.001)
+    write_skill(tmp_path / "skills", "double", {"skill.toml": MANIFEST, "main.py": MAIN})
+    arguments = {"name": "double", "arguments": {"number": 1}}
+    async with published(tmp_path) as application, connected(application, mode=mode) as client:
+        called = await client.call_tool("call_skill", arguments, progress_callback=listen if is_notified else None)
+        monkeypatch.setattr(limits, "MCP_PROGRESS_SECONDS", 60)
+        monkeypatch.setattr(limits, "MCP_PING_SECONDS", 60)
+        read = await client.call_tool("execution_status", {"execution_id": "exec-1"}, progress_callback=listen)
+    assert (called.is_error, called.structured_content["status"]) == (False, "completed")
+    assert "execution_status with execution_id 'exec-1'" in called.structured_content["summary"]
+    assert len(read.structured_content["output"]["text"]) == 1_200_000
 
 
 async def test_it_can_be_switched_off(tmp_path, tokens):  # noqa: ARG001  # state

@@ -24,6 +24,7 @@ import re
 from collections import Counter
 from functools import cache
 from html import escape, unescape
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -148,6 +149,7 @@ def render_markdown(text: str, links: SkillLinks) -> Rendered:
         return Rendered(f'<pre tabindex="0">{escape(text)}</pre>', is_plain=True)
     parser = _parser()
     tokens = parser.parse(text)
+    _neutralise_references(tokens)
     headings = tuple(_number_headings(tokens))
     unseen = _find_unseen(text, _shown_words(text, tokens, links))
     for token in tokens:
@@ -168,11 +170,27 @@ def render_markdown(text: str, links: SkillLinks) -> Rendered:
     return Rendered(html, headings, unseen=unseen)
 
 
+def _neutralise_references(tokens: Sequence[Token]) -> None:
+    """Neutralise the hidden characters that character references such as ``&#x202e;`` spell."""
+    for token in tokens:
+        token.content = neutralise(token.content)
+        if "title" in token.attrs:
+            token.attrs["title"] = neutralise(str(token.attrs["title"]))
+        _neutralise_references(token.children or ())
+
+
 #: Digits and marks are left out: lists, tables and emphasis consist of them.
 _WORD: Final = re.compile(r"[^\W\d_]+")
-#: Short labels of references, which hide nothing, and the language of a code block.
+#: Short labels of references, which hide nothing where a link has them, and the usual languages of code blocks.
 _LABEL: Final = re.compile(r"\]\[([\w.-]{1,20})\]|^ {0,3}\[([\w.-]{1,20})\]:", re.MULTILINE)
-_LANGUAGE: Final = re.compile(r"[\w+#.-]{1,20}")
+_USED: Final = re.compile(r"(?<!\[\])(?<!\[ \])\[([\w.-]{1,20})\](?!:)")
+_LANGUAGE: Final = re.compile(
+    r"bash|bat|c|c#|c\+\+|cmake|cmd|console|cpp|cs|csharp|css|csv|dart|diff|docker|dockerfile|elixir|go|graphql"
+    r"|haskell|hcl|html|http|ini|java|javascript|jinja|js|json|json5|jsonc|jsonl|jsx|kotlin|latex|lua|makefile|markdown"
+    r"|matlab|md|mermaid|nginx|perl|php|plaintext|powershell|properties|proto|ps1|py|python|r|rb|regex|ruby|rust|scala"
+    r"|scss|sh|shell|sql|svelte|svg|swift|terraform|tex|text|toml|ts|tsx|txt|typescript|vue|xml|yaml|yml|zsh",
+    re.IGNORECASE,
+)
 _MOST_LINES: Final = 50
 
 
@@ -182,20 +200,29 @@ def _words(text: str) -> list[str]:
 
 def _shown_words(text: str, tokens: Sequence[Token], links: SkillLinks) -> Counter[str]:
     """Return how often each word will be shown, targets and titles of links that are kept included."""
-    shown = Counter(word for label in _LABEL.finditer(text) for word in _words(label[1] or label[2]))
+    labels = [(one[1] or one[2], one[1] is None) for one in _LABEL.finditer(text)]
+    defined = {label.lower() for label, is_definition in labels if is_definition}
+    used = defined & {one[1].lower() for one in _USED.finditer(text)}
+    shown = Counter(word for label, _ in labels if label.lower() in used for word in _words(label))
     targets: Counter[str] = Counter()
     for token in tokens:
         if _LANGUAGE.fullmatch(token.info.strip()):
             shown.update(_words(token.info))
-        for inner in token.children or (token,):
+        for index, inner in enumerate(children := token.children or [token]):
             shown.update(_words(inner.content if inner.type != "inline" else ""))
             href, source = str(inner.attrs.get("href", "")), str(inner.attrs.get("src", ""))
-            if links.target(href) if href else links.picture(source):
+            if (links.target(href) and _has_text(children, index)) if href else links.picture(source):
                 target = f"{href or source} {inner.attrs.get('title', '')}"
                 targets[target] += 1
                 if targets[target] <= max(text.count(href or source), 1):  # a definition is written once and used often
                     shown.update(_words(target))
     return shown
+
+
+def _has_text(tokens: Sequence[Token], start: int) -> bool:
+    """Whether the link that begins at ``start`` shows anything."""
+    inside = takewhile(lambda token: token.type != "link_close", map(tokens.__getitem__, range(start, len(tokens))))
+    return any(token.type == "image" or token.content.strip() for token in inside)
 
 
 def _find_unseen(text: str, shown: Counter[str]) -> tuple[str, ...]:

@@ -138,7 +138,8 @@ class Registry:
         self._outages = states.OutageDetector(settings)
         self._knows_newcomers = knows_newcomers
         self._former: BoundedDict[Key, int] = BoundedDict(limits.LAN_SKILLS)  # since when, of skills not listed now
-        self._complete = 0.0  # when all skills that were there before us have been heard
+        self._earlier: BoundedDict[str, None] = BoundedDict(limits.LAN_SKILLS)  # agents that were there before us
+        self._complete = 0.0  # when all of them have been heard
         # A hint owes no heartbeats, so it may be silent for this much longer.
         self._hint_extra = settings.hint_interval - settings.suspect_missed * settings.heartbeat_interval
 
@@ -252,8 +253,8 @@ class Registry:
         known = self._skills.get(key)
         if known is None or known.is_hint:
             self._begin(now)
-            if now < self._complete and key not in self._former:
-                self._former.put(key, 0)  # it was there before us
+            if now < self._complete and not self.count_of_agent(key[0]):
+                self._earlier.put(key[0], None)
             return timestamp <= self._tombstones.of(key)
         if timestamp <= self._newest[key]:
             return True
@@ -402,7 +403,8 @@ class Registry:
         self._hints.discard(key)
         self._newest[key] = listed.registration.timestamp
         self._begin(listed.health.heard)
-        came = listed.registration.timestamp // _TOGETHER if self._knows_newcomers else 0
+        is_new = self._knows_newcomers and key[0] not in self._earlier
+        came = listed.registration.timestamp // _TOGETHER if is_new else 0
         self._index.since[key] = self._former.pop(key, came)
         self._quota.add(listed)
         self._put(listed)

@@ -293,6 +293,23 @@ def test_stale_skills_are_left_out_of_answers():
 
 
 @pytest.mark.spec("SDP-scene-incumbent")
+@pytest.mark.parametrize("alone", [0.3, 3, 20])
+@pytest.mark.parametrize("skills", [1, 3])
+def test_registries_that_start_one_after_the_other_agree_about_the_primary(alone, skills):
+    lan = Lan()
+    for host in (B, A):  # the name of the second is the first
+        lan.node(host, OFFERS, REGISTRY)
+        for number in range(skills):
+            lan.offer(host, f"skill-{number}")
+        lan.run(alone)
+    lan.run(20)
+    first, other = (lan.nodes[host].registry.provider("auth") for host in (A, B))
+    assert first
+    assert other
+    assert first.key == other.key == (f"agent-{A if alone < 1 else B}", "skill-0")
+
+
+@pytest.mark.spec("SDP-scene-incumbent")
 def test_a_primary_keeps_its_role_against_newcomers_and_gets_it_back_after_a_silence():
     lan = Lan()
     lan.node(R1, REGISTRY)

@@ -172,7 +172,7 @@ _COLLECTED: Final = 0.05
 
 
 class StateWriter:
-    """Writes the state of one agent every few seconds, and at once for a goodbye; its own skills are not stored."""
+    """Writes the state of one agent every few seconds, and at once for a goodbye; of its own skills only the ranks."""
 
     def __init__(
         self,
@@ -218,9 +218,11 @@ class StateWriter:
         now = self._clock().steady
         for heard in self._kept.heard:
             agent_id = heard.message.agent_id
-            if heard.link != link or agent_id == self._agent_id:
+            if heard.link != link:
                 continue
-            if node.ring.remember(agent_id, heard.key, heard.issuer):
+            if agent_id == self._agent_id:
+                node.registry.restore_rank((agent_id, heard.message.skill_id), heard.since)
+            elif node.ring.remember(agent_id, heard.key, heard.issuer):
                 node.registry.restore(heard.message, now, host=heard.host, since=heard.since)
 
     def start(self, links: Callable[[], Iterable[Link]]) -> None:
@@ -232,7 +234,7 @@ class StateWriter:
 
     def changed(self, link: str, change: Change) -> None:
         """Note a change of a registry, unless only the health changed."""
-        if change.listed.registration.agent_id == self._agent_id or change.listed.is_hint:
+        if change.listed.is_hint:
             return
         before, after = change.before, change.after
         if before is None or after is None or before._replace(health=after.health) != after:

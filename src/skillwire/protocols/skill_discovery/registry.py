@@ -240,9 +240,13 @@ class Registry:
         key = message.agent_id, message.skill_id
         is_within = self._quota.per_agent.get(message.agent_id, 0) < limits.LAN_SKILLS_PER_AGENT
         if key not in self._skills and is_within and not self._quota.is_full:
-            if since and self._knows_newcomers:
-                self._former.put(key, since)
+            self.restore_rank(key, since)
             self._add(ListedSkill(message, Health(HealthStatus.UNKNOWN, now), is_verified=False, host=host))
+
+    def restore_rank(self, key: Key, since: int) -> None:
+        """Give a skill the rank that it had before a restart, once it registers; ``since`` is 0 when it is unknown."""
+        if since and self._knows_newcomers:
+            self._former.put(key, since)
 
     def since(self, key: Key) -> int:
         """Return when a skill registered first, s since the epoch; 0 when that is unknown."""

@@ -213,14 +213,14 @@ class Place(NamedTuple):
 def begin(tmp_path):
     """Give what starts a registry in virtual time, which keeps what it hears in one and the same file."""
 
-    async def begin(world):
+    async def begin(world, *roles):
         lan: Any = Lan()
         keeping = StateWriter(
             LanState(tmp_path / "lan", Profile.OPEN), "registry", Profile.OPEN, 60.0, counters=Counter(), clock=moment
         )
         await keeping.load()
         trust = {"identity": world.identity("registry"), "authority": world.authority()}
-        node = lan.node(R, REGISTRY, agent_id="registry", **trust)
+        node = lan.node(R, REGISTRY, *roles, agent_id="registry", **trust)
         keeping.restore("eth0/4", node)
         link: Any = SimpleNamespace(name="eth0/4", is_open=True, node=node, act=lambda: lan.tend(R))
         keeping._links = lambda: [link]
@@ -291,6 +291,24 @@ async def test_the_incumbent_that_registers_anew_is_primary_after_a_restart_of_t
     await kept(first)
     second = await begin(world)
     assert second.lan.nodes[R].registry.provider("auth").key == ("z-old", "skill-a")
+
+
+@pytest.mark.spec("SDP-scene-incumbent")
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_server_keeps_the_rank_of_its_own_skills_unless_they_said_goodbye(begin, is_killed):
+    async def since(wait):
+        place = await begin(World(EPOCH), OFFERS)
+        place.lan.run(wait)
+        place.lan.offer(R, "skill-own")
+        place.lan.run(3)
+        found = place.lan.nodes[R].registry.since(("registry", "skill-own"))
+        if not is_killed:
+            place.lan.do(R, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
+            place.lan.run(3)
+        await kept(place)
+        return found
+
+    assert (await since(100) == await since(200)) is is_killed
 
 
 async def test_that_only_the_health_is_otherwise_is_not_written(begin):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _GET_FLAGS: Final = 0x8913  # SIOCGIFFLAGS
-_UP: Final = 0x1
+_UP: Final = 0x1 | 0x40  # and running: a cable is in, a bridge has a port
 _LOOPBACK: Final = 0x8
 _MULTICAST: Final = 0x1000
 _IPV4: Final = 4
@@ -67,8 +67,8 @@ class LinkAddress(NamedTuple):
 
     @property
     def is_up(self) -> bool:
-        """Whether the interface is up."""
-        return bool(self.flags & _UP)
+        """Whether the interface is up and has a carrier."""
+        return self.flags & _UP == _UP
 
     @property
     def is_loopback(self) -> bool:
@@ -108,7 +108,7 @@ def _flags(asked: socket.socket, name: str) -> int:
 
 def links(addresses: Iterable[LinkAddress], wanted: Sequence[str] = (), *, has_ipv6: bool = True) -> list[LinkAddress]:
     """Return the links to use: the ``wanted`` interfaces and addresses, or all that fit."""
-    able = [one for one in addresses if one.flags & _UP and (has_ipv6 or one.family == 4)]  # noqa: PLR2004 - a family
+    able = [one for one in addresses if one.is_up and (has_ipv6 or one.family == 4)]  # noqa: PLR2004 - a family
     if wanted:
         exact = [one for one in able if one.host in wanted]
         return _one_each(exact + sorted((one for one in able if one.interface in wanted and _is_able(one)), key=_rank))

@@ -5,7 +5,7 @@ import pytest
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress, links, plain_host
 
-UP, DOWN, LOOPBACK, SILENT = 0x1001, 0x1000, 0x0049, 0x0001
+UP, DOWN, UNPLUGGED, LOOPBACK, SILENT = 0x1041, 0x1000, 0x1001, 0x0049, 0x0041
 LO = [LinkAddress("lo", 1, "127.0.0.1", LOOPBACK), LinkAddress("lo", 1, "::1", LOOPBACK)]
 ETH = [
     LinkAddress("eth0", 2, "192.168.1.10", UP),
@@ -43,8 +43,9 @@ def test_what_others_cannot_reach_by_its_address_is_for_machines_that_have_nothi
     assert links([]) == []
 
 
-def test_interfaces_that_are_down_or_take_no_multicast_are_passed_over():
-    down, silent = ETH[0]._replace(flags=DOWN), WIFI._replace(flags=SILENT)
+@pytest.mark.parametrize("flags", [DOWN, UNPLUGGED])
+def test_interfaces_that_are_down_or_without_a_cable_or_take_no_multicast_are_passed_over(flags):
+    down, silent = ETH[0]._replace(flags=flags), WIFI._replace(flags=SILENT)
     assert hosts(links([*LO, down, silent])) == ["127.0.0.1"]
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.catalogs import make_catalog, make_skill
 from tests.support.rpc import answer, publish, serving
@@ -47,7 +47,11 @@ MEMBERS = st.fixed_dictionaries(
     },
 )
 SENT = MEMBERS | st.lists(MEMBERS | VALUES, max_size=4) | VALUES
-FILES = {"notes/a.md": "one", "b.txt": "two"}
+FILES = {
+    "SKILL.md": "---\nname: notes\ndescription: Takes notes.\n---\nDo it.\n",
+    "notes/a.md": "one",
+    "b.txt": "two",
+}
 PUBLISHED = publish(notes=FILES, other={"secret.txt": "three"})
 CALL = serving(PUBLISHED.rpc())
 
@@ -164,16 +168,22 @@ def test_any_text_is_a_cursor_of_the_namespace_or_refused(text, namespace):
         max_size=5,
     ).map("/".join)
 )
+@example("./notes//./a.md")
+@example("/SKILL.md")
+@example("./../SKILL.md")
 def test_no_path_gives_anything_but_the_file_that_it_names(path):
     rpc = PUBLISHED.rpc()
+    *folders, file = path.split("/")
+    named = "/".join([*(folder for folder in folders if folder not in {"", "."}), file])
+    is_file = named in FILES and not path.startswith("/")
     try:
         told = json.loads(rpc.read_skill_file(ReadSkillFile(name="acme.notes", path=path)))
     except (TrustError, NotFoundError) as error:
         assert error.code.startswith("PATH_") or error.code == "FILE_NOT_FOUND"  # noqa: PT017  # it may not be raised
-        assert path not in FILES
+        assert not is_file
         return
-    assert told["content"] == FILES.get(path, told["content"])
-    assert path in {*FILES, "SKILL.md"}
+    assert is_file
+    assert told["content"] == FILES[named]
 
 
 @pytest.mark.spec("RPC-client")

@@ -29,7 +29,9 @@ HOSTS = 5
 _numbers = count(1)
 _NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
 _DEAF = """table inet deaf {{
-  chain heard {{ type filter hook input priority 0; ip saddr {four} drop; ip6 saddr {six} drop; }}
+  chain heard {{
+    type filter hook input priority 0; meta l4proto udp ip saddr {four} drop; meta l4proto udp ip6 saddr {six} drop;
+  }}
 }}
 """
 _LOSS = """table inet loss
@@ -145,7 +147,7 @@ class Network:
         self.run(host, "nft", "-f", "-", input=rules)
 
     def deafen(self, host, other):
-        """Let a host hear nothing of another one, for as long as the network is there."""
+        """Drop each datagram of another host, and let connections through, for as long as the network is there."""
         if shutil.which("nft") is None:
             pytest.skip("nft is not installed, which drops what comes from a host")
         rules = _DEAF.format(four=self.address(other), six=self.address(other, 6))

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import webbrowser
 from pathlib import Path
 
 import pytest
@@ -153,8 +152,7 @@ def test_an_issuer_that_is_down_is_no_fault_of_the_caller(tmp_path, audience):
         assert names(running.get(INDEX)) == {"open-notes"}
 
 
-def test_a_person_logs_in_and_installs_a_private_skill(oidc_provider, tmp_path, monkeypatch):
-    monkeypatch.setattr(webbrowser, "_tryorder", None)  # it looks for browsers once in a process
+def test_a_person_logs_in_and_installs_a_private_skill(oidc_provider, tmp_path):
     person = tmp_path / "person.py"
     person.write_text(PERSON.format(project=str(PROJECT), issuer=oidc_provider.issuer))
     environment = {

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import termios
 import threading
+import webbrowser
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -109,6 +110,7 @@ def _run(
         stack.enter_context(new_logging())
         if "keyring.core" in sys.modules:  # it keeps the backend of the first command
             stack.enter_context(mock.patch("keyring.core._keyring_backend", None))
+        stack.enter_context(mock.patch.object(webbrowser, "_tryorder", None))  # it keeps the browsers of the first too
         # A command leaves its process soon, so it lets no cycle be searched for: here others live on.
         stack.enter_context(mock.patch.object(gc, "disable"))
         stack.enter_context(mock.patch.object(gc, "freeze"))

@@ -6,7 +6,8 @@ stays; between two new ones, the order of the folders decides.
 
 A folder that cannot be read is not empty: its skills stay as they were, and :attr:`PublishedFolders.unreadable` has the
 reason. The same holds for a root that is missing, and for one that is suddenly another folder without any skill, as the
-mount point of a volume is once the volume is gone.
+mount point of a volume is once the volume is gone. A skill on a volume that is mounted below its root also stays when
+the volume is unmounted: the place of its folder is then on another device than the folder was.
 
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
@@ -27,7 +28,7 @@ from skillwire.adapters.files.loading import (
     load_folders,
     sign_folder,
 )
-from skillwire.folder.files import find_folder_names, is_machine_error
+from skillwire.folder.files import find_devices, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
@@ -67,6 +68,7 @@ class PublishedFolders:
         #: Folders that could not be read by the last :meth:`refresh`, with the reason.
         self.unreadable: dict[str, str] = {}
         self._identities: dict[str, tuple[int, int]] = {}  # of the roots, when skills were last found there
+        self._mounted: dict[str, tuple[str, int]] = {}  # real paths and devices of folders not on their root's device
         self._blobs = blobs
         self._prepared = {_IN_NO_FOLDER + one.skill.name: one for one in prepared}
         self._job = LoadJob(publisher, "blobs", (str(blobs.directory),))
@@ -95,6 +97,7 @@ class PublishedFolders:
             found |= self._search(root, kept)
         found -= kept
         gone = self._states.keys() - found - kept - self._prepared.keys()
+        gone = {folder for folder in gone if not self._is_unmounted(folder)}
         for folder in gone:
             del self._states[folder]
         looked_at = found
@@ -124,7 +127,8 @@ class PublishedFolders:
         """Return the skill folders below ``root``; add to ``kept`` those that are known where nothing can be read."""
         failed: dict[str, OSError] = {}
         before = _identity(root)
-        found = set(find_folder_names(root, failed))
+        devices = find_devices(root, failed)
+        found = set(devices)
         identity = _identity(root)
         reasons = {folder: error.strerror or str(error) for folder, error in failed.items()}
         if identity != before:
@@ -143,7 +147,25 @@ class PublishedFolders:
                 kept |= known[folder]
         if found and identity is not None:
             self._identities[root] = identity
+            self._note_mounted(devices, identity[0])
         return found
+
+    def _note_mounted(self, devices: dict[str, int], own: int) -> None:
+        for folder, device in devices.items():
+            if device == own:
+                self._mounted.pop(folder, None)
+            elif self._mounted.get(folder, ("", own))[1] != device:
+                self._mounted[folder] = os.path.realpath(folder), device
+
+    def _is_unmounted(self, folder: str) -> bool:
+        """Whether the volume of ``folder`` is not mounted; add its place to :attr:`unreadable` then."""
+        path, device = self._mounted.get(folder, ("", 0))
+        for place in (path, *map(str, Path(path).parents)) if path else ():
+            if (identity := _identity(place)) and identity[0] != device:
+                self.unreadable[place] = "the volume of its skills is not mounted"
+            if identity:
+                return identity[0] != device
+        return False
 
     def check_blobs(self) -> None:
         """Have folders whose bytes are no longer in the store loaded by the next :meth:`refresh`."""

@@ -162,6 +162,13 @@ class RequestContext:
         self.send.caller = await self._services.authentication.authenticate(scope or self.scope, body)
         return self.send.caller
 
+    def count_further(self, number: int) -> None:
+        """Count ``number`` more requests of one body, after :meth:`authenticate`. Raises ProblemError (429)."""
+        principal = self.principal
+        self.send.caller = AuthResult(principal, {})  # a refusal says itself what is left
+        fields = self._services.authentication.count_further(principal, self.scope, number)
+        self.send.caller = AuthResult(principal, fields)
+
     async def load(self) -> AccessView:
         """Wait for the first revision, and return the caller's view of the current one. Raises ProblemError (503)."""
         revision = await self.find_revision(limits.SERVER_LOADING_SECONDS)

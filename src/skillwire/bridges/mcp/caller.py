@@ -30,6 +30,9 @@ class Large(Protocol):
     What is held of large values is bounded.
     """
 
+    def begin_batch(self, messages: int) -> None:
+        """Count the messages of a batch. Raises ProblemError when they come too often."""
+
     def ask_for_scope(self, skill: str) -> None:
         """Answer with the scope that opens ``skill`` to this caller's access token, if one does."""
 

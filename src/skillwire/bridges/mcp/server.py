@@ -192,6 +192,8 @@ class HttpEndpoint:
             if batch is None:
                 await self._manager.handle_request(own, _after(body, receive), send)
                 return
+            if caller.large is not None:
+                caller.large.begin_batch(len(batch))
             status, answer = await self._answer_batch(own, batch, receive)
         except ValidationError as error:
             answer = encode_error(int(str(error.details["code"])), error.message, error.details.get("data"))

@@ -55,12 +55,20 @@ _MCP_TOO_LARGE: Final = Problem(500, "LIMIT_SIZE", f"the answer has more than {l
 class McpAnswer:
     """The response to one request: sends what the SDK writes, within ``room``."""
 
-    def __init__(self, room: ByteQuota, send: Send, step_up: Callable[[str], Problem | None]) -> None:
+    def __init__(
+        self,
+        room: ByteQuota,
+        send: Send,
+        step_up: Callable[[str], Problem | None],
+        count_further: Callable[[int], None],
+    ) -> None:
         self._send = send
         self._attached: dict[bytes, bytes] = {}
         self._start: Message | None = None
         self._is_over = False
         self._step_up = step_up
+        self._count_further = count_further
+        self._has_several = False
         self._refusal: Problem | None = None
         #: Takes so many bytes of room, or gives some back.
         self.reserve = room.reserve
@@ -71,9 +79,16 @@ class McpAnswer:
         self._attached[f'"{mark}"'.encode()] = value
         return mark
 
+    def begin_batch(self, messages: int) -> None:
+        """Count each message of a batch as a request. Raises ProblemError (429)."""
+        if messages > 1:
+            self._has_several = True
+            self._count_further(messages - 1)
+
     def ask_for_scope(self, skill: str) -> None:
         """Send the scope that opens ``skill`` in place of what the SDK writes, if there is one."""
-        self._refusal = self._step_up(skill)
+        if not self._has_several:  # the other messages of a batch have answers
+            self._refusal = self._step_up(skill)
 
     async def send(self, message: Message) -> None:
         """Send a message of the SDK, with the attached values. The head waits for the first part of the body."""
@@ -241,7 +256,8 @@ class McpRoute:
             endpoint = await asyncio.shield(self._endpoint)
             with hold_bytes(self._answers, context.scope) as quota:
                 step_up = partial(self._authentication.step_up, context.principal, context.scope)
-                answer = McpAnswer(quota, _opened(context.send, origin) if origin else context.send, step_up)
+                send = _opened(context.send, origin) if origin else context.send
+                answer = McpAnswer(quota, send, step_up, context.count_further)
                 caller = McpCaller(view, context.revision, context.owner, self._backend, answer)
                 await endpoint.answer(caller, context.scope, body.data, context.receive, answer.send)
         return None

@@ -26,7 +26,6 @@ from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of
 from skillwire.protocols.skills_rpc.messages import METHODS
-from skillwire.server.auth.authentication import AuthResult
 from skillwire.server.components import Interface, Protocol, Services
 from skillwire.server.execution_responses import until_disconnected
 from skillwire.server.http import PAGE_REFUSED, Origins, Part, encode_fields, matching_tag, requested_part
@@ -277,7 +276,6 @@ class RpcRoute:
     def __init__(self, dispatcher: RpcDispatcher, services: Services, origins: Origins) -> None:
         self._dispatcher = dispatcher
         self._skills = services.skills
-        self._authentication = services.authentication
         self._bodies = services.executions.answers
         self._origins = origins
 
@@ -294,14 +292,11 @@ class RpcRoute:
             await context.authenticate(body.data)
             _check_type(context)
             request = await self._dispatcher.decode(body.data)
-            principal, further = context.principal, len(calls_of(request)) - 1
-            if further > 0:
-                context.send.caller = AuthResult(principal, {})  # a refusal says itself what is left
-                fields = self._authentication.count_further(principal, context.scope, further)
-                context.send.caller = AuthResult(principal, fields)
+            if (further := len(calls_of(request)) - 1) > 0:
+                context.count_further(further)
             view = await context.load()
             skills = await self._skills.of(view, context.revision)
-            is_known = principal is not None or self._origins.let_in(context.scope)
+            is_known = context.principal is not None or self._origins.let_in(context.scope)
             caller = RpcCaller(context.owner, skills, is_stray_page=not is_known)
             answering = self._dispatcher.answer(request, caller, ByteQuota(body))
             if is_lasting(request):

@@ -22,6 +22,7 @@ from skillwire import limits
 from skillwire.errors import UsageError
 from skillwire.protocols.skills_rpc.messages import RunResult
 from skillwire.server.mcp_backend import McpCaller
+from skillwire.server.request_bodies import CROWDED
 from skillwire.server.routes import mcp
 
 PLAIN = {
@@ -169,6 +170,30 @@ async def test_batch_is_answered_message_by_message(application_door):
     notes = await Asgi(application_door).request("/mcp", PLAIN, method="POST", body=json.dumps([note]).encode())
     assert (notes.status, notes.body) == (202, b"")
     assert held(application_door) == (0, {})
+
+
+async def test_batch_counts_as_many_requests_as_it_has_messages(tmp_path, tokens):  # noqa: ARG001  # state
+    body = json.dumps([json.loads(PING)] * 3).encode()
+    limit = "[rate_limit]\nanonymous_per_minute = 1\nanonymous_burst = 4\n"
+    async with published(tmp_path, limit) as application:
+        first, second = [await Asgi(application).request("/mcp", PLAIN, method="POST", body=body) for _ in range(2)]
+    assert (first.status, len(first.json()), first.fields["ratelimit-remaining"]) == (200, 3, "1")
+    assert (second.status, second.json()["error"]["data"]["code"]) == (429, "TOO_MANY_REQUESTS")
+
+
+async def test_batch_with_a_refused_call_has_the_answers_of_the_others(tmp_path, tokens, monkeypatch):
+    fields = {**PLAIN, "X-API-Key": tokens.issue("caller", skills=["open-notes"]).secret}
+    write_skill(tmp_path / "skills", "staff-guide", {"skill.toml": 'access = "restricted"\n'})
+    read = {"name": "read_skill_file", "arguments": {"name": "staff-guide", "path": "SKILL.md"}}
+    refused = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": read}
+    async with published(tmp_path) as application:
+        monkeypatch.setattr(application.services.authentication, "step_up", lambda *_: CROWDED)
+        several, alone = [
+            await Asgi(application).request("/mcp", fields, method="POST", body=json.dumps(batch).encode())
+            for batch in ([json.loads(PING), refused], [refused])
+        ]
+    assert [(one["id"], one["result"].get("isError")) for one in several.json()] == [(1, None), (2, True)]
+    assert (several.status, alone.status) == (200, CROWDED.status)
 
 
 @pytest.mark.parametrize("size", [530_000, 3_000_000])

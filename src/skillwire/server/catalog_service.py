@@ -11,7 +11,8 @@ notifications are unavailable.
 
 After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
 may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down, with the reason; the
-log has it once. Folders that cannot be read keep their skills, and nothing is published before each root was read once.
+log has it once. Folders that cannot be read keep their skills, those of an earlier run included; at a start the others are
+published without them.
 
 Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
 with the process: Python keeps free tuples, and each pins a megabyte; the C library of Linux keeps one heap per
@@ -303,10 +304,11 @@ class CatalogService:
         self._lost -= lost
         unreadable = self.folders.unreadable
         first = self.current is None
-        if self._is_owed and not (first and unreadable.keys() & set(self.folders.roots)):
+        # Where nothing can be read and nothing is known, an empty catalog would tell clients that all is gone.
+        if self._is_owed and not (first and unreadable and not self.folders.all_skills()):
             self._publish()
             self._is_owed = False
-        if first and self.current is not None:
+        if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
             self.folders.save()
             with suppress(SkillwireError):  # of a ledger that cannot be read nothing is known to be unused
                 self.blobs.remove_unused(self.folders.used_blobs().union(self._needed()))

@@ -474,13 +474,28 @@ def test_of_two_folders_the_one_that_can_be_read_is_followed(tmp_path):
     assert list(published.folders.unreadable) == [str(tmp_path / "volume")]
 
 
-def test_before_each_folder_was_read_once_nothing_is_published(tmp_path):
+def test_at_a_start_a_folder_that_cannot_be_read_keeps_no_other_one_unpublished(tmp_path):
     published = Published(tmp_path, tmp_path / "skills", tmp_path / "volume")
+    assert published.look() is None, "of nothing at all is not known that it is gone"
     write_skill(published.skills, "one")
-    assert published.look() is None
-    (tmp_path / "volume").mkdir()
     assert published.look() is not None
-    assert published.names == ["one"]
+    assert (published.names, published.publication.watch.alive) == (["one"], False)
+    assert published.publication.watch.reason == "No such file or directory"
+    write_skill(tmp_path / "volume", "two")
+    published.look()
+    assert published.names == ["one", "two"]
+
+
+def test_at_a_start_a_folder_that_cannot_be_read_keeps_the_skills_of_the_earlier_run(tmp_path, settle):
+    roots = tmp_path / "skills", tmp_path / "volume"
+    published = Published(tmp_path, *roots)
+    settle(write_skill(roots[0], "one"), write_skill(roots[1], "two"))
+    published.look()
+    roots[1].rename(tmp_path / "away")
+    again = Published(tmp_path, *roots)
+    again.folders.restore()
+    again.look()
+    assert again.names == ["one", "two"]
 
 
 def test_what_was_never_readable_below_a_folder_does_not_matter(published, monkeypatch):

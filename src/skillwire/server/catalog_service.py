@@ -11,8 +11,8 @@ notifications are unavailable.
 
 After a failure the thread waits, longer each time, and loads everything again. Until that succeeds the served catalog
 may hold more than the folders allow, so :attr:`CatalogService.watch` reports the watch as down, with the reason; the
-log has it once. Folders that cannot be read keep their skills, those of an earlier run included; at a start the others are
-published without them.
+log has it once. Folders that cannot be read keep their skills, those of an earlier run included; the others are
+published meanwhile.
 
 Making a revision of thousands of skills takes several times the memory that the revision keeps, and freed memory stays
 with the process: Python keeps free tuples, and each pins a megabyte; the C library of Linux keeps one heap per

@@ -55,6 +55,16 @@ async def test_bytes_that_vanished_from_the_store_are_made_again(client, tmp_pat
     assert answer.body == (folder / "tools" / "scripts" / "run.sh").read_bytes()
 
 
+async def test_a_large_file_with_wrong_bytes_is_made_again_and_never_sent(client, tmp_path):
+    target = "/.well-known/agent-skills/tools/assets/large.bin"
+    await client.get(INDEX)
+    for blob in (tmp_path / "blobs").glob("??/*"):
+        blob.write_bytes(b"x" * blob.stat().st_size)
+    answer = await eventually_async(lambda: client.get(target), lambda answer: answer.status != 503)
+    assert answer.body == LARGE
+    assert "skillwire_lost_blobs_total 1.0" in (await client.get("/metrics")).body.decode().splitlines()
+
+
 async def test_a_worker_hands_on_who_may_see_what_it_refuses(tmp_path, monkeypatch):
     site = Site(tmp_path, {"skill.toml": PUBLIC})
     (site.folder / "skill.toml").write_text('access = "restricted"\ntagz = 1\n')

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors, sync_folder
-from skillwire.errors import NotFoundError, SourceLocation
+from skillwire.errors import SourceLocation, StorageError
 
 if TYPE_CHECKING:
     from skillwire.model.skill import Skill, SkillFile
@@ -45,7 +45,7 @@ class UnpackedSkills:
         self._keep, self._keep_bytes = keep, keep_bytes
 
     def lock(self, skill: Skill) -> LockedFolder:
-        """Return the unpacked folder of ``skill``, locked until closed. Raises NotFoundError, StorageError."""
+        """Return the unpacked folder of ``skill``, locked until closed. Raises StorageError (``STORAGE``)."""
         size = sum(file.size for file in skill.files)
         path = self._folder / f"{skill.artifact.digest.hex}-{size}"
         with storage_errors(path):
@@ -76,9 +76,8 @@ class UnpackedSkills:
     def _write(self, root: Path, file: SkillFile) -> None:
         content = self._blobs.read(file.digest)
         if content is None:
-            raise NotFoundError(
-                "FILE_NOT_FOUND", "the file is not in the blob store any more", place=SourceLocation(file.path)
-            )
+            fix = "Call the skill again: the server makes the blob again."
+            raise StorageError("STORAGE", "a blob was damaged or missing", place=SourceLocation(file.path), fix=fix)
         path = root / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as stream:  # noqa: PTH123  # from a handle

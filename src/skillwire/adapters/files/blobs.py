@@ -2,7 +2,8 @@
 
 ``ab/cdef…`` holds the bytes whose SHA-256 is ``abcdef…``. A blob is written beside its place and renamed, so it is
 complete or absent. Content that can be made again is not synced to the disk: after a power cut a file may be damaged,
-which :meth:`FileBlobs.has` finds by size and :meth:`FileBlobs.read` by digest; a damaged blob counts as absent.
+which :meth:`FileBlobs.has` finds by size, :meth:`FileBlobs.read` and :meth:`FileBlobs.path` by digest; a damaged blob
+counts as absent. ``path`` hashes a file once in a process, and again after its inode, time or size has changed.
 Several servers may share a folder. Each holds a shared lock while it serves; a server removes unused blobs only when it
 holds the only lock.
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _OPEN: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
+_VERIFIED_FILES: Final = 4_096  # only blobs too large for memory are used as files
 
 
 def _write_all(handle: int, data: bytes | bytearray) -> None:
@@ -238,6 +240,7 @@ class FileBlobs:
         self.on_lost: Callable[[Digest], object] = lambda _: None
         self._durable = durable
         self._lock: int | None = None
+        self._verified: dict[Digest, tuple[int, int, int]] = {}  # inode, time and size of the file that was hashed
 
     def put(self, content: bytes) -> Digest:
         """Store ``content`` and return its digest. Raises StorageError (``STORAGE``)."""
@@ -254,8 +257,7 @@ class FileBlobs:
             self.on_lost(digest)
             return None
         if Digest.of(content) != digest:
-            self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
-            self.on_lost(digest)
+            self._remove_damaged(digest)
             return None
         return content
 
@@ -267,9 +269,24 @@ class FileBlobs:
             return False
 
     def path(self, digest: Digest) -> Path | None:
-        """Return the file that holds the bytes, or None."""
+        """Return the file that holds the bytes, or None; its first use hashes it."""
         path = self._place(digest)
-        return path if path.is_file() else None
+        try:
+            status = path.stat()
+            identity = status.st_ino, status.st_mtime_ns, status.st_size
+            if self._verified.get(digest) == identity:
+                return path
+            with path.open("rb") as file:
+                is_intact = hashlib.file_digest(file, "sha256").hexdigest() == digest.hex
+        except OSError:  # as above
+            return None
+        if not is_intact:
+            self._remove_damaged(digest)
+            return None
+        if len(self._verified) >= _VERIFIED_FILES:
+            self._verified.clear()
+        self._verified[digest] = identity
+        return path
 
     def remove(self, digest: Digest) -> None:
         """Remove a blob, if it exists."""
@@ -314,6 +331,10 @@ class FileBlobs:
                 removed += 1
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         return removed
+
+    def _remove_damaged(self, digest: Digest) -> None:
+        self._place(digest).unlink(missing_ok=True)  # else its correct size would keep put from replacing it
+        self.on_lost(digest)
 
     def _place(self, digest: Digest) -> Path:
         name = digest.hex

@@ -12,6 +12,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.process import Ending
 from skillwire.adapters.sandbox.resources import ResourceLimits
 from skillwire.adapters.sandbox.sandbox import Sandbox
+from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Permissions
 
 ENDED = Ending(b"", None, 0, b"", is_log_cut=False, started=0.1)
@@ -37,6 +38,22 @@ async def test_a_skill_has_its_whole_time(tmp_path, seconds):
     )
     assert (await executor.execute(make_attempt(skill, {}, seconds))).output == 1
     assert [job.bounds.seconds for job in sandbox.jobs] == [seconds]
+
+
+async def test_a_call_whose_blob_is_missing_may_be_tried_again(tmp_path):
+    blobs, sandbox = FileBlobs(tmp_path / "blobs"), RecordingSandbox()
+    files = {"main.py": b"def main(args): pass"}
+    skill = make_skill(blobs, files, Action("python", "main.py", "main", Permissions()))
+    blobs.remove(Digest.of(files["main.py"]))
+    executor = PythonExecutor(
+        blobs, folder=tmp_path / "unpacked", secrets=Secrets({}), sandbox=cast("Sandbox", sandbox)
+    )
+    attempt = make_attempt(skill, {}, 5.0)
+    failure = (await executor.execute(attempt)).failure
+    assert failure is not None
+    assert (failure.reason, failure.is_passing) == ("unavailable", True)
+    blobs.put(files["main.py"])
+    assert (await executor.execute(attempt)).output == 1
 
 
 @pytest.mark.parametrize(

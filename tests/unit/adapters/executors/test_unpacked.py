@@ -14,7 +14,7 @@ from skillwire.adapters.executors.python import PythonExecutor
 from skillwire.adapters.executors.secrets import Secrets
 from skillwire.adapters.executors.unpacked import LockedFolder, UnpackedSkills
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.errors import NotFoundError, StorageError
+from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import Action, Artifact, Permissions, Skill, SkillFile
 
@@ -79,11 +79,13 @@ def test_many_at_once_make_one(tmp_path, blobs):
         one.close()
 
 
-def test_a_missing_blob_leaves_nothing_half_made(tmp_path, blobs):
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"3")])
+def test_a_missing_or_damaged_blob_leaves_nothing_half_made_and_may_be_tried_again(tmp_path, blobs, damage):
     skill = skill_of(blobs, main=b"1", other=b"2")
-    blobs.path(Digest.of(b"2")).unlink()
-    with pytest.raises(NotFoundError):
+    damage(blobs.path(Digest.of(b"2")))
+    with pytest.raises(StorageError) as raised:
         UnpackedSkills(tmp_path / "unpacked", blobs).lock(skill)
+    assert (raised.value.code, raised.value.retryable) == ("STORAGE", True)
     assert names(tmp_path / "unpacked") == []
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillwire import limits
+from skillwire.adapters.files import blobs as module
 from skillwire.adapters.files.blobs import FileBlobs, prune
 from skillwire.errors import StorageError
 from skillwire.model.digest import Digest
@@ -199,6 +200,42 @@ def test_what_a_power_cut_garbled_is_as_good_as_absent_and_can_be_put_again(blob
     assert blobs_file_blobs.read(digest) is None
     blobs_file_blobs.put(b"content")
     assert blobs_file_blobs.read(digest) == b"content"
+
+
+def flip(path, mtime):
+    """Damage a file without a change of its inode and size."""
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    os.utime(path, (mtime, mtime))
+
+
+def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(blobs_file_blobs):
+    lost = []
+    blobs_file_blobs.on_lost = lost.append
+    digest = blobs_file_blobs.put(b"content")
+    flip(blobs_file_blobs.directory / digest.hex[:2] / digest.hex[2:], 1)
+    assert blobs_file_blobs.path(digest) is None
+    assert lost == [digest]
+    assert not blobs_file_blobs.has(digest, 7)
+    blobs_file_blobs.put(b"content")
+    assert blobs_file_blobs.path(digest).read_bytes() == b"content"
+    assert lost == [digest]
+
+
+def test_a_file_is_hashed_once_and_again_when_it_changed_or_was_forgotten(blobs_file_blobs, monkeypatch):
+    monkeypatch.setattr(module, "_VERIFIED_FILES", 1)
+    first, other = blobs_file_blobs.put(b"content"), blobs_file_blobs.put(b"other")
+    path = blobs_file_blobs.directory / first.hex[:2] / first.hex[2:]
+    os.utime(path, (1, 1))
+    assert blobs_file_blobs.path(first) == path
+    flip(path, 1)
+    assert blobs_file_blobs.path(first) == path  # nothing shows that it is to be read again
+    assert blobs_file_blobs.path(other) is not None
+    assert blobs_file_blobs.path(first) is None
+    blobs_file_blobs.put(b"content")
+    os.utime(path, (1, 1))
+    assert blobs_file_blobs.path(first) == path
+    flip(path, 2)
+    assert blobs_file_blobs.path(first) is None
 
 
 def test_a_disk_that_refuses_is_an_error_with_the_place(tmp_path):

@@ -410,7 +410,8 @@ def test_a_closed_folder_below_a_root_keeps_its_skills_and_lets_others_go(publis
 @pytest.fixture
 def volumes(monkeypatch):
     """Device numbers by path, for what is there and below."""
-    volumes, stat = {}, os.stat
+    volumes: dict[Any, Any] = {}
+    stat = os.stat
 
     def stat_on_volume(path, **options):
         seen = stat(path, **options)

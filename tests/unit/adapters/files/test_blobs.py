@@ -209,7 +209,7 @@ def flip(path, mtime):
 
 
 def test_a_file_with_wrong_bytes_is_not_handed_out_and_can_be_put_again(blobs_file_blobs):
-    lost = []
+    lost: list[object] = []
     blobs_file_blobs.on_lost = lost.append
     digest = blobs_file_blobs.put(b"content")
     flip(blobs_file_blobs.directory / digest.hex[:2] / digest.hex[2:], 1)

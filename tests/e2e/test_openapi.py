@@ -137,7 +137,13 @@ def _not_asked(case, answer):
     if case.method.upper() == "OPTIONS" or answer.status_code == 414 or is_told_inside:
         yield negative_data_rejection  # a preflight is answered wherever something may be, and 414 is a refusal, too
     is_call = case.method.upper() == "POST"  # each skill takes inputs of its own, and none takes those of another
-    if is_call or answer.status_code == 414 or "after" in query or len(str(query.get("q", ""))) > limits.SEARCH_WORDS:
+    # 416: a range may lie behind the end, which the document cannot know.
+    if (
+        is_call
+        or answer.status_code in {414, 416}
+        or "after" in query
+        or len(str(query.get("q", ""))) > limits.SEARCH_WORDS
+    ):
         yield positive_data_acceptance  # cursors that are made up are refused, and queries of too many words
 
 

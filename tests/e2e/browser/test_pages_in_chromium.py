@@ -2,6 +2,7 @@
 
 import pytest
 from tests.support.browser import TOO_WIDE, violations
+from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.deep
 PAGES = {
@@ -60,7 +61,7 @@ def test_the_pictures_styles_and_script_of_a_page_are_all_loaded(visit):
     page = visit("/skills/tools")
     picture = page.locator(".prose img")
     picture.scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelector('.prose img').naturalWidth === 1")
+    eventually(lambda: page.evaluate("document.querySelector('.prose img').naturalWidth") == 1)
     assert page.evaluate("getComputedStyle(document.querySelector('.prose pre')).overflowX") == "auto"
 
 
@@ -142,7 +143,7 @@ def test_a_line_of_a_file_can_be_linked(visit):
     page = visit("/skills/tools/files/scripts/run.py#L100")
     assert page.locator("#L100").is_visible()
     assert page.evaluate("document.querySelector(':target').id") == "L100"
-    page.wait_for_function("scrollY > 0")  # it scrolls smoothly, so not at once
+    eventually(lambda: page.evaluate("scrollY") > 0)  # it scrolls smoothly; waiting in the page needs an eval
 
 
 def test_motion_is_only_for_those_who_want_it(chromium, served):

@@ -228,7 +228,7 @@ class AddressPolicy(_Rules):
         for entry in allow:
             try:
                 if "://" in entry:
-                    origins.add(parse_url(entry).origin)
+                    origins.add(_read_origin(entry))
                 elif "/" in entry or _is_address(entry):
                     networks.append(read_network(entry))
                 elif entry.startswith("*."):
@@ -303,6 +303,14 @@ class AddressPolicy(_Rules):
         if is_localhost(host):
             return frozenset({AddressScope.LOOPBACK})
         return _LOCAL_HOST if is_local_name(host) or self._is_listed(url) else frozenset()
+
+
+def _read_origin(entry: str) -> Origin:
+    url = parse_url(entry)
+    if url.target != "/":
+        message = f"allow has the entry {entry[:80]!r}: an origin has no path"
+        raise UsageError("ALLOW_ENTRY", message, fix="Remove the path: an origin opens whole.")
+    return url.origin
 
 
 def _is_address(host: str) -> bool:

@@ -221,6 +221,14 @@ def test_an_unreadable_entry_is_refused_when_the_policy_is_made(entry):
     assert caught.value.code == "ALLOW_ENTRY"
 
 
+@pytest.mark.parametrize("target", ["/hook", "/?a=1", "//"])
+def test_an_origin_with_a_path_is_refused_because_it_would_open_whole(target):
+    with pytest.raises(UsageError, match="an origin has no path") as caught:
+        AddressPolicy(allow=("http://127.0.0.1:19600" + target,))
+    assert (caught.value.code, caught.value.fix) == ("ALLOW_ENTRY", "Remove the path: an origin opens whole.")
+    assert AddressPolicy(allow=("http://127.0.0.1:19600/",)).origins == {"http://127.0.0.1:19600"}
+
+
 def test_an_address_that_is_none_is_refused():
     with pytest.raises(ValidationError):
         AddressPolicy().check_address(parse_url("https://example.com/"), "example.com")

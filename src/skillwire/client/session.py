@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
+from skillwire import limits
 from skillwire.adapters.files.atomic import cache_directory, state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.client_cache import FileOriginBook, FileResponseCache
@@ -57,6 +58,7 @@ SyncHttp: TypeAlias = "SyncDriver | SimulatedPublisher"
 AsyncHttp: TypeAlias = "AsyncDriver"
 HttpT = TypeVar("HttpT", SyncHttp, AsyncHttp)
 RunnerT = TypeVar("RunnerT")
+T = TypeVar("T")
 
 
 class ClientSession:
@@ -175,7 +177,12 @@ class ClientSession:
         reference = parse_reference(text)
         yield from work(partial(self.access.allow, reference))
         context = self.context._replace(refresh=True) if refresh else self.context
-        return (yield from resolve_reference(reference, context))
+        return (yield from self._limit_lookup(resolve_reference(reference, context), reference.name))
+
+    def _limit_lookup(self, flow: Flow[T], bare_name: str | None = None) -> Flow[T]:
+        """Bound the indexes of a named origin to the time of one request; each source of a bare name has its own."""
+        is_one = bare_name is None or len(self.context.sources) == 1
+        return limit_time(flow, limits.HTTP_REQUEST_SECONDS if is_one else None)
 
     def resolve_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
         """Return the one skill that a reference names; ``both`` adds the facts of Skill Sharing.
@@ -201,7 +208,7 @@ class ClientSession:
         yield from work(partial(self.access.allow, reference))
         addresses, policy, folder = self.access.addresses, self.policy, self.folder
         flow = which(reference, self.context, policy=policy, addresses=addresses, folder=folder, explain=explain)
-        return (yield from flow)
+        return (yield from self._limit_lookup(flow, reference.name))
 
     def files(self, skill: SkillRef) -> Flow[Files]:
         """Return the verified files of a skill."""
@@ -384,7 +391,9 @@ class ClientSession:
                 if origins:
                     skills += yield from self._find_at_reference(place, capability_type)
                 else:  # a source of a project's file allows neither connecting nor sending secrets
-                    skills += yield from find_skills(parse_source(place), self.context, capability_type)
+                    skills += yield from self._limit_lookup(
+                        find_skills(parse_source(place), self.context, capability_type)
+                    )
             except SkillwireError as error:
                 self.access.explain(error)
                 failures.append(error)
@@ -402,7 +411,7 @@ class ClientSession:
             location = reference.lookups[0]
         if location is not None:
             yield from work(partial(self.access.allow, reference))
-            return (yield from find_skills(location, self.context, capability_type))
+            return (yield from self._limit_lookup(find_skills(location, self.context, capability_type)))
         found = yield from self.resolve(text)
         if capability_type is None:
             return found

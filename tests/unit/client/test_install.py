@@ -4,7 +4,8 @@ import io
 import json
 import os
 import tarfile
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -22,6 +23,7 @@ from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.settings import Settings
 from skillwire.testing.publisher import SimulatedPublisher
+from skillwire.wire.exchange import HttpResponse
 
 ORIGIN = "https://example.com"
 INDEX = f"{ORIGIN}/.well-known/agent-skills/index.json"
@@ -188,6 +190,34 @@ class TestLooking:
         site.put("two", type="wasm")
         assert [skill.name for skill in client.index("example.com")] == ["one"]
         assert [finding.code for finding in findings] == ["ARTIFACT_TYPE_UNKNOWN"]
+
+
+class TestSilentOrigin:
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda client: client.show("example.com/one"),
+            lambda client: client.plan("example.com/one"),
+            lambda client: client.which("example.com/one"),
+            lambda client: client.find("one", "example.com"),
+        ],
+    )
+    @pytest.mark.parametrize("share", [1, 0.9])
+    def test_all_indexes_of_an_origin_take_the_time_of_one_request(self, client, site, monkeypatch, ask, share):
+        now = 0.0
+
+        def send(request):
+            nonlocal now
+            now += share * request.timeout
+            if share == 1:
+                raise FetchError("TIMEOUT", "no answer")
+            return HttpResponse(request.url, 404, {}, b"")
+
+        monkeypatch.setattr(time, "monotonic", lambda: now)
+        monkeypatch.setattr(site.publisher, "send", send)
+        with suppress(SkillwireError):  # the answer of which holds it
+            ask(client)
+        assert 54 <= now <= limits.HTTP_REQUEST_SECONDS + 0.5
 
 
 class TestCache:

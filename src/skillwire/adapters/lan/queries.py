@@ -21,7 +21,7 @@ from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.lan import FoundVia, LanMember, LanSkill, SceneResult, host_and_port
 from skillwire.model.skill import Finding
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined, SceneMissing
-from skillwire.protocols.skill_discovery.messages import ConnectionInfo, SkillType
+from skillwire.protocols.skill_discovery.messages import ConnectionInfo, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.scenes import MEMBERS
 from skillwire.protocols.skill_discovery.search import one_provider
 from skillwire.resolver.sources.lan import unreachable_scene, unverified_scene
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
     from skillwire.protocols.skill_discovery.events import Found, NodeEvent
     from skillwire.protocols.skill_discovery.health import Key
-    from skillwire.protocols.skill_discovery.messages import SceneAnswer, SkillRecord
+    from skillwire.protocols.skill_discovery.messages import Register, SceneAnswer, SkillRecord
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -115,15 +115,13 @@ class Queries:
             for link, request, _ in searches:
                 self._searches.pop((link.name, request), None)
         found = [skill for skill in self._view.skills() if skill.fits(capabilities, scenes, types)]
-        listed = self._view.endpoints()
-        answered = {
-            _endpoint(one.record): (link, one)
+        answered = [
+            (link, one)
             for link, _, future in searches
             if future.done() and not future.cancelled()
             for one in future.result().skills
-            if _endpoint(one.record) not in listed
-        }
-        found += _unregistered(answered.values(), self._clock().wall)
+        ]
+        found += _unregistered(answered, self._view.registrations(), self._clock().wall)
         return tuple(sorted(found, key=lambda skill: skill.call_order))
 
     async def request_scene(
@@ -285,24 +283,27 @@ def _answer(future: asyncio.Future[Any] | None, value: object) -> None:
         future.set_result(value)
 
 
-def _endpoint(record: SkillRecord) -> tuple[str, str, int]:
-    return record.skill_id, record.endpoint.host, record.endpoint.port
-
-
-def _unregistered(answered: Collection[tuple[Link, Found]], now: float) -> list[LanSkill]:
+def _unregistered(
+    answered: Collection[tuple[Link, Found]], listed: Iterable[tuple[str, Register]], now: float
+) -> list[LanSkill]:
     """Return the skills of answers that are not listed here; an IPv4 endpoint stands for the same one by IPv6."""
 
-    def same(link: Link, found: Found) -> tuple[str, str, str, int]:
-        record = found.record
-        return link.name.rpartition("/")[0], record.skill_id, record.version, record.endpoint.port
+    def same(link: str, one: Register | SkillRecord) -> tuple[str, str, int]:
+        return link.rpartition("/")[0], one.skill_id, one.endpoint.port
 
-    by_ipv4 = {same(*one) for one in answered if ":" not in one[1].record.endpoint.host}
+    known: list[tuple[str, Register | SkillRecord]] = [*listed]
+    seen = {(one.skill_id, one.endpoint) for _, one in known}
+    known += [(link.name, found.record) for link, found in answered]
+    by_ipv4 = {same(*one) for one in known if ":" not in one[1].endpoint.host}
     skills = []
     for link, found in answered:
-        record = found.record
-        if ":" in record.endpoint.host and same(link, found) in by_ipv4:
+        record, endpoint = found.record, found.record.endpoint
+        is_twice = (record.skill_id, endpoint) in seen or (":" in endpoint.host and same(link.name, record) in by_ipv4)
+        seen.add((record.skill_id, endpoint))
+        if is_twice:
             continue
-        host = link.reached(record.endpoint.host)
-        what = record.skill_id, record.version, found.skill_type, host, record.endpoint.port
-        skills.append(LanSkill("", *what, record.capabilities, record.scenes, "UNKNOWN", heard=now))
+        what = record.skill_id, record.plain_version, found.skill_type, link.reached(endpoint.host), endpoint.port
+        status = HealthStatus.UNHEALTHY if record.is_stale else HealthStatus.UNKNOWN
+        facts = "", *what, record.capabilities, record.scenes, str(status)
+        skills.append(LanSkill(*facts, heard=now, is_stale=record.is_stale))
     return skills

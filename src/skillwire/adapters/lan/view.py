@@ -15,10 +15,11 @@ from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.health import Key, ListedSkill
+    from skillwire.protocols.skill_discovery.messages import Register
     from skillwire.protocols.skill_discovery.registry import Registry
 
 
@@ -61,10 +62,9 @@ class View:
         keys = sorted({listed.key for registry, _ in self._registries.values() for listed in registry})
         return tuple(skill for key in keys if (skill := self.skill(key)) is not None)
 
-    def endpoints(self) -> set[tuple[str, str, int]]:
-        """Return skill, host and port of all registrations, on any link."""
-        listed = [one.registration for registry, _ in self._registries.values() for one in registry]
-        return {(one.skill_id, one.endpoint.host, one.endpoint.port) for one in listed}
+    def registrations(self) -> Iterator[tuple[str, Register]]:
+        """Return each link with its registrations and hints."""
+        return ((link, one.registration) for link, (registry, _) in self._registries.items() for one in registry)
 
     def scenes(self) -> tuple[LanScene, ...]:
         """Return all scenes, by name."""

@@ -141,14 +141,28 @@ class Discover(Message, frozen=True, gc=False):
     signature: str = ""
 
 
+#: Build metadata of the version of a skill that only a suspected outage keeps listed. SemVer ignores it.
+STALE: Final = "stale"
+
+
 class SkillRecord(Struct, frozen=True, gc=False):
-    """One skill that was found. Spec: SDP §3.2."""
+    """One skill that was found; its version can end with the mark :data:`STALE`. Spec: SDP §3.2."""
 
     skill_id: str
     version: str
     endpoint: Endpoint
     capabilities: tuple[str, ...]
     scenes: tuple[str, ...]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the responder suspects the network, and has not heard the skill for 30 s."""
+        return self.version.partition("+")[2].rpartition(".")[2] == STALE
+
+    @property
+    def plain_version(self) -> str:
+        """The version without the mark."""
+        return self.version[: -len(f"+{STALE}")] if self.is_stale else self.version
 
 
 class DiscoverResponse(Message, frozen=True, gc=False):

@@ -146,7 +146,7 @@ class McpAgent:
         allowed = limit.answer_allowance(source, now.steady)
         most = min(int(limits.LAN_ANSWER_SKILLS), allowed // _LEAST_RECORD + 1)  # one more shows that there are more
         listed = self.registry.find(message, int(most))
-        found = [record_of(one.registration) for one in listed if not one.health.is_stale]  # a record has no health
+        found = [record_of(one.registration, is_stale=one.health.is_stale) for one in listed]
         if found:
             sign = self._outbox.identity.sign if self._outbox.profile is Profile.SIGNED else None
             write = partial(encode_responses, message.requester_id, found, self._outbox.stamp(now), sign=sign)

@@ -313,10 +313,12 @@ class Registry:
             self._report(Change(ChangeKind.UPDATED, known, changed))
 
     def find(self, query: Discover, most: int = limits.LAN_SKILLS) -> list[ListedSkill]:
-        """Return at most ``most`` registered skills that pass the filters, usable ones first. Spec: SDP §3.1."""
-        found = [self._skills[key] for key in self._index.find(query, most)]
-        found.sort(key=lambda listed: (not listed.health.is_usable, not listed.is_verified, listed.key))
-        return found
+        """Return at most ``most`` registered skills that pass the filters: usable ones first, stale ones last."""
+
+        def order(listed: ListedSkill) -> tuple[bool, bool, bool, Key]:
+            return not listed.health.is_usable, listed.health.is_stale, not listed.is_verified, listed.key
+
+        return sorted((self._skills[key] for key in self._index.find(query, most)), key=order)
 
     def in_scene(self, scene: str) -> list[ListedSkill]:
         """Return the skills of a scene, in no order."""

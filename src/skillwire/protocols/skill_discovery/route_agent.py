@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SourceLocation, ValidationError
+from skillwire.model.skill import is_version
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.codec import record_fits
@@ -62,9 +63,11 @@ class SendQueue(dict[str, None]):
 _SURELY_FITS: Final = 900
 
 
-def record_of(skill: Register | Offer) -> m.SkillRecord:
-    """Return the record of a skill in an answer. Spec: SDP §3.2."""
-    return m.SkillRecord(skill.skill_id, skill.version, skill.endpoint, skill.capabilities, skill.scenes)
+def record_of(skill: Register | Offer, *, is_stale: bool = False) -> m.SkillRecord:
+    """Return the record of a skill in an answer; a stale one is marked where its version has room. Spec: SDP §3.2."""
+    marked = f"{skill.version}{'.' if '+' in skill.version else '+'}{m.STALE}"
+    version = marked if is_stale and is_version(marked) else skill.version
+    return m.SkillRecord(skill.skill_id, version, skill.endpoint, skill.capabilities, skill.scenes)
 
 
 def check_scenes(skill: Register | Offer) -> None:
@@ -79,7 +82,7 @@ def check_scenes(skill: Register | Offer) -> None:
 def check_record_size(skill: Register | Offer, size: int = limits.DATAGRAM_BYTES) -> None:
     """Raise ValidationError for a skill that fits into a registration, of ``size`` bytes, and into no answer."""
     check_scenes(skill)
-    if size > _SURELY_FITS and not record_fits(record_of(skill)):
+    if size > _SURELY_FITS and not record_fits(record_of(skill, is_stale=True)):
         message = "too long for an answer to a discovery"
         raise ValidationError("DATAGRAM_SIZE", message, place=SourceLocation(skill.skill_id))
 

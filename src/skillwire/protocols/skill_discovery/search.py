@@ -69,7 +69,8 @@ class StopCondition(NamedTuple):
         if not self.is_one:
             return bool(found)
         if listed is None:
-            return any(one.agent_id and (one.is_verified or self.use_unverified) for one in found)
+            fresh = (one for one in found if one.agent_id and not one.record.is_stale)
+            return any(one.is_verified or self.use_unverified for one in fresh)
         keys = {(one.record.skill_id, one.record.endpoint) for one in found}
         return any(
             one.health.status is HealthStatus.HEALTHY
@@ -90,11 +91,12 @@ def every_provider(settings: DiscoverySettings, *, least: float = 0.0) -> StopCo
 
 
 def not_yet_heard(found: Collection[Found], listed: Sequence[ListedSkill] | None) -> list[Found]:
-    """Return the found skills whose agents have not registered; without a registry, those without a proof."""
+    """Return the found skills, but stale ones, whose agents have not registered; without a registry, not proven."""
+    fresh = [one for one in found if not one.record.is_stale]
     if listed is None:
-        return [one for one in found if not one.agent_id]
+        return [one for one in fresh if not one.agent_id]
     heard = {(one.registration.skill_id, one.registration.endpoint) for one in listed}
-    return [one for one in found if (one.record.skill_id, one.record.endpoint) not in heard]
+    return [one for one in fresh if (one.record.skill_id, one.record.endpoint) not in heard]
 
 
 @dataclass(slots=True)

@@ -54,8 +54,8 @@ class Listing:
     def skills(self):
         return tuple(self.listed.values())
 
-    def endpoints(self):
-        return set()
+    def registrations(self):
+        return ()
 
     def scene(self, name):
         return LanScene(name, "group", members_of(one for one in self.skills() if name in one.scenes))

@@ -8,6 +8,7 @@ from skillwire.protocols.skill_discovery.codec import decode, encode, encode_sig
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
     Discovered,
+    Found,
     GroupChanged,
     Refused,
     SceneJoined,
@@ -15,6 +16,8 @@ from skillwire.protocols.skill_discovery.events import (
 )
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
+from skillwire.protocols.skill_discovery.search import not_yet_heard, one_provider
+from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.virtual_clock import EPOCH
 from skillwire.wire.node import Peer
 
@@ -276,20 +279,43 @@ def test_a_primary_whose_endpoint_refuses_is_not_handed_out_until_it_listens():
 
 
 @pytest.mark.spec("SDP-mass-expiry")
-def test_stale_skills_are_left_out_of_answers():
+@pytest.mark.spec("SDP-health-annotates")
+def test_stale_skills_come_last_in_answers_and_are_marked():
     lan = Lan()
-    lan.node(R1, REGISTRY)
+    lan.node(R1, REGISTRY, OFFERS).registry.be_at(R1)
     lan.node(A, OFFERS)
     lan.node(C, ASKS)
-    for number in range(4):
-        lan.offer(A, f"skill-{number}")
+    lan.offer(R1, "skill-z")
+    longest = f"1.0.0+{'b' * 58}"
+    for name, version in (
+        ("skill-0", "1.0.0"),
+        ("skill-1", "1.0.0+7"),
+        ("skill-2", longest),
+        ("skill-3", "1.0.0-stale"),
+    ):
+        lan.offer(A, name, version=version)
     lan.run(3)
     lan.crash(A)
     lan.run(40)
-    assert len(lan.listed(R1)) == 4
     lan.do(C, lambda node, now: node.searches.discover(now))
-    lan.run(3)
-    assert lan.events(Discovered, C)[-1].skills == ()
+    answers = [one.skills for _, one in sent(lan, R1, seconds=3) if isinstance(one, m.DiscoverResponse)]
+    records = max(answers, key=len)
+    assert [one.version for one in records] == ["0.7.0", "1.0.0+stale", "1.0.0+7.stale", longest, "1.0.0-stale+stale"]
+    assert [(one.plain_version, one.is_stale) for one in records] == [
+        *[("0.7.0", False), ("1.0.0", True), ("1.0.0+7", True), (longest, False), ("1.0.0-stale", True)]
+    ]
+
+
+@pytest.mark.spec("SDP-mass-expiry")
+def test_a_search_does_not_wait_for_stale_skills():
+    fresh, stale = (
+        Found(m.SkillRecord("skill-a", version, Endpoint(A, 80), (), ()), Peer(R1, 1), f"agent-{R1}", is_verified=True)
+        for version in ("1.0.0", "1.0.0+stale")
+    )
+    condition = one_provider(DiscoverySettings(), use_unverified=False)
+    assert condition.is_met([stale, fresh], None)
+    assert not condition.is_met([stale], None)
+    assert not_yet_heard([stale, fresh], []) == [fresh]
 
 
 @pytest.mark.spec("SDP-scene-incumbent")

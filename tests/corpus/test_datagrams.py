@@ -14,7 +14,7 @@ from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode_signed
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, Reason, Register, Unregister
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer

@@ -12,7 +12,7 @@ from skillwire import limits
 from skillwire.errors import ValidationError
 from skillwire.protocols.skill_discovery.codec import encode, encode_signed
 from skillwire.protocols.skill_discovery.messages import Profile
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.wire.node import Peer
 
 HOST = "192.168.1.1"

@@ -24,8 +24,7 @@ from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
 from skillwire.resolver.lan_settings import join_discovery
-from skillwire.resolver.merge import read_origin
-from skillwire.resolver.rank import rank
+from skillwire.resolver.rank import rank, read_origin
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, matching, no_answer, unverified
 from skillwire.wire.exchange import Work, work

@@ -195,7 +195,7 @@ class ClientSession:
             example = reference_to(found[0]) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
         if both:
-            from skillwire.resolver.merge import add_facts  # noqa: PLC0415  # installing does without
+            from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
 
             found = yield from add_facts(found, self.context)
         return found[0]
@@ -221,7 +221,7 @@ class ClientSession:
 
     def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
-        from skillwire.resolver.merge import describe  # noqa: PLC0415  # only where that protocol is spoken
+        from skillwire.resolver.rank import describe  # noqa: PLC0415  # only where that protocol is spoken
 
         return describe(skill, self.context)
 

@@ -1,8 +1,14 @@
-"""Search in a list of skills: exact names first, then by how well the words match.
+"""Search in lists of skills: exact names first, then by how well the words match; the lists of several sources merged.
 
 A small BM25F over names and descriptions, enough for the indexes of a few origins; a registry has an engine of its own.
 A word of the query matches itself without its ending; with less weight, words that begin with it or that it begins with
 ("test" finds "testing" and "testcase"); and, only if no text has either, words one edit away.
+
+Skills of several sources are listed once. Two sources mean the same skill when publisher, name, version and digest
+agree, as far as both give them, and no other skill of the second source agrees too. The name of a Skill Sharing id is
+its part behind the slash. The earlier source gives the bytes and their digest, the later one adds its facts. The rule
+is ours: no text has one. Agent Skills Discovery is asked first, and alone where its answer suffices: installing needs
+no request and no import of this module.
 """
 
 from __future__ import annotations
@@ -14,8 +20,160 @@ from functools import lru_cache
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from skillwire.codes import CODES
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
+from skillwire.model.skill import Finding
+from skillwire.model.url import parse_url
+from skillwire.resolver.context import is_not_found
+from skillwire.resolver.references import agent_skills_at, sharing_at, sharing_below
+from skillwire.resolver.sources import SKILL_SHARING
+from skillwire.resolver.sources.agent_skills import AgentSkills
+from skillwire.resolver.sources.skill_sharing import FROM_REGISTRY, SkillSharing, read_descriptor, select_by_name
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skillwire.model.ref import SharedFacts, SkillRef
+    from skillwire.protocols.skill_sharing.messages import SkillDescriptor
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.resolver.sources import Lookup
+    from skillwire.wire.exchange import Flow
+
+
+def merge(first: Iterable[SkillRef], second: Iterable[SkillRef]) -> list[SkillRef]:
+    """Return the skills of ``first``, with the facts of the same skills of ``second``, then the rest of ``second``."""
+    rest = {id(skill): skill for skill in second}
+    by_name: dict[tuple[str, str], list[SkillRef]] = {}
+    for skill in rest.values():
+        for name in {skill.name, skill.name.rpartition("/")[2]}:
+            by_name.setdefault((skill.origin, name), []).append(skill)
+    merged: list[SkillRef] = []
+    for skill in first:
+        same = by_name.get((skill.origin, skill.name), ())
+        if len(same) == 1 and _agree(skill.version, same[0].version) and _agree(skill.digest, same[0].digest):
+            (other,) = same
+            rest.pop(id(other), None)
+            if other.found_via != skill.found_via:
+                skill = skill._replace(  # noqa: PLW2901  # the same skill, with more facts
+                    found_via=f"{skill.found_via}, {other.found_via}",
+                    shared=skill.shared or other.shared,
+                    rpc=skill.rpc or other.rpc,
+                    requested_by_name=other.requested_by_name,
+                )
+        merged.append(skill)
+    return [*merged, *rest.values()]
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def read_origin(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
+    """Return the skills of a place in both protocols, each once.
+
+    A place of Skill Sharing, or a capability type, restricts them to those that Skill Sharing lists. A scope of an
+    origin has no index of Skill Sharing, so Agent Skills Discovery alone is asked. Errors of the second index are
+    reported, not raised.
+
+    Raises NotFoundError (``INDEX_NOT_FOUND``) when there is neither index.
+    """
+    origin = parse_url(lookup.url).origin
+    if lookup.source == SKILL_SHARING:
+        return (yield from _read_sharing_first(lookup, context, capability_type))
+    if lookup.base != origin:
+        return (yield from AgentSkills(context).find(lookup, capability_type))
+    if capability_type is not None:
+        return (yield from _read_sharing_first(sharing_at(origin), context, capability_type))
+    missing: SkillwireError | None = None
+    listed: list[SkillRef] = []
+    try:
+        listed = yield from AgentSkills(context).find(lookup)
+    except SkillwireError as error:
+        if not is_not_found(error, context):
+            raise
+        missing = error
+    try:
+        shared = yield from SkillSharing(context).find(sharing_at(origin))
+    except SkillwireError as error:
+        if missing is not None:
+            raise missing if is_not_found(error, context) else error from None
+        if not is_not_found(error, context):
+            context.note(error)
+        return listed
+    return merge(listed, shared)
+
+
+def resolve_shared(lookup: Lookup, context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return the named skill of a place of Skill Sharing, or all, with the digests of Agent Skills Discovery."""
+    found = yield from read_origin(lookup, context)
+    return found if lookup.name is None else select_by_name(lookup.name, found)
+
+
+def _read_sharing_first(lookup: Lookup, context: ResolveContext, capability_type: str | None) -> Flow[list[SkillRef]]:
+    """Return the skills that Skill Sharing lists, with the digests of Agent Skills Discovery where it has them."""
+    shared = yield from SkillSharing(context).find(lookup, capability_type)
+    if not shared or shared[0].found_via == FROM_REGISTRY:
+        return shared  # those of a registry are of other origins
+    try:
+        listed = yield from AgentSkills(context).find(agent_skills_at(parse_url(lookup.url).origin))
+    except SkillwireError as error:
+        if not is_not_found(error, context):
+            context.note(error)
+        return shared
+    return [skill for skill in merge(listed, shared) if skill.shared is not None]
+
+
+def add_facts(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return ``skills`` of one origin with the facts of its index of Skill Sharing, where it has one."""
+    if not _may_have_sharing_index(skills[0]) or any(skill.shared for skill in skills):
+        return list(skills)
+    try:
+        shared = yield from SkillSharing(context).find(sharing_below(skills[0].origin))
+    except SkillwireError:
+        return list(skills)  # the trace has the attempt, and the skill was found without
+    by_name = {skill.name: skill for skill in merge(skills, shared)}
+    return [by_name[skill.name]._replace(requested_by_name=skill.requested_by_name) for skill in skills]
+
+
+def _may_have_sharing_index(skill: SkillRef) -> bool:
+    """Whether an index of Skill Sharing, which is for a whole site, may list the skill: no scope has one."""
+    return not skill.is_local and skill.rpc is None and not skill.origin.rpartition("/")[2].startswith("@")
+
+
+def describe(skill: SkillRef, context: ResolveContext) -> Flow[SkillDescriptor]:
+    """Return the descriptor of a skill, whose index of Skill Sharing is read first where that was not done.
+
+    Raises:
+        NotFoundError: ``SKILL_NOT_FOUND`` without a descriptor, ``INDEX_NOT_FOUND`` without such an index.
+        FetchError, DecodeError, ValidationError: it cannot be fetched, or must not be used.
+    """
+    if skill.rpc is not None:
+        message = f"{skill.name} has a manifest, and no descriptor of Skill Sharing"
+        raise NotFoundError(
+            "SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin), fix="skillwire show shows it."
+        )
+    facts: SharedFacts | None = skill.shared
+    if facts is None and _may_have_sharing_index(skill):
+        is_fresh = context.refresh or context.offline
+        # A fresh cache may lack a skill that was published a moment ago.
+        for asked in (context,) if is_fresh else (context, context._replace(refresh=True)):
+            shared = yield from SkillSharing(asked).find(sharing_below(skill.origin))
+            facts = merge([skill], shared)[0].shared
+            if facts is not None:
+                break
+    if facts is None:
+        message = f"no descriptor of {skill.name} is published"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(skill.origin))
+    descriptor, url = yield from read_descriptor(facts.descriptor_url, facts.id, context)
+    stated = {"version": skill.version, "capability_type": facts.capability_type, "access": facts.access}
+    for field, value in stated.items():
+        found = str(getattr(descriptor, field))
+        if value is not None and value != found:
+            message = f"{field} is {value} in the index and {found} in the descriptor"
+            fix = CODES["INDEX_DIFFERS"].fix
+            context.report(Finding("INDEX_DIFFERS", "warning", message, SourceLocation(f"{url}#/{field}"), fix))
+    return descriptor
+
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _SATURATION: Final = 1.2  # BM25's k1

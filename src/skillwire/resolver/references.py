@@ -31,8 +31,8 @@ from skillwire.errors import UsageError, ValidationError
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.skill_sharing.paths import REGISTRY as SHARING_REGISTRY
-from skillwire.protocols.skill_sharing.paths import WELL_KNOWN as SHARING_WELL_KNOWN
+from skillwire.protocols.skill_sharing import REGISTRY as SHARING_REGISTRY
+from skillwire.protocols.skill_sharing import WELL_KNOWN as SHARING_WELL_KNOWN
 from skillwire.resolver.sources import BUILT_IN, FOLDER, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
 

@@ -69,7 +69,7 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
     for lookup in lookups:
         try:
             if lookup.source == SKILL_SHARING:
-                from skillwire.resolver.merge import resolve_shared  # noqa: PLC0415  # installing does without
+                from skillwire.resolver.rank import resolve_shared  # noqa: PLC0415  # installing does without
 
                 found = yield from resolve_shared(lookup, context)
             else:
@@ -114,7 +114,7 @@ def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: 
 def find_skills(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:
     """Return all skills of a place, each once, even if the origin publishes it by two protocols."""
     if lookup.source in {AGENT_SKILLS, SKILL_SHARING}:
-        from skillwire.resolver.merge import read_origin  # noqa: PLC0415  # installing does without
+        from skillwire.resolver.rank import read_origin  # noqa: PLC0415  # installing does without
 
         return read_origin(lookup, context, capability_type)
     return open_source(lookup.source, context).find(lookup, capability_type)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.resolver.lockfile import find_deviations
-from skillwire.resolver.merge import add_facts
+from skillwire.resolver.rank import add_facts
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source

@@ -55,8 +55,8 @@ from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
 from skillwire.server.components import Components, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
-from skillwire.server.execution_stats import ExecutionStats
 from skillwire.server.executions import ExecutionRoutes, make_executions
+from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
@@ -76,10 +76,9 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
     from skillwire.model.execution import ExecutionSettings
-    from skillwire.model.skill import ExecutorKind, Skill
+    from skillwire.model.skill import Catalog, ExecutorKind, Skill
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction

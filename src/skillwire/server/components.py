@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.catalog import Catalog
-    from skillwire.model.skill import Skill
+    from skillwire.model.skill import Catalog, Skill
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
-    from skillwire.server.execution_stats import ExecutionStats
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
+    from skillwire.server.metrics import ExecutionStats
     from skillwire.server.problems import Problem
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole

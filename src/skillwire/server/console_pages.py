@@ -56,8 +56,7 @@ from skillwire.web.executions_page import (
     executions_page,
     read_filters,
 )
-from skillwire.web.lan_map import LanFilters, read_lan_filters
-from skillwire.web.lan_page import lan_page
+from skillwire.web.lan_page import LanFilters, lan_page, read_lan_filters
 from skillwire.web.task_page import TRAYS, ShownTask, TaskList, Tray, inbox_page, read_typed, task_page
 
 if TYPE_CHECKING:

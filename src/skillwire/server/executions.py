@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.executions.callable_skill import is_code
 from skillwire.model.execution import ExecutionSettings, RunSettings
-from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
+from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.server import not_found
 from skillwire.protocols.skills_rpc.errors import FIXES
 from skillwire.server.auth.authentication import Authentication, has_credentials

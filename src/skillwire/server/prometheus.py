@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from skillwire.server.background import BackgroundTasks
     from skillwire.server.catalog_service import CatalogService
-    from skillwire.server.execution_stats import ExecutionStats
-    from skillwire.server.metrics import Histogram, LanCount, Metrics
+    from skillwire.server.metrics import ExecutionStats, Histogram, LanCount, Metrics
 
 
 def render_metrics(

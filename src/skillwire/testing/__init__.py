@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skillwire.testing.fake_network import FakeNetwork
+from skillwire.testing.fake_network import FakeNetwork, VirtualClock
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.testing.virtual_clock import VirtualClock
 
 __all__ = ["FakeNetwork", "SimulatedPublisher", "VirtualClock"]

@@ -17,14 +17,33 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.model.execution import Moment
 from skillwire.wire.node import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from skillwire.model.execution import Moment
     from skillwire.wire.node import Datagram, Node
+
+#: The start of virtual time, in seconds since the epoch: the registration of SDP 2.1.
+EPOCH = 1_707_868_800.0
+
+
+class VirtualClock:
+    """Time as a number, starting at ``epoch`` by its wall clock."""
+
+    def __init__(self, epoch: float = EPOCH) -> None:
+        self.epoch = epoch
+        self.steady = 0.0
+
+    def moment(self, skew: float = 0.0) -> Moment:
+        """Return the time, by a wall clock that is ``skew`` seconds ahead."""
+        return Moment(self.epoch + self.steady + skew, self.steady)
+
+    def move_to(self, steady: float) -> None:
+        """Set the time to ``steady`` seconds after the start, never back."""
+        self.steady = max(self.steady, steady)
+
 
 _PORT = 40_000
 

@@ -11,7 +11,7 @@ from tests.support.publishing import write_skill
 
 from skillwire.adapters.lan import agent
 from skillwire.model.lan import FoundVia
-from skillwire.web.lan_map import STATUSES
+from skillwire.web.lan_page import STATUSES
 
 pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("home_of_the_site")]
 

@@ -8,7 +8,7 @@ from tests.support.opened import Blocking
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.stores import SqliteGrants, SqliteTokens
+from skillwire.adapters.sqlite.open import SqliteGrants, SqliteTokens
 from skillwire.model.access import Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions

@@ -5,7 +5,7 @@ from tests.support.opened import Blocking
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.stores import SqliteGrants
+from skillwire.adapters.sqlite.open import SqliteGrants
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.executions.grants import Grants, needs_grant
 from skillwire.model.digest import Digest

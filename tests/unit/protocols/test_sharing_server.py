@@ -12,14 +12,14 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.access import ANONYMOUS, Access, Principal
-from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
+from skillwire.model.skill import Catalog
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing import WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index
 from skillwire.protocols.skill_sharing.errors import encode_error
 from skillwire.protocols.skill_sharing.judge import lint_sharing
 from skillwire.protocols.skill_sharing.messages import AuthConfig, AuthType, CapabilityType, SkillDescriptor
-from skillwire.protocols.skill_sharing.paths import WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.trust.address import AddressPolicy

@@ -7,7 +7,7 @@ from tests.support.opened import Blocking
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.stores import SqliteTokens
+from skillwire.adapters.sqlite.open import SqliteTokens
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.registry.tokens import Tokens
 

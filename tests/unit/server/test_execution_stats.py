@@ -7,8 +7,8 @@ from tests.support.opened import Blocking, open_ledger
 
 from skillwire.adapters.sqlite.ledger_search import _SELECT_ENDED
 from skillwire.errors import StorageError
-from skillwire.server import execution_stats as module
-from skillwire.server.execution_stats import ExecutionStats
+from skillwire.server import metrics as module
+from skillwire.server.metrics import ExecutionStats
 
 
 @pytest.fixture(params=[MemoryOffice, Office], ids=["memory", "sqlite"])

@@ -8,8 +8,7 @@ from tests.support.lan import GROUP_KEY
 
 from skillwire.model.execution import Moment
 from skillwire.protocols.skill_discovery.node import DiscoveryNode
-from skillwire.testing.fake_network import FakeNetwork
-from skillwire.testing.virtual_clock import EPOCH, VirtualClock
+from skillwire.testing.fake_network import EPOCH, FakeNetwork, VirtualClock
 from skillwire.wire.node import Datagram, Node, Peer
 
 

@@ -18,7 +18,7 @@ from skillwire import limits
 from skillwire.errors import TrustError, ValidationError
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.messages import ChallengeResponse
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.certificates import Chain, RequestedNames, certificate_pem, decode_request, encode_request
 from skillwire.trust.ecdsa import AGENT, new_key, self_signed

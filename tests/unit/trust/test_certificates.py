@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.certificates import NOW, Issuer, TakenBackNumbers, center, other_curve, root, serial
 
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 

@@ -9,8 +9,18 @@ from skillwire import limits
 from skillwire.model.lan import USABLE_STATUSES, FoundVia, LanSnapshot
 from skillwire.protocols.skill_discovery.messages import HealthStatus
 from skillwire.web.environment import Frame, SignedInPerson
-from skillwire.web.lan_map import SIGNS, STATUSES, LanFilters, choose, draw, look_of, read_lan_filters, status_text
-from skillwire.web.lan_page import lan_page, mark_of
+from skillwire.web.lan_page import (
+    SIGNS,
+    STATUSES,
+    LanFilters,
+    choose,
+    draw,
+    lan_page,
+    look_of,
+    mark_of,
+    read_lan_filters,
+    status_text,
+)
 
 NOW = 1_750_000_000.0
 FRAME = Frame("http://localhost", "./", SignedInPerson("ann", "token", sees_all=True, sees_lan=True))

@@ -4,8 +4,8 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import FetchError
-from skillwire.wire.download import download
 from skillwire.wire.exchange import HttpRequest, HttpResponse, Sleep, drive, follow
+from skillwire.wire.fetch import download
 
 URL = "https://a.example/x.zip"
 

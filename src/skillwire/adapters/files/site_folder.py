@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from skillwire.adapters.files.atomic import storage_errors
 from skillwire.errors import ConflictError, SourceLocation, TrustError
 from skillwire.protocols.agent_skills.server import artifact_name, skill_paths
-from skillwire.protocols.skill_sharing.paths import descriptor_path
+from skillwire.protocols.skill_sharing import descriptor_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,14 +26,13 @@ from skillwire.errors import SourceLocation, UsageError
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
-from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
-from skillwire.model.skill import Identifiers
+from skillwire.model.skill import Catalog, Identifiers
 from skillwire.protocols.agent_skills import messages as asd
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES
 from skillwire.protocols.agent_skills.server import INDEX_PATH, CachePolicy, artifact_name
-from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
+from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

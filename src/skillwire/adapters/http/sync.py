@@ -5,7 +5,7 @@ which costs as much as a hundred small downloads (docs/decisions/0002). :mod:`sk
 HTTP; this module resolves, connects, keeps connections and watches the clock.
 
 The policy checks the URL, a kept connection before its reuse, and each address right before a connection. A ``GET`` is
-sent once more if a server closes a kept connection before it answers; :mod:`skillwire.wire.download` does all other
+sent once more if a server closes a kept connection before it answers; :mod:`skillwire.wire.fetch` does all other
 retries. No proxy is used: it would resolve names outside the address policy. Drivers add no cookie or credential.
 
 A new thread starts only when no call has ended for some milliseconds: calls to a distant server overlap, and calls to

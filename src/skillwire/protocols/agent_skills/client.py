@@ -13,9 +13,8 @@ from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLo
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
 from skillwire.trust.guarded_json import server_message
-from skillwire.wire.download import download
 from skillwire.wire.exchange import HttpRequest
-from skillwire.wire.fetch import ABSENT, expect_archive, expect_ok, fetch_document
+from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire import limits
-from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
+from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.wire import fetch
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from msgspec import UNSET
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
+from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY, descriptor_path
 from skillwire.protocols.skill_sharing.messages import (
     PROTOCOL_VERSION,
     AuthConfig,
@@ -36,7 +37,6 @@ from skillwire.protocols.skill_sharing.messages import (
     SkillIndex,
     SkillIndexEntry,
 )
-from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY, descriptor_path
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 
 if TYPE_CHECKING:

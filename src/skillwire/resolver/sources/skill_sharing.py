@@ -18,8 +18,8 @@ from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, Usag
 from skillwire.model.ref import SharedFacts, SkillRef
 from skillwire.model.skill import Finding
 from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN
 from skillwire.protocols.skill_sharing.client import fetch_document, index_url, registry_url
-from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN
 from skillwire.resolver.context import Attempt, read_document
 from skillwire.resolver.sources import SKILL_SHARING
 from skillwire.trust.guarded_json import load_json

@@ -39,8 +39,8 @@ from skillwire.model.access import ANONYMOUS, OPERATOR, Principal
 from skillwire.model.execution import Execution, IdempotencyKey
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS
+from skillwire.protocols.skill_sharing import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.messages import Caller, InvocationRequest, Method
-from skillwire.protocols.skill_sharing.paths import EXECUTIONS, REGISTRY
 from skillwire.protocols.skill_sharing.rules import PLACEHOLDER
 from skillwire.protocols.skill_sharing.validation import parse_as
 from skillwire.server.auth.rate_limit import caller_of

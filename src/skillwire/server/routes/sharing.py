@@ -15,8 +15,8 @@ from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.agent_skills.server import BlobResponse
+from skillwire.protocols.skill_sharing import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.errors import encode_error
-from skillwire.protocols.skill_sharing.paths import REGISTRY, WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.server import Sharing, check_type, encode_descriptor
 from skillwire.server.blob_responses import BlobSender, SiteUrlCache
 from skillwire.server.components import Interface, Protocol

@@ -469,7 +469,7 @@ class Origin:
 
 @pytest.fixture(autouse=True)
 def _wait_little(monkeypatch):
-    monkeypatch.setattr("skillwire.wire.download._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("skillwire.wire.fetch._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

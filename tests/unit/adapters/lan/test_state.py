@@ -26,7 +26,7 @@ from skillwire.protocols.skill_discovery.messages import (
     SkillType,
     UnregisterAck,
 )
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.authority import CertificateAuthority
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.trust.revocations import CertificateHolder, Revocations, RevokedCertificate

@@ -6,7 +6,7 @@ from tests.support.lan import ReportingRegistry
 from skillwire.adapters.lan.view import View
 from skillwire.model.lan import FoundVia, LanChange
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
-from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.testing.fake_network import VirtualClock
 
 FOUR, SIX = "192.168.1.10", "fd00::10"
 KEY = "agent-001", "skill-a"

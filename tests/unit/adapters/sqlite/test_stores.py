@@ -5,7 +5,7 @@ from tests.unit.contracts.test_stores import ASKED, GRANT
 
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.stores import SqliteGrants
+from skillwire.adapters.sqlite.open import SqliteGrants
 from skillwire.model.skill import Permissions
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.inbound import decode_header_value
 
-from skillwire.bridges.mcp.relay import Relay, cancelled_id, error_line, read_message, unread_line
+from skillwire.client.mcp_relay import Relay, cancelled_id, error_line, read_message, unread_line
 from skillwire.errors import FetchError, SkillwireError
 from skillwire.wire.exchange import HttpResponse
 

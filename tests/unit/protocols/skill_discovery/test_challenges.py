@@ -20,7 +20,7 @@ from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
 from skillwire.protocols.skill_discovery.search import _believe
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer

@@ -14,7 +14,7 @@ from skillwire.protocols.skill_discovery.limits import AmplificationLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
 from skillwire.protocols.skill_discovery.scheduling import SILENT_SKILL
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.wire.node import Peer
 
 R, A = "192.168.1.1", "192.168.1.10"

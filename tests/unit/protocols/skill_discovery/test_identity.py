@@ -28,7 +28,7 @@ from skillwire.protocols.skill_discovery.limits import Freshness, RateLimits, Re
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile
 from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer

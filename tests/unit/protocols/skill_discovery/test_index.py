@@ -16,7 +16,7 @@ from skillwire.protocols.skill_discovery.health import Health, ListedSkill
 from skillwire.protocols.skill_discovery.identity import ChainAuthority
 from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, SkillType
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer

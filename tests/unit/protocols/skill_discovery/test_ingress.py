@@ -15,7 +15,7 @@ from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, 
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKey
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer

@@ -16,7 +16,7 @@ from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer

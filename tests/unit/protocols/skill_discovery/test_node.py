@@ -18,7 +18,7 @@ from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, Outcome, Reason, SkillType
 from skillwire.protocols.skill_discovery.search import not_yet_heard, one_provider
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.wire.node import Peer
 
 R1, R2, A, B, C = "192.168.1.1", "192.168.1.2", "192.168.1.10", "192.168.1.11", "192.168.1.20"

@@ -9,7 +9,7 @@ from tests.support.lan import OFFERS, REGISTRY, Lan
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import Judgement, Standing
 from skillwire.protocols.skill_discovery.messages import Endpoint, Outcome
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import RequestedNames, certificate_pem
 from skillwire.trust.ecdsa import EcdsaKey, new_key, self_signed
 from skillwire.wire.node import Peer

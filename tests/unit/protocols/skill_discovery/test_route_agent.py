@@ -18,7 +18,7 @@ from skillwire.protocols.skill_discovery.messages import Outcome, Profile, Reaso
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.route_agent import SendQueue
 from skillwire.protocols.skill_discovery.settings import read_discovery
-from skillwire.testing.virtual_clock import EPOCH
+from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.ecdsa import new_key, self_signed
 from skillwire.wire.node import Peer
 

@@ -18,7 +18,7 @@ from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatu
 from skillwire.protocols.skill_discovery.scenes import GroupNotices, Groups
 from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
-from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.testing.fake_network import VirtualClock
 from skillwire.wire.node import Peer
 
 R, A, B, C = "192.168.1.1", "192.168.1.10", "192.168.1.11", "192.168.1.20"

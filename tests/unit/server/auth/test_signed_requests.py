@@ -8,7 +8,7 @@ from tests.support.opened import Blocking
 from skillwire import limits
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
-from skillwire.adapters.sqlite.stores import SqliteTokens
+from skillwire.adapters.sqlite.open import SqliteTokens
 from skillwire.errors import FetchError, TrustError
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.registry.tokens import Tokens

@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not _STAYING.intersection(arguments[:1]):
         gc.disable()  # a command is over before a search for cycles would pay: 4 % of add, 13 % of a large build
     if shell := os.environ.get("_SKILLWIRE_COMPLETE"):  # the script of a shell asks
-        from skillwire.cli.complete import answer  # noqa: PLC0415  # only a shell needs it
+        from skillwire.cli.completion import answer  # noqa: PLC0415  # only a shell needs it
 
         sys.exit(answer(cli, shell, arguments))
     code = run(arguments)

@@ -20,8 +20,8 @@ from skillwire import limits
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, ValidationError
 from skillwire.folder.files import SKILL_MD, read_files
 from skillwire.folder.frontmatter import SkillMd, parse_skill_md
+from skillwire.folder.lint import FolderContent, text_files
 from skillwire.folder.lint.code import lint_entrypoint, lint_scripts, lint_secrets
-from skillwire.folder.lint.content import FolderContent, text_files
 from skillwire.folder.lint.documents import lint_descriptor, lint_manifest, lint_skill_md
 from skillwire.folder.lint.text import lint_hidden, lint_links
 from skillwire.folder.manifest import Manifest, read_manifest

@@ -45,7 +45,7 @@ from skillwire.adapters.sqlite.open import (
     open_tokens,
 )
 from skillwire.adapters.sqlite.search import SearchIndex
-from skillwire.bridges.static_files import check_bridges, static_files
+from skillwire.bridges.listings import check_bridges, static_files
 from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings

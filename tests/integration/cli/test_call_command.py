@@ -306,7 +306,7 @@ def test_an_interruption_says_how_to_go_on(call, monkeypatch):
 
 
 def test_completion_knows_the_calls(call):
-    from skillwire.cli.complete import complete  # noqa: PLC0415  # only here
+    from skillwire.cli.completion import complete  # noqa: PLC0415  # only here
     from skillwire.cli.main import cli  # noqa: PLC0415  # same
 
     name = call("call", "PROVIDER/slow", "city=Bern", "--no-wait")[1].strip()

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.rpc_endpoint import HIDDEN, SKILLS, RpcEndpoint
 
-from skillwire.cli.complete import complete
+from skillwire.cli.completion import complete
 from skillwire.cli.main import cli, run
 
 

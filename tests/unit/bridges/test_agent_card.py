@@ -4,7 +4,7 @@ import json
 
 from tests.support.catalogs import make_skill
 
-from skillwire.bridges.agent_card import RPC_BINDING, SHARING_BINDING, encode_card, executed
+from skillwire.bridges.listings import RPC_BINDING, SHARING_BINDING, encode_card, executed
 from skillwire.model.skill import Action
 
 SITE = "https://skills.example.com"

@@ -7,7 +7,7 @@ import pytest
 from tests.support.catalogs import make_skill
 
 from skillwire import limits
-from skillwire.bridges.ai_catalog import encode_catalog, encode_hits, encode_refusal, read_search
+from skillwire.bridges.listings import encode_catalog, encode_hits, encode_refusal, read_search
 from skillwire.errors import DecodeError, UsageError
 from skillwire.model.search import SearchQuery
 

@@ -7,7 +7,7 @@ from tests.support.opened import open_grants
 from tests.support.publishing import write_skill
 
 from skillwire.adapters.files.loading import LoadJob, load_folders
-from skillwire.cli.complete import complete
+from skillwire.cli.completion import complete
 from skillwire.cli.main import cli, run
 from skillwire.model.packed_skills import unpack_skill
 

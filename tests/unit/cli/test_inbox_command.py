@@ -8,7 +8,7 @@ import pytest
 from tests.support.opened import open_ledger
 from tests.support.tasks import add_task
 
-from skillwire.cli.complete import complete
+from skillwire.cli.completion import complete
 from skillwire.cli.main import cli, run
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.support.opened import open_tokens
 
-from skillwire.cli.complete import complete
+from skillwire.cli.completion import complete
 from skillwire.cli.main import cli, run
 from skillwire.cli.options import in_words
 

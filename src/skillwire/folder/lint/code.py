@@ -25,7 +25,7 @@ from skillwire.folder.manifest import entry_points
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skillwire.folder.lint.content import FolderContent, TextFile
+    from skillwire.folder.lint import FolderContent, TextFile
     from skillwire.folder.manifest import EntryPoint
     from skillwire.folder.rules import Findings
 

@@ -25,7 +25,7 @@ from skillwire.trust.hidden_text import excerpt, neutralise
 
 if TYPE_CHECKING:
     from skillwire.folder.frontmatter import SkillMd
-    from skillwire.folder.lint.content import FolderContent
+    from skillwire.folder.lint import FolderContent
     from skillwire.folder.rules import Findings
 
 

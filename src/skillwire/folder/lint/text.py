@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-    from skillwire.folder.lint.content import FolderContent, TextFile
+    from skillwire.folder.lint import FolderContent, TextFile
     from skillwire.folder.rules import Findings
     from skillwire.trust.hidden_text import Hidden
 

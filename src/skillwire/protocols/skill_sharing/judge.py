@@ -36,7 +36,7 @@ from skillwire.trust.guarded_toml import toml_place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.folder.lint.content import FolderContent
+    from skillwire.folder.lint import FolderContent
     from skillwire.folder.rules import Findings
     from skillwire.model.url import Url
 

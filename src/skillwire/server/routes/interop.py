@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from skillwire import limits
-from skillwire.bridges.agent_card import CARD_PATH, encode_card, executed
-from skillwire.bridges.ai_catalog import (
+from skillwire.bridges.listings import (
+    CARD_PATH,
     CATALOG_PATH,
     CATALOG_TYPE,
     SEARCH_PATH,
+    encode_card,
     encode_catalog,
     encode_hits,
     encode_refusal,
+    executed,
     read_search,
 )
 from skillwire.errors import DecodeError, UsageError

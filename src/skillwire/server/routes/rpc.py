@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from skillwire import limits
-from skillwire.bridges.agent_card import RPC_BINDING
+from skillwire.bridges.listings import RPC_BINDING
 from skillwire.errors import SkillwireError, StorageError, one_line
 from skillwire.protocols.agent_skills.messages import CONTENT_FIELDS, OPEN_FIELDS
 from skillwire.protocols.skills_rpc.errors import ERRORS, fix_of

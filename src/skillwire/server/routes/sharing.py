@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.bridges.agent_card import SHARING_BINDING
+from skillwire.bridges.listings import SHARING_BINDING
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import JSON

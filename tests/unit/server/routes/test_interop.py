@@ -8,7 +8,7 @@ from tests.support.opened import open_grants, open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
-from skillwire.bridges.agent_card import executed
+from skillwire.bridges.listings import executed
 from skillwire.errors import UsageError
 from skillwire.server import create_app
 from skillwire.server.configuration import read_configuration

@@ -1,13 +1,22 @@
-"""An AI Catalog of published skills: ``/.well-known/ai-catalog.json``, and the answers of ``POST /search``.
+"""Documents that list our skills for other ecosystems: an AI Catalog with its search, and an agent card of A2A.
 
-A catalog lists artifacts, each with an identifier, a media type and a URL. A skill is one entry with its artifact's
-digest URL, so the listed bytes are the fetched ones; the digest is in the official metadata extension. A site with a
-domain names entries ``urn:air:DOMAIN:skill:NAME``; a site at an IP address names them by URL, because an address does
-not identify a publisher.
+The AI Catalog is ``/.well-known/ai-catalog.json``. It lists artifacts, each with an identifier, a media type and a URL.
+A skill is one entry with its artifact's digest URL, so the listed bytes are the fetched ones; the digest is in the
+official metadata extension. A site with a domain names entries ``urn:air:DOMAIN:skill:NAME``; a site at an IP address
+names them by URL, because an address does not identify a publisher.
 
 ``POST /search`` is Agentic Resource Discovery: a text, a filter, a page; hits are entries with a ``score``, which shows
 only the order, and a ``source``. Spec: specs §5; AI Catalog 1.0 (Agent-Card working group), ARD 0.91 §5.3. Trust: a
 query is hostile; it is bounded, and searches public skills only.
+
+The agent card is ``/.well-known/agent-card.json``. It lists callable skills for directories and agents that collect
+cards. They are called by Skill Sharing, and by the Skills Protocol where that is open; A2A allows interfaces with
+bindings of their own, and the card names those two. ``message/send`` is not implemented: an agent that speaks only
+A2A's bindings finds none here, instead of failing with its first call. Spec: specs §5; A2A 1.0 §4.4.1, §5.8 (custom
+bindings).
+
+A static site can contain the catalog, which has full URLs, and a ``marketplace.json`` for a site used as a folder or
+repository branch, because its paths are relative to its folder. It has no agent card: a static host runs nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +27,22 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skillwire import limits
+from skillwire.bridges.marketplace.documents import (
+    MARKETPLACE_PATH,
+    ListedSkill,
+    check_marketplace_name,
+    encode_marketplace,
+)
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.model.search import SearchQuery
 from skillwire.model.url import is_ipv4
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN
 from skillwire.registry.search import profile_of
 from skillwire.trust.guarded_json import load_json
+from skillwire.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from skillwire.model.skill import Skill
 
@@ -146,3 +162,79 @@ def _host(site: str) -> str:
 
 def _has_domain(host: str) -> bool:
     return "." in host and ":" not in host and not is_ipv4(host)
+
+
+CARD_PATH: Final = "/.well-known/agent-card.json"
+CARD_VERSION: Final = "1.0"
+#: Our bindings, and their paths: A2A asks for a URI, which nobody else could mean something else by.
+SHARING_BINDING: Final = "urn:x-skillwire:binding:skill-sharing:1.0"
+RPC_BINDING: Final = "urn:x-skillwire:binding:skills-protocol:0.1"
+
+_JSON: Final = ["application/json"]
+
+
+def executed(skills: Iterable[Skill]) -> list[Skill]:
+    """Return those of ``skills`` that are run by their publisher, by name."""
+    return sorted((skill for skill in skills if skill.action is not None), key=lambda skill: skill.name)
+
+
+def encode_card(
+    skills: Iterable[Skill], publisher: str, site: str, interfaces: Iterable[tuple[str, str]] = ()
+) -> bytes:
+    """Return the agent card of ``site``, an address without a final slash.
+
+    Args:
+        skills: the executed skills.
+        publisher: of the skills.
+        site: address of the site.
+        interfaces: the path and the binding of each.
+    """
+    listed = list(skills)
+    number = "1 skill" if len(listed) == 1 else f"{len(listed)} skills"
+    return _encode(
+        {
+            "name": publisher,
+            "description": f"Runs {number} of {publisher}; each is called by itself, with arguments as JSON.",
+            "supportedInterfaces": [
+                {"url": f"{site}{path}", "protocolBinding": binding, "protocolVersion": CARD_VERSION}
+                for path, binding in interfaces
+            ],
+            "provider": {"organization": publisher, "url": f"{site}/"},
+            "version": VERSION,
+            "capabilities": {"streaming": False, "pushNotifications": False},
+            "defaultInputModes": _JSON,
+            "defaultOutputModes": _JSON,
+            "skills": [_skill(skill) for skill in listed],
+        }
+    )
+
+
+def _skill(skill: Skill) -> dict[str, Any]:
+    # Tags have to be there, and may not be none.
+    tags = list(profile_of(skill).tag) or [skill.kind]
+    return {"id": skill.name, "name": skill.name, "description": skill.description, "tags": tags}
+
+
+def check_bridges(bridges: Collection[str], publisher: str, base_url: str) -> None:
+    """Check that a site of ``publisher`` can have the files of ``bridges``.
+
+    Raises UsageError (``USAGE`` for a catalog without a base URL, ``MARKETPLACE_NAME``).
+    """
+    if "ai-catalog" in bridges and not base_url:
+        fix = "Give --base-url with the address that the site will have."
+        raise UsageError("USAGE", "an AI Catalog holds full URLs", fix=fix)
+    if "marketplace" in bridges:
+        check_marketplace_name(publisher)
+
+
+def static_files(
+    bridges: Collection[str], skills: Collection[Skill], publisher: str, base_url: str
+) -> Mapping[str, bytes]:
+    """Return the files of ``bridges`` by their paths in a site: ``ai-catalog``, ``marketplace``."""
+    files = {}
+    if "ai-catalog" in bridges:
+        files[CATALOG_PATH[1:]] = encode_catalog(skills, publisher, base_url)
+    if "marketplace" in bridges:
+        listed = (ListedSkill(skill, f"{WELL_KNOWN[1:]}/{skill.name}") for skill in skills)
+        files[MARKETPLACE_PATH] = encode_marketplace(publisher, publisher, listed)
+    return files

@@ -11,7 +11,7 @@ from skillwire.protocols.skill_discovery.events import Discovered, Found
 from skillwire.protocols.skill_discovery.messages import Endpoint, Register, SkillRecord, SkillType
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
-from skillwire.testing.virtual_clock import VirtualClock
+from skillwire.testing.fake_network import VirtualClock
 from skillwire.wire.node import Peer
 
 FOUR, SIX = "192.0.2.1", "fd00::1"

@@ -5,7 +5,8 @@ signature. A refused datagram is counted by its reason in :attr:`Ingress.stopped
 unknown key is held and its sender challenged; it passes when the proof is good, as if it came then. The signer is the
 agent that a message names, for the types that the text signs. In the profile *signed* the other types are signed, too,
 by the agent that proved to be at the source address. Peers with another profile or group key would be ignored without a
-trace, so a refused datagram is also read as if we had theirs, and a match is reported. Spec: SDP §10; specs §3.
+trace, so a refused datagram is also read as if we had theirs, and a match is reported; a question of theirs is answered
+with a challenge, which they notice alike. Spec: SDP §10; specs §3.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _ABOUT: Final = {
 _CHALLENGED: Final = (m.Register, m.JoinScene, m.RequestScene)
 _PROOF: Final = b"CHALLENGE_RESPONSE:"
 _QUESTION: Final = b"CHALLENGE:"
+_DISCOVER: Final = b"SKILL_DISCOVER:"
 #: The answers to a registration that is refused for its sender.
 _REFUSALS: Final = {
     "certificate": (m.Outcome.UNAUTHORIZED, "the certificate is refused"),
@@ -99,7 +101,7 @@ class Ingress:
         try:
             message = decode(data, self._profile)
         except DecodeError as error:
-            return self._refuse_malformed(data, source, error.message)
+            return self._refuse_malformed(data, source, error.message, now)
         if isinstance(message, m.Unknown):
             return self._stop("unknown type")
         if isinstance(message, m.ChallengeResponse):
@@ -127,6 +129,8 @@ class Ingress:
             is_proven = agent_there == signer
         else:
             signer, is_proven = agent_there or "", agent_there is not None
+            if isinstance(message, m.Challenge) and self._is_of_other_group(message.signature, data):
+                return self._stop(self._other_group(message.signature, data, source, now))
             if self._profile is Profile.OPEN or isinstance(message, m.Challenge):
                 unsigned = VerifiedMessage(message, data, source, Standing.NONE, is_proven=is_proven)
                 return [unsigned._replace(is_released=is_released)]
@@ -153,8 +157,7 @@ class Ingress:
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
-                difference = "signs with a group key, and we have none"
-                self.stopped[self._report("another group key", difference, source)] += 1
+                self._stop(self._other_group(message.signature, data, source, now))
                 refused = m.Outcome.UNAUTHORIZED, "signed with a group key, which is unknown here"
                 return [received._replace(refused=refused)] if kind is m.Register else []
             if kind in _ABOUT and not isinstance(message, _CHALLENGED):
@@ -166,7 +169,7 @@ class Ingress:
             is_new = source.host not in self._same_name and len(self._same_name) < _SAME_NAME_HOSTS
             if may_change or (signer == self._agent_id and is_new):  # the agent may have a new key
                 self._challenges.hold(received, now)
-            return self._stop(self._why_forged(message.signature, source))
+            return self._stop(self._why_forged(message.signature, data, source, now))
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self._note_signer(signer, source, now)
@@ -192,10 +195,12 @@ class Ingress:
         self._outbox.limit.prove(source, now.steady)  # the nonce came back from there
         judgement = self._ring.authority.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
+            if _GROUP_SIGNATURE.fullmatch(message.signature):
+                self._stop(self._other_group(message.signature, data, source, now))
             return self._release(pending, source, now, "certificate")
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
-            return self._stop(self._why_forged(message.signature, source))
+            return self._stop(self._why_forged(message.signature, data, source, now))
         if message.agent_id == self._agent_id:
             self._same_name.add(source.host)
             ours = self._agent_id.encode()
@@ -227,29 +232,39 @@ class Ingress:
         expired = self._challenges.expired(now.steady)
         return [one for source, pending in expired for one in self._release(pending, source, now, "unanswered")]
 
-    def _refuse_malformed(self, data: bytes, source: Peer, why: str) -> list[VerifiedMessage]:
-        reason = self._why_malformed(data, source)
-        self.stopped[reason] += 1
-        if reason != "malformed" or not data.startswith(REGISTRATION):
+    def _refuse_malformed(self, data: bytes, source: Peer, why: str, now: Moment) -> list[VerifiedMessage]:
+        other = _OTHER[self._profile]
+        with suppress(DecodeError):
+            if not isinstance(decode(data, other), m.Unknown):
+                difference = f"speaks the profile {other}, and we {self._profile}"
+                return self._stop(self._report("another profile", difference, data, source, now))
+        self.stopped["malformed"] += 1
+        if not data.startswith(REGISTRATION):
             return []
         refused = m.Outcome.INVALID, why
         return [VerifiedMessage(read_registrant(data), data, source, is_released=True, refused=refused)]
 
-    def _why_malformed(self, data: bytes, source: Peer) -> str:
-        other = _OTHER[self._profile]
-        with suppress(DecodeError):
-            if not isinstance(decode(data, other), m.Unknown):
-                return self._report("another profile", f"speaks the profile {other}, and we {self._profile}", source)
-        return "malformed"
+    def _is_of_other_group(self, signature: str, data: bytes) -> bool:
+        key = self._ring.authority.shared_key()
+        if key is None:
+            return _GROUP_SIGNATURE.fullmatch(signature) is not None
+        return bool(signature) and not key.verifies(signed_part(data), signature)
 
-    def _why_forged(self, signature: str, source: Peer) -> str:
-        if not self._ring.is_shared:
-            return "forged"
-        is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None
-        theirs = "another group key than we" if is_group else "a key of its own, and we with a group key"
-        return self._report("another group key", f"signs with {theirs}", source)
+    def _why_forged(self, signature: str, data: bytes, source: Peer, now: Moment) -> str:
+        return self._other_group(signature, data, source, now) if self._ring.is_shared else "forged"
 
-    def _report(self, reason: str, difference: str, source: Peer) -> str:
+    def _other_group(self, signature: str, data: bytes, source: Peer, now: Moment) -> str:
+        difference = "signs with a group key, and we have none"
+        if self._ring.is_shared:
+            is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None
+            theirs = "another group key than we" if is_group else "a key of its own, and we with a group key"
+            difference = f"signs with {theirs}"
+        return self._report("another group key", difference, data, source, now)
+
+    def _report(self, reason: str, difference: str, data: bytes, source: Peer, now: Moment) -> str:
+        """Report a mismatch; to a question send a challenge, by which the other agent notices the mismatch, too."""
         if self._reports.setdefault(reason, ReportLimit()).allows(source.host, reason):
             self.events.append(PeerMismatch(source, difference))
+        if data.startswith(_DISCOVER):
+            self._outbox.send_challenge(source, self._outbox.nonce(hashlib.sha256(data).digest()), now)
         return reason

@@ -447,6 +447,21 @@ def test_another_group_key_is_told_on_both_sides(others, seen, sees):
 
 
 @pytest.mark.spec("SDP-mismatch")
+@pytest.mark.parametrize("theirs", [(key, profile) for key in ("own", "group", "other") for profile in Profile])
+@pytest.mark.parametrize("ours", [(key, profile) for key in ("own", "group") for profile in Profile])
+def test_a_search_names_who_is_set_up_otherwise_before_a_heartbeat_comes(ours, theirs):
+    lan = Lan()
+    keys = {"own": own_key, "group": lambda _: {}, "other": lambda _: {"identity": OTHER, "authority": OTHER}}
+    for (key, profile), host, roles in ((theirs, A, (REGISTRY, OFFERS)), (ours, B, (ASKS,))):
+        lan.node(host, *roles, profile=profile, **keys[key](f"agent-{host}"))
+    lan.offer(A, "skill-a")
+    lan.run(2)
+    lan.do(B, lambda node, now: node.searches.discover(now))
+    lan.run(2)
+    assert {event.by.host for event in lan.events(PeerMismatch, B)} == ({A} if theirs != ours else set())
+
+
+@pytest.mark.spec("SDP-mismatch")
 def test_made_up_hosts_are_reported_at_most_16_times_and_rubbish_never():
     lan = Lan()
     ingress = lan.node(A).ingress

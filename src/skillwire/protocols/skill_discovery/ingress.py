@@ -263,7 +263,7 @@ class Ingress:
 
     def _report(self, reason: str, difference: str, data: bytes, source: Peer, now: Moment) -> str:
         """Report a mismatch; to a question send a challenge, by which the other agent notices the mismatch, too."""
-        if self._reports.setdefault(reason, ReportLimit()).allows(source.host, reason):
+        if self._reports.setdefault(reason, ReportLimit()).allows(source.host, reason, now.steady):
             self.events.append(PeerMismatch(source, difference))
         if data.startswith(_DISCOVER):
             self._outbox.send_challenge(source, self._outbox.nonce(hashlib.sha256(data).digest()), now)

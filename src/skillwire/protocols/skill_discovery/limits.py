@@ -191,23 +191,26 @@ class AmplificationLimit:
         self._proven.put(peer, now + self._proof)
 
 
-#: Hosts about which is reported, and reports about one.
-_REPORTED_HOSTS: Final = 16
-_REPORTS_PER_HOST: Final = 4
+#: Seconds after which a report may come again.
+_REPORT_SECONDS: Final = 3600.0
 
 
 class ReportLimit:
-    """Bounds reports about peers: each text once for a host, few for each of the first hosts."""
+    """Bounds the reports of an hour: each text once for a host or kind, few for each of the first ``subjects``."""
 
-    def __init__(self) -> None:
+    def __init__(self, subjects: int = 16, texts: int = 4) -> None:
+        self._subjects, self._texts = subjects, texts
         self._reported: dict[str, set[str]] = {}
+        self._ends = 0.0
 
-    def allows(self, host: str, text: str) -> bool:
-        """Return whether a text about a host is to be reported, and count it."""
-        if host not in self._reported and len(self._reported) >= _REPORTED_HOSTS:
+    def allows(self, subject: str, text: str, now: float) -> bool:
+        """Return whether a text about a subject is to be reported at ``now``, and count it."""
+        if now >= self._ends:
+            self._reported, self._ends = {}, now + _REPORT_SECONDS
+        if subject not in self._reported and len(self._reported) >= self._subjects:
             return False
-        texts = self._reported.setdefault(host, set())
-        if text in texts or len(texts) >= _REPORTS_PER_HOST:
+        texts = self._reported.setdefault(subject, set())
+        if text in texts or len(texts) >= self._texts:
             return False
         texts.add(text)
         return True

@@ -12,14 +12,15 @@ On each link an agent announces the address that it sends from. So a server that
 on every link, one that listens on one address on the link of that address, and one without an IPv6 socket on no IPv6
 link.
 
-Any agent can refuse our registrations, or use our name, as often as it likes. So each such warning is logged once, and
-the number of each kind is bounded (:class:`PeerWarnings`). Spec: SDP §2, §8, §9, §12.1; specs §0, §3.
+Any agent can refuse our registrations, or use our name, as often as it likes. So each such warning is logged once an
+hour, and the number of each kind is bounded (:class:`PeerWarnings`). Spec: SDP §2, §8, §9, §12.1; specs §0, §3.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,6 +30,7 @@ import structlog
 from skillwire import limits
 from skillwire.errors import SkillwireError, ValidationError
 from skillwire.protocols.skill_discovery.codec import encode
+from skillwire.protocols.skill_discovery.limits import ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer, check_record_size
 from skillwire.server.execution_service import Notifier
@@ -428,16 +430,14 @@ _EVENTS: Final = {
 
 
 class PeerWarnings:
-    """Logs each warning about other agents once."""
+    """Logs each warning about other agents once an hour."""
 
-    def __init__(self) -> None:
-        self._logged: defaultdict[str, set[str]] = defaultdict(set)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = ReportLimit(len(_EVENTS), _LOGGED)
+        self._clock = clock
         self._log = structlog.get_logger("skillwire.lan")
 
     def log(self, error: SkillwireError) -> None:
         """Log ``DISC_003`` or one of the ``LAN_`` codes, unless it or too many of its code were logged."""
-        logged = self._logged[error.code]
-        if error.message in logged or len(logged) >= _LOGGED:
-            return
-        logged.add(error.message)
-        self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)
+        if self._limit.allows(error.code, error.message, self._clock()):
+            self._log.warning(_EVENTS[error.code], code=error.code, reason=error.message, fix=error.diagnostics().fix)

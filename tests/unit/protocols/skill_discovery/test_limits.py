@@ -11,7 +11,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import challenge_text
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.identity import ChainAuthority, Identity
-from skillwire.protocols.skill_discovery.limits import AmplificationLimit, BoundedDict, RateLimits
+from skillwire.protocols.skill_discovery.limits import AmplificationLimit, BoundedDict, RateLimits, ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillRecord
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.scheduling import TimerQueue
@@ -378,3 +378,13 @@ def test_what_is_moved_again_and_again_takes_no_more_room():
     assert len(agenda._timers) < 200
     assert [agenda.pop(2000.0), agenda.pop(2000.0), agenda.pop(2000.0)] == ["other", "moved", None]
     assert agenda.timer() is None
+
+
+@pytest.mark.spec("SDP-register-status")
+def test_reports_of_a_host_are_few_in_an_hour_and_begin_again_with_the_next():
+    limit = ReportLimit(subjects=2, texts=2)
+    reports = [(host, text) for host in (HOST, "192.168.1.12", "192.168.1.13") for text in ("a", "a", "b", "c")]
+    for hour in range(2):
+        reported = [one for one in reports if limit.allows(*one, hour * 3600.0)]
+        assert reported == [(HOST, "a"), (HOST, "b"), ("192.168.1.12", "a"), ("192.168.1.12", "b")]
+        assert not limit.allows(HOST, "d", hour * 3600.0 + 3599)

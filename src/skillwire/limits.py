@@ -283,6 +283,10 @@ BLOB_SAMPLE_BYTES = Bound(4 * KIB, "bytes", "of a sample of a blob, unless more 
 BLOB_UPLOADS = Bound(64, "blobs", "that are received at once")
 BLOB_UPLOADS_OWNER = Bound(8, "blobs", "that are received at once from one caller")
 
+# --- the registry ----------------------------------------------------------------------------------------
+REGISTRY_ROW_BYTES = Bound(1 * MIB, "bytes", "of an artifact in the database; larger ones are files beside it")
+REGISTRY_PAGE = Bound(100, "rows", "of a list in one answer")
+
 # --- the console -----------------------------------------------------------------------------------------
 CONSOLE_EXECUTIONS = Bound(50, "executions", "on one page of the list; keeps its HTML below 60 kB")
 CONSOLE_TASKS = Bound(200, "tasks", "on the page of the inbox; of more, the most urgent are shown")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.model.access import Token
+    from skillwire.model.access import Access, Token
     from skillwire.model.digest import Digest
     from skillwire.model.execution import (
         Accepted,
@@ -32,6 +32,19 @@ if TYPE_CHECKING:
         TaskOwner,
     )
     from skillwire.model.install import CachedResponse, InstallLocation, Lock, OriginRecord
+    from skillwire.model.package import (
+        Account,
+        AuditEntry,
+        Change,
+        ChangedPackages,
+        Namespace,
+        Package,
+        PackageName,
+        PackageVersion,
+        Published,
+        Role,
+        State,
+    )
     from skillwire.model.search import SearchPage, SearchQuery
     from skillwire.model.skill import FileContent, Permissions, Skill
 
@@ -107,6 +120,9 @@ class TokenStore(Protocol):
     async def succeed(self, token_id: str, successor: Token, *, end: float) -> bool:
         """Store ``successor`` and end the old token at ``end`` at the latest; False and nothing for a revoked one."""
 
+    async def note_use(self, token_id: str, at: float) -> None:
+        """Store when a token was last used."""
+
     async def find(self, token_id: str) -> Token | None:
         """Return the token with this ID."""
 
@@ -121,6 +137,109 @@ class TokenStore(Protocol):
 
     async def is_session_ended(self, number: str) -> bool:
         """Whether a session was ended."""
+
+
+class PackageStore(Protocol):
+    """The namespaces, packages and accounts of a registry, and the audit log of their changes.
+
+    Each method that takes a ``change`` is one transaction with its audit entry, durable on return. A name that was ever
+    used is never free again. What may be changed by whom is decided before (:mod:`skillwire.registry`); the store
+    decides only what two callers at once could both get.
+    """
+
+    async def add_account(self, account: Account, change: Change) -> bool:
+        """Store an account, in place of one of the same name; False when another one has its issuer and subject."""
+
+    async def account(self, name: str) -> Account | None:
+        """Return an account."""
+
+    async def account_of(self, issuer: str, subject: str) -> Account | None:
+        """Return the account that signs in with OpenID Connect as ``subject``."""
+
+    async def has_operator(self) -> bool:
+        """Whether there is an operator: until then the first one can be made by a one-time code."""
+
+    async def add_namespace(self, namespace: Namespace, owner: str, change: Change) -> bool:
+        """Store a namespace with its first owner; False when the name was ever taken."""
+
+    async def namespace(self, name: str) -> Namespace | None:
+        """Return a namespace, a renamed one included."""
+
+    async def namespaces(self, after: str, limit: int) -> Sequence[Namespace]:
+        """Return a page of the namespaces, by name, beginning behind ``after``."""
+
+    async def update_namespace(self, namespace: Namespace, change: Change) -> None:
+        """Store the proof of a namespace."""
+
+    async def rename_namespace(self, old: str, new: str, change: Change) -> bool:
+        """Give a namespace, its members and its packages a new name; False when the new one was ever taken."""
+
+    async def set_role(self, namespace: str, account: str, role: Role | None, change: Change) -> bool:
+        """Store the role of an account, or take it away; False for what would leave no owner."""
+
+    async def members(self, namespace: str) -> Mapping[str, Role]:
+        """Return account → role, by account."""
+
+    async def roles(self, account: str) -> Mapping[str, Role]:
+        """Return namespace → role of an account."""
+
+    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
+        """Store a version and its artifact, all or nothing; its package is made with the first one.
+
+        ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes
+        no versions. A version that is narrower than its package narrows the package's access.
+        """
+
+    async def package(self, name: PackageName) -> Package | None:
+        """Return a package, a deleted or renamed one included."""
+
+    async def packages(self, namespace: str, after: str, limit: int) -> Sequence[Package]:
+        """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones."""
+
+    async def set_access(self, name: PackageName, access: Access, change: Change) -> None:
+        """Store how far a package is visible."""
+
+    async def redirect_package(self, name: PackageName, to: PackageName, change: Change) -> None:
+        """Let a package redirect to ``to``."""
+
+    async def set_package_state(self, name: PackageName, state: State, change: Change) -> None:
+        """Store the state of a package."""
+
+    async def set_version_state(self, name: PackageName, version: str, state: State, change: Change) -> None:
+        """Store the state of a version, and which one is the latest now."""
+
+    async def set_reader(self, name: PackageName, account: str, *, may_read: bool, change: Change) -> None:
+        """Let an account read a package that is not public, or no longer."""
+
+    async def readers(self, name: PackageName) -> Sequence[str]:
+        """Return the accounts that were let read a package."""
+
+    async def readable(self, account: str) -> Sequence[PackageName]:
+        """Return the name of each package that an account was let read."""
+
+    async def version(self, name: PackageName, version: str) -> PackageVersion | None:
+        """Return one version of a package."""
+
+    async def versions(self, name: PackageName) -> Sequence[PackageVersion]:
+        """Return the versions of a package, the highest first."""
+
+    async def by_artifact(self, digest: Digest) -> Sequence[PackageVersion]:
+        """Return the versions whose artifact has this digest."""
+
+    async def artifact(self, digest: Digest) -> bytes | None:
+        """Return the bytes of a stored artifact."""
+
+    async def changed(self, after: int, limit: int) -> ChangedPackages:
+        """Return a page of the packages that changed behind a cursor, in the order of their commits."""
+
+    async def audit(self, after: int, limit: int) -> Sequence[AuditEntry]:
+        """Return a page of the audit log, oldest first, beginning behind the entry number ``after``."""
+
+    async def count_download(self, name: PackageName, version: str, day: str, counted: bytes) -> None:
+        """Count a download once per ``counted`` (an identity's hash) and day (``2026-11-24``)."""
+
+    async def downloads(self, name: PackageName, since: str) -> Mapping[str, int]:
+        """Return day → downloads of a package, since a day."""
 
 
 class GrantStore(Protocol):

@@ -59,6 +59,10 @@ class MemoryTokens:
         await self.add(successor)
         return True
 
+    async def note_use(self, token_id: str, at: float) -> None:
+        token = self._tokens[token_id]
+        self._tokens[token_id] = token._replace(used=max(token.used or 0, at))
+
     async def find(self, token_id: str) -> Token | None:
         return self._tokens.get(token_id)
 

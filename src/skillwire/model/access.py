@@ -27,17 +27,19 @@ SCOPES: Final = (OPERATOR, TASKS)
 class Principal(NamedTuple):
     """A caller: the skills opened to it (``*`` for all), and its other rights.
 
-    ``identity`` distinguishes callers with equal names, such as two tokens of one name.
+    A grant is a skill's name; of a registry's packages it is ``namespace/name``, or ``namespace/*`` for all of one.
+    ``identity`` distinguishes callers with equal names, such as two tokens of one name. ``account`` is the registry's.
     """
 
     name: str
     grants: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     identity: str = ""
+    account: str = ""
 
-    def has(self, skill: str) -> bool:
-        """Whether the skill of this name is granted."""
-        return skill in self.grants or EVERY_SKILL in self.grants
+    def has(self, skill: str, publisher: str) -> bool:
+        """Whether the skill of this name and publisher is granted."""
+        return not self.grants.isdisjoint((skill, EVERY_SKILL, f"{publisher}/{skill}", f"{publisher}/{EVERY_SKILL}"))
 
 
 #: A caller without credentials.
@@ -51,7 +53,8 @@ TokenState = Literal["good", "ended", "revoked"]
 class Token(NamedTuple):
     """A stored token without its secret; times are seconds since the epoch.
 
-    ``digest`` is the keyed hash of an API key's secret; a signing key is derived and has none.
+    ``digest`` is the keyed hash of an API key's secret; a signing key is derived and has none. ``account`` is that of a
+    registry which the token acts for, and ``used`` about when it was last shown.
     """
 
     token_id: str
@@ -63,6 +66,8 @@ class Token(NamedTuple):
     expires: float | None = None
     revoked: float | None = None
     digest: bytes = b""
+    account: str = ""
+    used: float | None = None
 
     def is_good_at(self, now: float) -> bool:
         """Whether the token may be used at ``now``."""

@@ -335,7 +335,8 @@ class CatalogService:
         # Replaced artifacts are kept for a while, unless their skill is gone.
         now = time.monotonic()
         for name in whole.changed:
-            self._superseded[self._all[name].artifact] = Superseded(name, now, name in self._skills)
+            old = self._all[name]
+            self._superseded[old.artifact] = Superseded(old.publisher, name, now, name in self._skills)
         self._superseded = {
             artifact: one
             for artifact, one in self._superseded.items()

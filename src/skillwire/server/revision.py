@@ -124,6 +124,7 @@ _PREPARED: Final = (INDEX_PATH, OLD_INDEX_PATH)
 class Superseded(NamedTuple):
     """A replaced artifact: its skill, when it was replaced (monotonic seconds), and whether everyone might use it."""
 
+    publisher: str
     name: str
     since: float
     was_public: bool
@@ -228,7 +229,7 @@ def make_access_view(revision: Revision, principal: Principal, base_url: str) ->
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
     usable = revision.everything.only({*public.usable.skills, *guarded.usable_by(principal).skills})
-    before = [artifact for artifact, one in revision.superseded.items() if principal.has(one.name)]
+    before = [artifact for artifact, one in revision.superseded.items() if principal.has(one.name, one.publisher)]
     return AccessView(
         visible,
         usable,

@@ -70,7 +70,7 @@ class SqliteGrants(Store):
         ]
 
 
-_ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest"  # noqa: S105  # columns
+_ROW_OF_TOKEN: Final = "token_id, name, kind, skills, scopes, created, expires, revoked, digest, account, used"  # noqa: S105  # columns
 
 
 class SqliteTokens(Store):
@@ -92,6 +92,10 @@ class SqliteTokens(Store):
         if is_good:
             _insert_token(connection, successor)
         return is_good
+
+    @writes
+    def note_use(self, connection: Connection, token_id: str, at: float) -> None:
+        connection.execute("UPDATE tokens SET used = max(ifnull(used, 0), ?) WHERE token_id = ?", (at, token_id))
 
     @reads
     def find(self, connection: Connection, token_id: str) -> Token | None:
@@ -122,16 +126,16 @@ class SqliteTokens(Store):
 
 
 def _insert_token(connection: Connection, token: Token) -> None:
-    statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
+    statement = f"INSERT INTO tokens ({_ROW_OF_TOKEN}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608  # a constant
     names = (json.dumps(sorted(token.skills)), json.dumps(sorted(token.scopes)))
     times = (token.created, token.expires, token.revoked)
-    connection.execute(statement, (token.token_id, token.name, token.kind, *names, *times, token.digest))
+    connection.execute(statement, (token.token_id, token.name, token.kind, *names, *times, *token[8:]))
 
 
 def _read_token(row: tuple[Any, ...]) -> Token:
-    token_id, name, kind, skills, scopes, created, expires, revoked, digest = row
+    token_id, name, kind, skills, scopes, *rest = row
     names = (frozenset(json.loads(skills)), frozenset(json.loads(scopes)))
-    return Token(token_id, name, kind, *names, created, expires, revoked, digest)
+    return Token(token_id, name, kind, *names, *rest)
 
 
 SERVER_KEY: Final = "server.key"

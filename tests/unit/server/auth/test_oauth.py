@@ -111,7 +111,7 @@ async def test_good_token_says_who_and_opens_what_scopes_and_configuration_say(w
 async def test_client_without_a_subject_is_named_by_its_id(world):
     principal = await world.tokens.recognise(signing_key("RS256").token(good_claims(sub=None, scope="skill:*")))
     assert principal.name == f"{ISSUER}?client_id=app"
-    assert principal.has("anything")
+    assert principal.has("anything", "x")
 
 
 @pytest.mark.parametrize("subject", ["alice", None])
@@ -414,7 +414,7 @@ def active(**changes):
 async def test_issuer_is_asked_about_an_opaque_token_and_its_answer_is_kept_a_minute(opaque):
     opaque.issuer.says(INTROSPECT, active())
     principal = await opaque.tokens.recognise("opaque-token")
-    assert (principal.name, principal.has("forecast")) == (f"{ISSUER}#alice", True)
+    assert (principal.name, principal.has("forecast", "x")) == (f"{ISSUER}#alice", True)
     (request,) = opaque.issuer.asked
     assert (request.method, request.body) == ("POST", b"token=opaque-token&token_type_hint=access_token")
     assert request.headers["Authorization"] == "Basic d2UlMjZ1czpzM2NyZXQlM0ErJTJC"

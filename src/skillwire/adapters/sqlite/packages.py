@@ -1,0 +1,393 @@
+# ruff: noqa: S608  # every query is made of constants
+"""The packages of a registry in SQLite.
+
+An artifact of usual size is in the database, so that publishing is one durable transaction, which the writer thread
+commits together with others; a large one is a file beside it, written durably before. The files that a server sends are
+in its blob store, made again from the artifacts when they are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from skillwire import limits
+from skillwire.adapters.sqlite.async_database import Store, reads, writes
+from skillwire.folder.publish import narrowest_access
+from skillwire.model.access import Access
+from skillwire.model.digest import Digest
+from skillwire.model.package import (
+    Account,
+    AuditEntry,
+    Change,
+    ChangedPackage,
+    ChangedPackages,
+    Namespace,
+    Package,
+    PackageName,
+    PackageVersion,
+    Proof,
+    Role,
+    State,
+    Status,
+    latest_version,
+    move_skill,
+    read_package_name,
+    version_order,
+)
+from skillwire.model.packed_skills import pack_skill, unpack_skill
+from skillwire.registry.audit import FIRST_DIGEST, chain_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from sqlite3 import Connection
+
+    from skillwire.adapters.files.blobs import FileBlobs
+    from skillwire.adapters.sqlite.async_database import AsyncDatabase
+    from skillwire.model.package import Published
+
+_ACCOUNT: Final = "name, created, is_operator, issuer, subject"
+_NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
+_PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
+_VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
+_ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
+#: Continues the numbers of changes.
+_NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
+#: States in which a package takes no new versions.
+_CLOSED: Final = {Status.ARCHIVED, Status.DELETED, Status.QUARANTINED}
+#: States of a package in which no version is served.
+_HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
+
+
+class SqlitePackages(Store):
+    """Fills :class:`skillwire.ports.PackageStore`; ``large`` holds artifacts too large for a row, durably."""
+
+    def __init__(self, database: AsyncDatabase, large: FileBlobs) -> None:
+        super().__init__(database)
+        self._large = large
+
+    @writes
+    def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
+        other = "SELECT 1 FROM accounts WHERE issuer = ? AND subject = ? AND name != ? AND issuer != ''"
+        if connection.execute(other, (account.issuer, account.subject, account.name)).fetchone():
+            return False
+        connection.execute(f"INSERT OR REPLACE INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?)", account)
+        _record(connection, change)
+        return True
+
+    @reads
+    def account(self, connection: Connection, name: str) -> Account | None:
+        query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
+        return _read_account(connection.execute(query, (name,)).fetchone())
+
+    @reads
+    def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
+        query = f"SELECT {_ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
+        return _read_account(connection.execute(query, (issuer, subject)).fetchone())
+
+    @reads
+    def has_operator(self, connection: Connection) -> bool:
+        return connection.execute("SELECT 1 FROM accounts WHERE is_operator LIMIT 1").fetchone() is not None
+
+    @writes
+    def add_namespace(self, connection: Connection, namespace: Namespace, owner: str, change: Change) -> bool:
+        if not _insert_namespace(connection, namespace):
+            return False
+        connection.execute("INSERT INTO members VALUES (?, ?, ?)", (namespace.name, owner, Role.OWNER.value))
+        _record(connection, change)
+        return True
+
+    @reads
+    def namespace(self, connection: Connection, name: str) -> Namespace | None:
+        query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
+        row = connection.execute(query, (name,)).fetchone()
+        return None if row is None else _read_namespace(row)
+
+    @reads
+    def namespaces(self, connection: Connection, after: str, limit: int) -> Sequence[Namespace]:
+        query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name > ? AND renamed_to = '' ORDER BY name LIMIT ?"
+        return [_read_namespace(row) for row in connection.execute(query, (after, limit))]
+
+    @writes
+    def update_namespace(self, connection: Connection, namespace: Namespace, change: Change) -> None:
+        statement = "UPDATE namespaces SET proof = ?, domain = ?, proven = ? WHERE name = ?"
+        connection.execute(statement, (*namespace.proof, namespace.name))
+        _record(connection, change)
+
+    @writes
+    def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
+        row = connection.execute(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,)).fetchone()
+        if row is None or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
+            return False
+        connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
+        connection.execute("UPDATE members SET namespace = ? WHERE namespace = ?", (new, old))
+        numbers = [
+            number for (number,) in connection.execute("SELECT number FROM packages WHERE namespace = ?", (old,))
+        ]
+        for number in numbers:
+            statement = f"UPDATE packages SET namespace = ?, changed = {_NEXT_CHANGE} WHERE number = ?"
+            connection.execute(statement, (new, number))
+            packed = connection.execute("SELECT version, skill FROM versions WHERE package = ?", (number,)).fetchall()
+            for version, content in packed:
+                renamed = pack_skill(move_skill(unpack_skill(content), new))
+                statement = "UPDATE versions SET skill = ? WHERE package = ? AND version = ?"
+                connection.execute(statement, (renamed, number, version))
+        _record(connection, change)
+        return True
+
+    @writes
+    def set_role(self, connection: Connection, namespace: str, account: str, role: Role | None, change: Change) -> bool:
+        query = "SELECT 1 FROM members WHERE namespace = ? AND role = ? AND account != ?"
+        other = connection.execute(query, (namespace, Role.OWNER.value, account)).fetchone()
+        if role is not Role.OWNER and other is None:
+            return False
+        connection.execute("DELETE FROM members WHERE namespace = ? AND account = ?", (namespace, account))
+        if role is not None:
+            connection.execute("INSERT INTO members VALUES (?, ?, ?)", (namespace, account, role.value))
+        _record(connection, change)
+        return True
+
+    @reads
+    def members(self, connection: Connection, namespace: str) -> Mapping[str, Role]:
+        query = "SELECT account, role FROM members WHERE namespace = ? ORDER BY account"
+        return {account: Role(role) for account, role in connection.execute(query, (namespace,))}
+
+    @reads
+    def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
+        query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
+        return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
+
+    async def publish(self, version: PackageVersion, artifact: bytes, change: Change) -> Published:
+        is_large = len(artifact) > limits.REGISTRY_ROW_BYTES
+        if is_large:
+            await asyncio.to_thread(self._large.put, artifact)
+        return await self._publish(version, None if is_large else artifact, change)
+
+    @writes
+    def _publish(
+        self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
+    ) -> Published:
+        skill = version.skill
+        digest = _raw(skill.artifact.digest)
+        found = _find(connection, version.package)
+        if found is None:
+            columns = f"{_PACKAGE}, changed"
+            statement = f"INSERT INTO packages ({columns}) VALUES (?, ?, ?, ?, ?, '', '', '', '', {_NEXT_CHANGE})"
+            row = (skill.publisher, skill.name, change.at, skill.access.value, Status.ACTIVE.value)
+            number = connection.execute(statement, row).lastrowid
+        else:
+            number, package = found
+            query = "SELECT artifact FROM versions WHERE package = ? AND version = ?"
+            same = connection.execute(query, (number, version.version)).fetchone()
+            if package.state.status in _CLOSED or package.renamed_to:
+                return "closed"
+            if same is not None:
+                return "repeated" if same[0] == digest else "conflict"
+            access = narrowest_access(package.access, skill.access)
+            connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
+        connection.execute("INSERT OR IGNORE INTO artifacts (digest, content) VALUES (?, ?)", (digest, content))
+        columns = f"package, version, artifact, {_VERSION}"
+        connection.execute(
+            f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(number, version.version, digest),
+                *(pack_skill(skill), version.published, version.publisher, _raw(version.uploaded)),
+                *_state_row(version.state),
+            ),
+        )
+        _set_latest(connection, number)
+        _record(connection, change)
+        return "created"
+
+    @reads
+    def package(self, connection: Connection, name: PackageName) -> Package | None:
+        found = _find(connection, name)
+        return None if found is None else found[1]
+
+    @reads
+    def packages(self, connection: Connection, namespace: str, after: str, limit: int) -> Sequence[Package]:
+        query = (
+            f"SELECT {_PACKAGE} FROM packages WHERE namespace = ? AND name > ? AND status != ? ORDER BY name LIMIT ?"
+        )
+        row = (namespace, after, Status.DELETED.value, limit)
+        return [_read_package(row) for row in connection.execute(query, row)]
+
+    @writes
+    def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
+        _update(connection, name, change, access=access.value)
+
+    @writes
+    def redirect_package(self, connection: Connection, name: PackageName, to: PackageName, change: Change) -> None:
+        _update(connection, name, change, renamed_to=str(to))
+
+    @writes
+    def set_package_state(self, connection: Connection, name: PackageName, state: State, change: Change) -> None:
+        status, reason, successor = _state_row(state)
+        _update(connection, name, change, status=status, reason=reason, successor=successor)
+
+    @writes
+    def set_version_state(
+        self, connection: Connection, name: PackageName, version: str, state: State, change: Change
+    ) -> None:
+        found = _find(connection, name)
+        if found is not None:
+            statement = "UPDATE versions SET status = ?, reason = ?, successor = ? WHERE package = ? AND version = ?"
+            connection.execute(statement, (*_state_row(state), found[0], version))
+            _set_latest(connection, found[0])
+            _record(connection, change)
+
+    @writes
+    def set_reader(
+        self, connection: Connection, name: PackageName, account: str, *, may_read: bool, change: Change
+    ) -> None:
+        found = _find(connection, name)
+        if found is not None:
+            add, remove = (
+                "INSERT OR IGNORE INTO readers VALUES (?, ?)",
+                "DELETE FROM readers WHERE package = ? AND account = ?",
+            )
+            connection.execute(add if may_read else remove, (found[0], account))
+            _record(connection, change)
+
+    @reads
+    def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
+        found = _find(connection, name)
+        query = "SELECT account FROM readers WHERE package = ? ORDER BY account"
+        return [account for (account,) in connection.execute(query, (found[0],))] if found else []
+
+    @reads
+    def readable(self, connection: Connection, account: str) -> Sequence[PackageName]:
+        query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
+        return sorted(PackageName(*row) for row in connection.execute(query, (account,)))
+
+    @reads
+    def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
+        found = _find(connection, name)
+        return _read_one(connection, found[0], version) if found else None
+
+    @reads
+    def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
+        found = _find(connection, name)
+        query = f"SELECT {_VERSION} FROM versions WHERE package = ?"
+        versions = [_read_version(row) for row in connection.execute(query, (found[0],))] if found else []
+        return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
+
+    @reads
+    def by_artifact(self, connection: Connection, digest: Digest) -> Sequence[PackageVersion]:
+        query = f"SELECT {_VERSION} FROM versions WHERE artifact = ? ORDER BY published"
+        return [_read_version(row) for row in connection.execute(query, (_raw(digest),))]
+
+    async def artifact(self, digest: Digest) -> bytes | None:
+        found, content = await self._artifact(digest)
+        return await asyncio.to_thread(self._large.read, digest) if found and content is None else content
+
+    @reads
+    def _artifact(self, connection: Connection, digest: Digest) -> tuple[bool, bytes | None]:
+        row = connection.execute("SELECT content FROM artifacts WHERE digest = ?", (_raw(digest),)).fetchone()
+        return (False, None) if row is None else (True, row[0])
+
+    @reads
+    def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
+        query = f"SELECT changed, number, {_PACKAGE} FROM packages WHERE changed > ? ORDER BY changed LIMIT ?"
+        found, cursor = [], after
+        for changed, number, *row in connection.execute(query, (after, limit)).fetchall():
+            package, cursor = _read_package(row), changed
+            is_served = package.latest and package.state.status not in _HIDDEN and not package.renamed_to
+            served = _read_one(connection, number, package.latest) if is_served else None
+            found.append(ChangedPackage(number, package, served))
+        return ChangedPackages(cursor, tuple(found))
+
+    @reads
+    def audit(self, connection: Connection, after: int, limit: int) -> Sequence[AuditEntry]:
+        query = f"SELECT {_ENTRY} FROM audit WHERE number > ? ORDER BY number LIMIT ?"
+        return [_read_entry(row) for row in connection.execute(query, (after, limit))]
+
+    @writes
+    def count_download(self, connection: Connection, name: PackageName, version: str, day: str, counted: bytes) -> None:
+        found = _find(connection, name)
+        if found is not None:
+            row = (found[0], day, version, counted)
+            connection.execute("INSERT OR IGNORE INTO downloads VALUES (?, ?, ?, ?)", row)
+
+    @reads
+    def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
+        found = _find(connection, name)
+        query = "SELECT day, count(*) FROM downloads WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
+        return dict(connection.execute(query, (found[0], since)).fetchall()) if found else {}
+
+
+def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | None:
+    """Return the number of a package's row, and the package."""
+    query = f"SELECT number, {_PACKAGE} FROM packages WHERE namespace = ? AND name = ?"
+    row = connection.execute(query, name).fetchone()
+    return None if row is None else (row[0], _read_package(row[1:]))
+
+
+def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
+    columns = ", ".join(f"{column} = ?" for column in values)
+    statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
+    connection.execute(statement, (*values.values(), *name))
+    _record(connection, change)
+
+
+def _set_latest(connection: Connection, number: int | None) -> None:
+    versions = connection.execute("SELECT version, status FROM versions WHERE package = ?", (number,)).fetchall()
+    latest = latest_version((version, Status(status)) for version, status in versions)
+    connection.execute(f"UPDATE packages SET latest = ?, changed = {_NEXT_CHANGE} WHERE number = ?", (latest, number))
+
+
+def _insert_namespace(connection: Connection, namespace: Namespace) -> bool:
+    row = (namespace.name, namespace.created, *namespace.proof)
+    statement = "INSERT OR IGNORE INTO namespaces VALUES (?, ?, ?, ?, ?, '')"
+    return connection.execute(statement, row).rowcount == 1
+
+
+def _record(connection: Connection, change: Change) -> None:
+    """Append the audit entry of a change."""
+    last = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    number, previous = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
+    details = json.dumps(change.details, sort_keys=True)
+    row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change))
+    connection.execute(f"INSERT INTO audit ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _read_account(row: tuple[Any, ...] | None) -> Account | None:
+    return None if row is None else Account(row[0], row[1], bool(row[2]), *row[3:])
+
+
+def _read_namespace(row: Sequence[Any]) -> Namespace:
+    name, created, kind, domain, proven, renamed_to = row
+    return Namespace(name, created, Proof(kind, domain, proven), renamed_to)
+
+
+def _read_package(row: Sequence[Any]) -> Package:
+    namespace, name, created, access, status, reason, successor, latest, renamed_to = row
+    state = State(Status(status), reason, successor)
+    renamed = read_package_name(renamed_to) if renamed_to else None
+    return Package(PackageName(namespace, name), created, Access(access), state, latest, renamed)
+
+
+def _read_one(connection: Connection, number: int, version: str) -> PackageVersion | None:
+    query = f"SELECT {_VERSION} FROM versions WHERE package = ? AND version = ?"
+    row = connection.execute(query, (number, version)).fetchone()
+    return None if row is None else _read_version(row)
+
+
+def _read_version(row: Sequence[Any]) -> PackageVersion:
+    packed, published, publisher, uploaded, status, reason, successor = row
+    state = State(Status(status), reason, successor)
+    return PackageVersion(unpack_skill(packed), published, publisher, Digest(f"sha256:{uploaded.hex()}"), state)
+
+
+def _read_entry(row: Sequence[Any]) -> AuditEntry:
+    number, at, account, action, target, details, address, request, digest = row
+    return AuditEntry(number, Change(at, account, action, target, json.loads(details), address, request), digest)
+
+
+def _state_row(state: State) -> tuple[str, str, str]:
+    return state.status.value, state.reason, state.successor
+
+
+def _raw(digest: Digest) -> bytes:
+    return bytes.fromhex(digest.hex)

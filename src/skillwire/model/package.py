@@ -1,0 +1,216 @@
+"""Packages of a registry, as values: namespaces and roles, versions and their states, changes and the audit log.
+
+A package is a skill under ``namespace/name`` with all its versions. A version never changes and its number is never
+free again; its state and the package's say whether it may still be used, in the shape of PEP 792. Times are seconds
+since the epoch.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from skillwire.model.access import Access
+from skillwire.model.skill import Skill, is_skill_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from skillwire.model.digest import Digest
+
+_ACCOUNT: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
+
+
+def is_namespace(text: object) -> bool:
+    """Whether ``text`` is a valid name of a namespace; the form is that of a skill's name."""
+    return is_skill_name(text)
+
+
+def is_account(text: object) -> bool:
+    """Whether ``text`` is a valid name of an account."""
+    return isinstance(text, str) and _ACCOUNT.fullmatch(text) is not None
+
+
+class Account(NamedTuple):
+    """A person or a robot that uses the registry. An operator may do everything, in every namespace.
+
+    ``issuer`` and ``subject`` are those of OpenID Connect, where the account signs in with it.
+    """
+
+    name: str
+    created: float
+    is_operator: bool = False
+    issuer: str = ""
+    subject: str = ""
+
+
+class Role(StrEnum):
+    """What an account may do in a namespace; each role includes those after it."""
+
+    OWNER = "owner"  # members, proof, rename
+    MAINTAINER = "maintainer"  # access, deprecate, archive, delete
+    PUBLISHER = "publisher"  # publish, yank
+    READER = "reader"  # read what is private
+
+    def includes(self, other: Role) -> bool:
+        """Whether this role may do what ``other`` may."""
+        return _ROLES.index(self) <= _ROLES.index(other)
+
+
+_ROLES: Final = tuple(Role)
+ProofKind = Literal["", "dns", "file", "operator"]
+
+
+class Proof(NamedTuple):
+    """How the owner of a namespace was proven: by a domain, or by an operator's word; empty while unproven."""
+
+    kind: ProofKind = ""
+    domain: str = ""
+    at: float = 0.0
+
+
+class Namespace(NamedTuple):
+    """A namespace; a renamed one redirects to ``renamed_to``, and its name is never given out again."""
+
+    name: str
+    created: float
+    proof: Proof = Proof()
+    renamed_to: str = ""
+
+
+class Status(StrEnum):
+    """The state of a package or of a version. Spec: PEP 792 for packages."""
+
+    ACTIVE = "active"
+    ARCHIVED = "archived"  # a package: complete, no new versions
+    DEPRECATED = "deprecated"  # usable, with a successor
+    YANKED = "yanked"  # a version: not resolved any more, still there by digest and by lock
+    QUARANTINED = "quarantined"  # a moderator refuses its download
+    DELETED = "deleted"  # a package: gone for everyone; its name stays taken
+
+
+class State(NamedTuple):
+    """A status with its reason, and the package to use instead."""
+
+    status: Status = Status.ACTIVE
+    reason: str = ""
+    successor: str = ""
+
+
+class PackageName(NamedTuple):
+    """``namespace/name``."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Package(NamedTuple):
+    """A package; ``latest`` is the version that is resolved without a range, empty where none may be."""
+
+    name: PackageName
+    created: float
+    access: Access = Access.PUBLIC
+    state: State = State()
+    latest: str = ""
+    renamed_to: PackageName | None = None
+
+
+class PackageVersion(NamedTuple):
+    """One version of a package.
+
+    ``skill`` holds the digest of the stored artifact; ``uploaded`` is the digest of what the publisher sent.
+    """
+
+    skill: Skill  # its publisher is the namespace
+    published: float
+    publisher: str  # an account
+    uploaded: Digest
+    state: State = State()
+
+    @property
+    def package(self) -> PackageName:
+        """The package that it is a version of."""
+        return PackageName(self.skill.publisher, self.skill.name)
+
+    @property
+    def version(self) -> str:
+        """Of Semantic Versioning."""
+        return self.skill.version
+
+
+class Change(NamedTuple):
+    """A change as its audit entry tells it: who did what to what, from where, in which request."""
+
+    at: float
+    account: str
+    action: str
+    target: str
+    details: Mapping[str, Any] = {}
+    address: str = ""
+    request_id: str = ""
+
+
+class AuditEntry(NamedTuple):
+    """An entry of the audit log; ``digest`` chains it to the one before, see :mod:`skillwire.registry.audit`."""
+
+    number: int
+    change: Change
+    digest: str
+
+
+class ChangedPackage(NamedTuple):
+    """A package that changed, and the version that is now served; None where none is."""
+
+    number: int  # rises with the first publication of packages
+    package: Package
+    served: PackageVersion | None
+
+
+class ChangedPackages(NamedTuple):
+    """What changed since a cursor, and the next cursor."""
+
+    cursor: int
+    packages: tuple[ChangedPackage, ...]
+
+
+Published = Literal["created", "repeated", "conflict", "closed"]
+
+
+def version_order(version: str) -> tuple[Any, ...]:
+    """Return a key that sorts versions by precedence. Spec: SemVer 2.0.0 §11."""
+    core, _, before = version.partition("+")[0].partition("-")
+    numbers = tuple(int(part) for part in core.split("."))
+    parts = (
+        tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split(".")) if before else ()
+    )
+    return (numbers, not before, parts)
+
+
+def latest_version(versions: Iterable[tuple[str, Status]]) -> str:
+    """Return the highest active version, a release before any prerelease; empty where there is none."""
+    usable = [version for version, status in versions if status in {Status.ACTIVE, Status.DEPRECATED}]
+    return max(usable, key=lambda version: ("-" not in version.partition("+")[0], version_order(version)), default="")
+
+
+def read_package_name(text: str) -> PackageName | None:
+    """Return the package that ``namespace/name`` names; None for another form."""
+    namespace, _, name = text.partition("/")
+    return PackageName(namespace, name) if is_namespace(namespace) and is_skill_name(name) else None
+
+
+def move_skill(skill: Skill, namespace: str) -> Skill:
+    """Return ``skill`` as one of another namespace, with the identifiers that follow from it."""
+    old, ids = skill.publisher, skill.identifiers
+    if ids is not None:
+        dotted, new = (name.lower().replace("-", ".") for name in (old, namespace))
+        is_own = ids.namespace == dotted
+        ids = ids._replace(
+            skill_sharing=f"{namespace}/{ids.skill_sharing.removeprefix(f'{old}/')}",
+            skills_rpc=f"{new}.{ids.skills_rpc.removeprefix(f'{dotted}.')}" if is_own else ids.skills_rpc,
+            namespace=new if is_own else ids.namespace,
+        )
+    return skill._replace(publisher=namespace, identifiers=ids)

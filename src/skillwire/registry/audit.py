@@ -1,0 +1,41 @@
+"""The audit log: every change of a registry, each entry chained to the one before by its digest.
+
+Whoever changes, removes or inserts an entry breaks the chain there. The digest of the last entry, kept elsewhere, also
+shows entries that were cut off at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import TrustError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillwire.model.package import AuditEntry, Change
+
+#: What the first entry is chained to.
+FIRST_DIGEST: Final = "0" * 64
+
+
+def chain_digest(previous: str, number: int, change: Change) -> str:
+    """Return the digest of an entry: the SHA-256, in hexadecimal, of the previous digest and the entry's JSON."""
+    text = json.dumps([previous, number, *change], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def verify_entries(entries: Iterable[AuditEntry], previous: AuditEntry | None = None) -> AuditEntry | None:
+    """Return the last of ``entries``, or ``previous``, the one before them. Raises TrustError (``AUDIT_BROKEN``)."""
+    for entry in entries:
+        number, digest = (previous.number, previous.digest) if previous else (0, FIRST_DIGEST)
+        if entry.number != number + 1:
+            message = f"entry {number + 1} is missing; {entry.number} follows {number}"
+            raise TrustError("AUDIT_BROKEN", message, details={"number": number + 1})
+        if entry.digest != chain_digest(digest, entry.number, entry.change):
+            message = f"entry {entry.number} is not what was written"
+            raise TrustError("AUDIT_BROKEN", message, details={"number": entry.number})
+        previous = entry
+    return previous

@@ -1,0 +1,213 @@
+"""The packages of a registry in memory: the model that durable stores are compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillwire.folder.publish import narrowest_access
+from skillwire.model.digest import Digest
+from skillwire.model.package import (
+    AuditEntry,
+    ChangedPackage,
+    ChangedPackages,
+    Package,
+    PackageName,
+    Role,
+    Status,
+    latest_version,
+    move_skill,
+    version_order,
+)
+from skillwire.registry.audit import FIRST_DIGEST, chain_digest
+
+if TYPE_CHECKING:
+    from skillwire.model.package import Account, Change, Namespace, PackageVersion
+
+CLOSED = {Status.ARCHIVED, Status.DELETED, Status.QUARANTINED}
+
+
+class MemoryPackages:
+    """Fills :class:`skillwire.ports.PackageStore`."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._roles: dict[tuple[str, str], Role] = {}
+        self._packages: dict[PackageName, Package] = {}
+        self._numbers: dict[PackageName, int] = {}
+        self._versions: dict[PackageName, dict[str, PackageVersion]] = {}
+        self._artifacts: dict[Digest, bytes] = {}
+        self._readers: set[tuple[PackageName, str]] = set()
+        self._audit: list[AuditEntry] = []
+        self._changed: dict[PackageName, int] = {}
+        self._downloads: set[tuple[PackageName, str, str, bytes]] = set()
+
+    def _record(self, change: Change) -> None:
+        number = len(self._audit) + 1
+        previous = self._audit[-1].digest if self._audit else FIRST_DIGEST
+        self._audit.append(AuditEntry(number, change, chain_digest(previous, number, change)))
+
+    def _put(self, package: Package) -> None:
+        if package.name not in self._numbers:
+            self._numbers[package.name] = len(self._numbers) + 1
+        versions = self._versions.setdefault(package.name, {}).values()
+        latest = latest_version((one.version, one.state.status) for one in versions)
+        self._packages[package.name] = package._replace(latest=latest)
+        self._changed[package.name] = max(self._changed.values(), default=0) + 1
+
+    async def add_account(self, account, change):
+        same = await self.account_of(account.issuer, account.subject)
+        if same is not None and same.name != account.name:
+            return False
+        self._accounts[account.name] = account
+        self._record(change)
+        return True
+
+    async def account(self, name):
+        return self._accounts.get(name)
+
+    async def account_of(self, issuer, subject):
+        found = (one for one in self._accounts.values() if issuer and (one.issuer, one.subject) == (issuer, subject))
+        return next(found, None)
+
+    async def has_operator(self):
+        return any(account.is_operator for account in self._accounts.values())
+
+    async def add_namespace(self, namespace, owner, change):
+        if namespace.name in self._namespaces:
+            return False
+        self._namespaces[namespace.name] = namespace
+        self._roles[namespace.name, owner] = Role.OWNER
+        self._record(change)
+        return True
+
+    async def namespace(self, name):
+        return self._namespaces.get(name)
+
+    async def namespaces(self, after, limit):
+        names = sorted(name for name, one in self._namespaces.items() if name > after and not one.renamed_to)
+        return [self._namespaces[name] for name in names[:limit]]
+
+    async def update_namespace(self, namespace, change):
+        self._namespaces[namespace.name] = self._namespaces[namespace.name]._replace(proof=namespace.proof)
+        self._record(change)
+
+    async def rename_namespace(self, old, new, change):
+        if new in self._namespaces or old not in self._namespaces:
+            return False
+        self._namespaces[new] = self._namespaces[old]._replace(name=new)
+        for name, one in self._namespaces.items():
+            if old in {name, one.renamed_to}:
+                self._namespaces[name] = one._replace(renamed_to=new)
+        self._roles = {(new if one == old else one, who): role for (one, who), role in self._roles.items()}
+        for name in [one for one in self._packages if one.namespace == old]:
+            moved = name._replace(namespace=new)
+            self._numbers[moved] = self._numbers.pop(name)
+            self._versions[moved] = {
+                version: one._replace(skill=move_skill(one.skill, new))
+                for version, one in self._versions.pop(name).items()
+            }
+            self._readers = {(moved if one == name else one, who) for one, who in self._readers}
+            del self._changed[name]
+            self._put(self._packages.pop(name)._replace(name=moved))
+        self._record(change)
+        return True
+
+    async def set_role(self, namespace, account, role, change):
+        owners = {who for (one, who), held in self._roles.items() if one == namespace and held is Role.OWNER}
+        if role is not Role.OWNER and not owners - {account}:
+            return False
+        self._roles.pop((namespace, account), None)
+        if role is not None:
+            self._roles[namespace, account] = role
+        self._record(change)
+        return True
+
+    async def members(self, namespace):
+        return dict(sorted((who, role) for (one, who), role in self._roles.items() if one == namespace))
+
+    async def roles(self, account):
+        return dict(sorted((one, role) for (one, who), role in self._roles.items() if who == account))
+
+    async def publish(self, version, artifact, change):
+        name, skill = version.package, version.skill
+        package = self._packages.get(name) or Package(name, change.at, skill.access)
+        if package.state.status in CLOSED or package.renamed_to:
+            return "closed"
+        same = self._versions.get(name, {}).get(version.version)
+        if same is not None:
+            return "repeated" if same.skill.artifact.digest == skill.artifact.digest else "conflict"
+        self._versions.setdefault(name, {})[version.version] = version
+        self._artifacts[skill.artifact.digest] = artifact
+        self._put(package._replace(access=narrowest_access(package.access, skill.access)))
+        self._record(change)
+        return "created"
+
+    async def package(self, name):
+        return self._packages.get(name)
+
+    async def packages(self, namespace, after, limit):
+        names = sorted(name for name in self._packages if name.namespace == namespace and name.name > after)
+        found = [self._packages[name] for name in names]
+        return [one for one in found if one.state.status is not Status.DELETED][:limit]
+
+    async def _update(self, name, change, **values):
+        self._put(self._packages[name]._replace(**values))
+        self._record(change)
+
+    async def set_access(self, name, access, change):
+        await self._update(name, change, access=access)
+
+    async def redirect_package(self, name, to, change):
+        await self._update(name, change, renamed_to=to)
+
+    async def set_package_state(self, name, state, change):
+        await self._update(name, change, state=state)
+
+    async def set_version_state(self, name, version, state, change):
+        self._versions[name][version] = self._versions[name][version]._replace(state=state)
+        await self._update(name, change)
+
+    async def set_reader(self, name, account, *, may_read, change):
+        (self._readers.add if may_read else self._readers.discard)((name, account))
+        self._record(change)
+
+    async def readers(self, name):
+        return sorted(who for one, who in self._readers if one == name)
+
+    async def readable(self, account):
+        return sorted(name for name, who in self._readers if who == account)
+
+    async def version(self, name, version):
+        return self._versions.get(name, {}).get(version)
+
+    async def versions(self, name):
+        found = self._versions.get(name, {}).values()
+        return sorted(found, key=lambda one: version_order(one.version), reverse=True)
+
+    async def by_artifact(self, digest):
+        every = (one for versions in self._versions.values() for one in versions.values())
+        return sorted((one for one in every if one.skill.artifact.digest == digest), key=lambda one: one.published)
+
+    async def artifact(self, digest):
+        return self._artifacts.get(digest)
+
+    async def changed(self, after, limit):
+        order = sorted((number, name) for name, number in self._changed.items() if number > after)[:limit]
+        found = []
+        for _, name in order:
+            package = self._packages[name]
+            hidden = package.state.status in {Status.DELETED, Status.QUARANTINED} or package.renamed_to
+            served = None if hidden or not package.latest else self._versions[name][package.latest]
+            found.append(ChangedPackage(self._numbers[name], package, served))
+        return ChangedPackages(order[-1][0] if order else after, tuple(found))
+
+    async def audit(self, after, limit):
+        return [entry for entry in self._audit if entry.number > after][:limit]
+
+    async def count_download(self, name, version, day, counted):
+        self._downloads.add((name, version, day, counted))
+
+    async def downloads(self, name, since):
+        days = [day for one, _, day, _ in self._downloads if one == name and day >= since]
+        return {day: days.count(day) for day in sorted(set(days))}

@@ -1,0 +1,284 @@
+"""The packages of a registry: versions never change, names are never free again, every change is in the audit log."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.support.catalogs import make_skill
+from tests.support.memory_packages import MemoryPackages
+from tests.support.opened import Blocking
+
+from skillwire import limits
+from skillwire.adapters.files.blobs import FileBlobs
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.packages import SqlitePackages
+from skillwire.errors import TrustError
+from skillwire.model.access import Access
+from skillwire.model.digest import Digest
+from skillwire.model.package import (
+    Account,
+    Change,
+    Namespace,
+    Package,
+    PackageName,
+    PackageVersion,
+    Proof,
+    Role,
+    State,
+    Status,
+)
+from skillwire.registry.audit import verify_entries
+
+NOTES = PackageName("acme", "notes")
+UPLOADED = Digest.of(b"as it was sent")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    if request.param == "memory":
+        return Blocking(MemoryPackages())
+    database = AsyncDatabase(Database(tmp_path / "state.db"))
+    return Blocking(SqlitePackages(database, FileBlobs(tmp_path / "artifacts", durable=True)))
+
+
+def change(action="test", at=1.0, **details):
+    return Change(at, "ann", action, "acme", details, "192.0.2.1", "r-1")
+
+
+def make_version(version="1.0.0", content=b"one", name="notes", at=2.0, **more):
+    skill = make_skill(name, publisher="acme", **more)
+    artifact = skill.artifact._replace(digest=Digest.of(content), size=len(content))
+    return PackageVersion(skill._replace(version=version, artifact=artifact), at, "ann", UPLOADED)
+
+
+def publish(store, version="1.0.0", content=b"one", **more):
+    return store.publish(make_version(version, content, **more), content, change("version.publish"))
+
+
+class TestAccounts:
+    def test_what_was_stored_is_found(self, store):
+        account = Account("ann", 5.5, True, "https://id.example", "42")
+        assert not store.has_operator()
+        assert store.add_account(account, change())
+        assert (store.account("ann"), store.account_of("https://id.example", "42")) == (account, account)
+        assert store.has_operator()
+        assert (store.account("bob"), store.account_of("https://id.example", "43")) == (None, None)
+
+    def test_one_sign_in_is_one_account(self, store):
+        assert store.add_account(Account("ann", 1.0, False, "https://id.example", "42"), change())
+        assert not store.add_account(Account("bob", 1.0, False, "https://id.example", "42"), change())
+        assert store.account("bob") is None
+        for name in ("carl", "dora"):  # without OpenID Connect there is none to compare
+            assert store.add_account(Account(name, 1.0), change())
+        assert store.account_of("", "") is None
+
+
+class TestNamespaces:
+    def test_a_name_is_given_out_once(self, store):
+        namespace = Namespace("acme", 1.0, Proof("dns", "acme.example", 1.0))
+        assert store.add_namespace(namespace, "ann", change())
+        assert not store.add_namespace(namespace._replace(created=2.0), "bob", change())
+        assert store.namespace("acme") == namespace
+        assert store.members("acme") == {"ann": Role.OWNER}
+
+    def test_of_many_who_want_a_name_one_gets_it(self, store):
+        with ThreadPoolExecutor(4) as pool:
+            got = list(pool.map(lambda who: store.add_namespace(Namespace("acme", 1.0), f"u{who}", change()), range(8)))
+        assert sorted(got) == [False] * 7 + [True]
+        assert list(store.members("acme")) == [f"u{got.index(True)}"]
+
+    def test_pages_go_on_behind_a_name(self, store):
+        for name in ("c", "a", "b"):
+            store.add_namespace(Namespace(name, 1.0), "ann", change())
+        assert [one.name for one in store.namespaces("", 2)] == ["a", "b"]
+        assert [one.name for one in store.namespaces("b", 2)] == ["c"]
+
+    def test_proof_is_replaced(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        store.update_namespace(Namespace("acme", 1.0, Proof("operator", "", 3.0)), change())
+        assert store.namespace("acme").proof == Proof("operator", "", 3.0)
+
+    def test_a_renamed_one_keeps_everything_under_its_new_name(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        store.add_namespace(Namespace("other", 1.0), "bob", change())
+        publish(store)
+        store.set_reader(NOTES, "eve", may_read=True, change=change())
+        assert not store.rename_namespace("acme", "other", change())
+        assert store.rename_namespace("acme", "ajax", change())
+        assert store.rename_namespace("ajax", "apex", change())
+        for old in ("acme", "ajax"):
+            assert store.namespace(old).renamed_to == "apex"
+            assert not store.add_namespace(Namespace(old, 9.0), "eve", change())
+        assert store.roles("ann") == {"apex": Role.OWNER}
+        assert [one.name for one in store.namespaces("", 9)] == ["apex", "other"]
+        moved = PackageName("apex", "notes")
+        assert (store.package(NOTES), store.package(moved).latest) == (None, "1.0.0")
+        assert store.version(moved, "1.0.0").skill.publisher == "apex"
+        assert store.readable("eve") == [moved]
+        assert store.changed(0, 9).packages[-1].served.package == moved
+
+    def test_last_owner_stays(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        assert store.set_role("acme", "bob", Role.READER, change())
+        for role in (None, Role.MAINTAINER):
+            assert not store.set_role("acme", "ann", role, change())
+        assert store.set_role("acme", "bob", Role.OWNER, change())
+        assert store.set_role("acme", "ann", None, change())
+        assert store.members("acme") == {"bob": Role.OWNER}
+        assert (store.roles("ann"), store.roles("bob")) == ({}, {"acme": Role.OWNER})
+
+
+class TestVersions:
+    def test_what_was_published_is_found_as_it_was(self, store):
+        version = make_version(scenes=("auth",), capabilities=("ocr",))
+        assert store.publish(version, b"one", change()) == "created"
+        assert store.package(NOTES) == Package(NOTES, 1.0, Access.PUBLIC, State(), "1.0.0")
+        assert store.version(NOTES, "1.0.0") == version
+        assert store.versions(NOTES) == store.by_artifact(Digest.of(b"one")) == [version]
+        assert store.artifact(Digest.of(b"one")) == b"one"
+
+    def test_what_is_not_there_is_not_found(self, store):
+        publish(store)
+        other = PackageName("acme", "others")
+        assert (store.package(other), store.version(other, "1.0.0"), store.versions(other)) == (None, None, [])
+        assert (store.version(NOTES, "2.0.0"), store.artifact(Digest.of(b"two"))) == (None, None)
+        assert (store.by_artifact(Digest.of(b"two")), store.readers(other), store.downloads(other, "")) == ([], [], {})
+
+    def test_a_large_artifact_is_kept_too(self, store):
+        content = bytes(limits.REGISTRY_ROW_BYTES + 1)
+        assert publish(store, content=content) == "created"
+        assert store.artifact(Digest.of(content)) == content
+
+    def test_the_same_again_is_told_and_other_bytes_are_refused(self, store):
+        publish(store)
+        before = store.audit(0, 99)
+        assert publish(store) == "repeated"
+        assert publish(store, content=b"two") == "conflict"
+        assert (store.artifact(Digest.of(b"one")), store.artifact(Digest.of(b"two"))) == (b"one", None)
+        assert store.audit(0, 99) == before
+
+    def test_of_many_with_one_version_one_is_published(self, store):
+        with ThreadPoolExecutor(4) as pool:
+            how = list(pool.map(lambda number: publish(store, content=b"%d" % (number % 3)), range(12)))
+        assert how.count("created") == 1
+        first = how.index("created")
+        assert [one for number, one in enumerate(how) if number % 3 == first % 3 and number != first] == [
+            "repeated"
+        ] * 3
+        assert how.count("conflict") == 8
+        assert len(store.versions(NOTES)) == 1
+
+    def test_versions_are_in_order_of_precedence_and_the_latest_is_no_prerelease(self, store):
+        for version in ("1.10.0", "1.9.0", "2.0.0-rc.2", "2.0.0-rc.10", "1.9.1"):
+            publish(store, version, version.encode())
+        found = [one.version for one in store.versions(NOTES)]
+        assert found == ["2.0.0-rc.10", "2.0.0-rc.2", "1.10.0", "1.9.1", "1.9.0"]
+        assert store.package(NOTES).latest == "1.10.0"
+
+    def test_a_yanked_version_is_not_the_latest_and_stays(self, store):
+        publish(store)
+        publish(store, "2.0.0", b"two")
+        yanked = State(Status.YANKED, "loses data")
+        store.set_version_state(NOTES, "2.0.0", yanked, change())
+        assert store.package(NOTES).latest == "1.0.0"
+        assert store.version(NOTES, "2.0.0").state == yanked
+        assert publish(store, "2.0.0", b"other") == "conflict"
+        store.set_version_state(NOTES, "1.0.0", yanked, change())
+        assert store.package(NOTES).latest == ""
+        store.set_version_state(NOTES, "2.0.0", State(), change())
+        assert store.package(NOTES).latest == "2.0.0"
+
+    @pytest.mark.parametrize("status", [Status.ARCHIVED, Status.DELETED, Status.QUARANTINED])
+    def test_a_closed_package_takes_no_versions(self, store, status):
+        publish(store)
+        state = State(status, "why", "acme/other")
+        store.set_package_state(NOTES, state, change())
+        assert store.package(NOTES).state == state
+        assert publish(store, "2.0.0", b"two") == "closed"
+        assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
+        assert bool(store.packages("acme", "", 9)) is (status is not Status.DELETED)
+
+    def test_a_redirected_package_takes_no_versions(self, store):
+        publish(store)
+        store.redirect_package(NOTES, PackageName("other", "memo"), change())
+        assert store.package(NOTES).renamed_to == PackageName("other", "memo")
+        assert publish(store, "2.0.0", b"two") == "closed"
+
+    def test_access_is_never_widened_by_a_version(self, store):
+        publish(store)
+        publish(store, "2.0.0", b"two", access=Access.PRIVATE)
+        assert store.package(NOTES).access is Access.PRIVATE
+        publish(store, "3.0.0", b"three")
+        assert store.package(NOTES).access is Access.PRIVATE
+        store.set_access(NOTES, Access.RESTRICTED, change())
+        assert store.package(NOTES).access is Access.RESTRICTED
+
+    def test_pages_of_packages_go_on_behind_a_name(self, store):
+        for name in ("c", "a", "b"):
+            publish(store, name=name)
+        assert [one.name.name for one in store.packages("acme", "", 2)] == ["a", "b"]
+        assert [one.name.name for one in store.packages("acme", "b", 2)] == ["c"]
+        assert store.packages("other", "", 2) == []
+
+    def test_readers_are_let_in_and_out(self, store):
+        publish(store)
+        for account in ("eve", "dora", "eve"):
+            store.set_reader(NOTES, account, may_read=True, change=change())
+        assert (store.readers(NOTES), store.readable("eve")) == (["dora", "eve"], [NOTES])
+        store.set_reader(NOTES, "eve", may_read=False, change=change())
+        assert (store.readers(NOTES), store.readable("eve")) == (["dora"], [])
+
+
+class TestChanges:
+    def test_each_change_is_told_behind_the_cursor_with_what_is_served(self, store):
+        for name in ("a", "b", "c"):
+            publish(store, name=name)
+        first = store.changed(0, 2)
+        assert [(one.package.name.name, one.served.version) for one in first.packages] == [
+            ("a", "1.0.0"),
+            ("b", "1.0.0"),
+        ]
+        second = store.changed(first.cursor, 2)
+        assert [one.package.name.name for one in second.packages] == ["c"]
+        assert store.changed(second.cursor, 2) == second._replace(packages=())
+        publish(store, "2.0.0", b"two", name="a")
+        store.set_version_state(PackageName("acme", "b"), "1.0.0", State(Status.YANKED, "x"), change())
+        store.set_package_state(PackageName("acme", "c"), State(Status.QUARANTINED), change())
+        third = store.changed(second.cursor, 9)
+        assert [(one.package.name.name, one.served and one.served.version) for one in third.packages] == [
+            ("a", "2.0.0"),
+            ("b", None),
+            ("c", None),
+        ]
+        assert [one.number for one in third.packages] == [1, 2, 3]
+        store.set_package_state(PackageName("acme", "c"), State(), change())
+        store.set_access(PackageName("acme", "a"), Access.PRIVATE, change())
+        last = store.changed(third.cursor, 9).packages
+        assert [(one.package.access, one.served.version) for one in last] == [
+            (Access.PUBLIC, "1.0.0"),
+            (Access.PRIVATE, "2.0.0"),
+        ]
+
+    def test_every_change_is_in_the_audit_log_in_order(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create", text="\u00e9", number=1.5))
+        publish(store)
+        store.set_version_state(NOTES, "1.0.0", State(Status.YANKED, "x"), change("version.yanked"))
+        entries = store.audit(0, 99)
+        assert [entry.change.action for entry in entries] == ["namespace.create", "version.publish", "version.yanked"]
+        assert entries[0].change == change("namespace.create", text="\u00e9", number=1.5)
+        assert verify_entries(entries) == entries[-1]
+        assert store.audit(1, 1) == entries[1:2]
+        assert verify_entries(entries[1:], entries[0]) == entries[-1]
+        forged = [*entries]
+        forged[1] = entries[1]._replace(change=entries[1].change._replace(account="eve"))
+        for broken in (forged, [entries[0], entries[2]], entries[1:]):
+            with pytest.raises(TrustError) as caught:
+                verify_entries(broken)
+            assert caught.value.code == "AUDIT_BROKEN"
+
+    def test_downloads_count_once_for_each_who_and_day(self, store):
+        publish(store)
+        for day, who in (("2026-11-23", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"b")):
+            store.count_download(NOTES, "1.0.0", day, who)
+        assert store.downloads(NOTES, "2026-11-23") == {"2026-11-23": 1, "2026-11-24": 2}
+        assert store.downloads(NOTES, "2026-11-24") == {"2026-11-24": 2}

@@ -95,7 +95,7 @@ def command(*, output: Output, paths: tuple[Path, ...], level: CheckLevel, form:
 
 def _examine(paths: Iterable[Path], level: CheckLevel) -> tuple[list[str], list[Finding]]:
     """Return the checked paths and the findings."""
-    from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
+    from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # --help does without
 
     checked: list[str] = []
     findings: list[Finding] = []

@@ -134,7 +134,7 @@ def _skill_folders(folders: Sequence[Path], *, take_all: bool) -> Iterator[Path]
 
 def _requests(folders: Sequence[Path], *, take_all: bool) -> Iterator[_Request]:
     """Yield the request of each skill; with ``take_all``, skills that need no grant are skipped."""
-    from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # --help does without
+    from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # --help does without
 
     grants = _open_grants()
     for folder in folders:

@@ -14,6 +14,7 @@ import click
 from skillwire.cli.lan_options import announced_at, lan_options, reach_of, read_goodbye_reason, read_lan
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
+from skillwire.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,8 @@ def _count(told: int | str) -> int:
 
 
 @click.command()
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path())
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path())
+@click.option("--registry", is_flag=True, help="Be a registry too: serve what publishers push, beside the folders.")
 @click.option("--host", help="Address to listen on; 127.0.0.1 by default, all addresses with --lan.")
 @click.option(
     "--port",
@@ -118,6 +120,7 @@ def command(
     *,
     output: Output,
     folders: tuple[str, ...],
+    registry: bool,
     host: str | None,
     port: int,
     base_url: str | None,
@@ -145,6 +148,12 @@ def command(
     from skillwire.server.app import create_app  # noqa: PLC0415  # same
     from skillwire.server.run import address_of, listen_for, run  # noqa: PLC0415  # same
 
+    if not folders and not registry:
+        fix = "Name a folder, or serve a registry: --registry."
+        raise UsageError("USAGE", "there is no folder of skills to serve", fix=fix)
+    if registry and grant_all:
+        fix = "Leave --grant-all out, and grant single skills: skillwire grant add."
+        raise UsageError("USAGE", "--grant-all is refused for a registry, to which others push skills", fix=fix)
     events = EventStream(shown=output.as_json)
     configuration = configure_server(config, log_format, events.hear, grant_all=grant_all, workers=workers)
     network = read_lan(configuration.discovery, lan=lan, interfaces=interfaces, discovery=discovery, scenes=scenes)
@@ -156,6 +165,7 @@ def command(
         access_log=access_log,
         configuration=configuration,
         lan=network,
+        registry=registry,
     )
     if application.lan is not None:
         application.lan.scenes = scenes

@@ -1,6 +1,6 @@
 """The audit log: every change of a registry, each entry chained to the one before by its digest.
 
-Whoever changes, removes or inserts an entry breaks the chain there. The digest of the last entry, kept elsewhere, also
+A changed, removed or inserted entry breaks the chain there. The digest of the last entry, kept elsewhere, also
 shows entries that were cut off at the end.
 """
 

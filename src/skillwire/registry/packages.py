@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.access import Access, Principal
+from skillwire.model.access import EVERY_SKILL, Access, Principal
 from skillwire.model.package import (
     Change,
     Namespace,
@@ -271,10 +271,29 @@ class Registry:
                 raise TrustError("QUARANTINED", message)
         return found
 
-    async def grants(self, account: str) -> frozenset[str]:
-        """Return what an account may read beside what is public: ``namespace/*`` and ``namespace/name``."""
+    async def grants(self, account: str, scopes: Collection[str]) -> frozenset[str]:
+        """Return what a token of ``account`` may read beside what is public: ``namespace/*`` and ``namespace/name``."""
+        if not set(scopes) & {READ, PUBLISH, ADMIN}:
+            return frozenset()
+        known = await self.store.account(account)
+        if known is not None and known.is_operator and ADMIN in scopes:
+            return frozenset({EVERY_SKILL})
         roles, shared = await self.store.roles(account), await self.store.readable(account)
-        return frozenset([*(f"{namespace}/*" for namespace in roles), *map(str, shared)])
+        actor = Actor(account, frozenset({*scopes, ADMIN}))
+        return frozenset(
+            [
+                *(f"{namespace}/{EVERY_SKILL}" for namespace in roles if actor.allows(READ, namespace)),
+                *(str(name) for name in shared if actor.allows(READ, name.namespace)),
+            ]
+        )
+
+    async def actor(self, principal: Principal | None, address: str = "", request_id: str = "") -> Actor:
+        """Return the caller as one who may change things; without an account it may change nothing."""
+        account = await self.store.account(principal.account) if principal and principal.account else None
+        if principal is None or account is None:
+            return Actor("", address=address, request_id=request_id)
+        is_operator = account.is_operator and ADMIN in principal.scopes
+        return Actor(account.name, principal.scopes, is_operator, address, request_id)
 
     async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> None:
         """Check that the actor has ``role`` in ``namespace`` and its token ``scope``. Raises TrustError."""
@@ -304,10 +323,10 @@ def _may_read(principal: Principal, package: Package) -> bool:
 
 
 def with_version(skill: Skill, version: str) -> Skill:
-    """Return ``skill`` with another version. Raises UsageError (``VERSION_FORM``)."""
+    """Return ``skill`` with another version. Raises UsageError (``PACKAGE_VERSION``)."""
     if version and not is_version(version):
         fix = "Write it as Semantic Versioning does, such as 1.2.0."
-        raise UsageError("VERSION_FORM", f"{ascii(version)[:80]} is no version", fix=fix)
+        raise UsageError("PACKAGE_VERSION", f"{ascii(version)[:80]} is no version", fix=fix)
     if not version or version == skill.version:
         return skill
     return skill._replace(version=version, sharing=skill.sharing and skill.sharing._replace(version=version))

@@ -55,12 +55,16 @@ class Tokens:
         scopes: Collection[str] = (),
         expires_in: float | None = None,
         kind: TokenKind = "api_key",
+        account: str = "",
     ) -> Issued:
-        """Make a token; ``skills`` may hold ``*``, ``expires_in`` is in seconds. Raises UsageError (``TOKEN_FORM``)."""
+        """Make a token, of a registry's ``account`` if given. Raises UsageError (``TOKEN_FORM``).
+
+        ``skills`` may hold ``*``; ``expires_in`` is in seconds.
+        """
         check_form(name, skills, scopes, expires_in)
         now = self._clock()
         expires = None if expires_in is None else now + expires_in
-        token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires)
+        token = Token(_new_id(), name, kind, frozenset(skills), frozenset(scopes), now, expires, account=account)
         issued = self._seal(token)
         await self._store.add(issued.token)
         return issued
@@ -70,7 +74,7 @@ class Tokens:
         old, now = await self.look_up_good(token_id), self._clock()
         lifetime = None if old.expires is None else max(old.expires - old.created, 0.0)
         expires = None if lifetime is None else now + lifetime
-        issued = self._seal(old._replace(token_id=_new_id(), created=now, expires=expires, digest=b""))
+        issued = self._seal(old._replace(token_id=_new_id(), created=now, expires=expires, digest=b"", used=None))
         if not await self._store.succeed(token_id, issued.token, end=now + overlap):
             raise _ended(token_id)  # it was taken back meanwhile, and so is all that would come of it
         return issued

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -40,6 +41,7 @@ from skillwire.adapters.sqlite.open import (
     has_database,
     open_grants,
     open_ledger,
+    open_packages,
     open_run_blobs,
     open_server_key,
     open_tokens,
@@ -50,6 +52,7 @@ from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
+from skillwire.registry.packages import Registry
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
@@ -58,6 +61,7 @@ from skillwire.server.configuration import ServerConfiguration, load_configurati
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
+from skillwire.server.package_feed import PackageFeed
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.console import ExecutionsConsole
@@ -202,6 +206,7 @@ def create_app(
     configuration: ServerConfiguration | StrPath | None = None,
     functions: Sequence[PublishedFunction] = (),
     lan: LanSettings | None = None,
+    registry: bool = False,
     protocols: Sequence[Protocol] = PROTOCOLS,
 ) -> Application:
     """Return an ASGI application that publishes the skills in ``folders`` and follows their changes.
@@ -221,6 +226,7 @@ def create_app(
         functions: published beside the folders; see :class:`skillwire.Publisher`.
         lan: how the server takes part in the local network. It joins once ``application.lan.reached_at((host, port))``
             was called, as :func:`skillwire.server.run.run` does.
+        registry: whether it is a registry too, which serves the packages that are pushed to it beside the folders.
         protocols: the protocols to serve.
 
     Raises:
@@ -238,6 +244,7 @@ def create_app(
         access_log=access_log,
         configuration=configuration,
         functions=functions,
+        is_registry=registry,
     )
     return Application(make_services(parts, functions, lan), access_log=access_log, protocols=protocols)
 
@@ -292,6 +299,7 @@ def make_components(
     configuration: ServerConfiguration | StrPath | None = None,
     functions: Sequence[PublishedFunction] = (),
     is_local: bool = False,
+    is_registry: bool = False,
 ) -> Components:
     """Return the parts of a server of ``folders``; arguments and errors as of :func:`create_app`.
 
@@ -301,7 +309,9 @@ def make_components(
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     base = check_base_url(base_url)
     name = check_publisher(publisher)
-    published = PublishedFolders(roots, name, store, [one.prepared for one in functions])
+    registry = Registry(open_packages(), time.time, reserved={name}) if is_registry else None
+    feed = PackageFeed(registry.store, store, _wait_for) if registry else None
+    published = PublishedFolders(roots, name, store, [one.prepared for one in functions], feed)
     if configuration is None or isinstance(configuration, ServerConfiguration):
         configured = configuration or ServerConfiguration()
     else:
@@ -311,6 +321,7 @@ def make_components(
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
     authentication = make_authentication(configured, base)
+    authentication.registry = registry
     executions = open_executions(
         configured,
         store,
@@ -346,6 +357,8 @@ def make_components(
         warn=warn,
         logs_all=is_local,
     )
+    if registry is not None:
+        registry.changed = catalog.follow_packages
     skills = SkillListCache(store)
     catalog.prepares.append(skills.prepare)
     return Components(
@@ -358,6 +371,7 @@ def make_components(
         views=AccessViews(base),
         skills=skills,
         ungranted=ungranted_skills,
+        registry=registry,
     )
 
 

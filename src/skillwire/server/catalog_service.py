@@ -89,6 +89,8 @@ _TICK_MS: Final = 1_000
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 #: Seconds between two looks where there are no notifications.
 _POLL: Final = 2.0
+#: Where there is no folder, only a registry that reports its changes.
+_LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
 
@@ -106,8 +108,8 @@ def watch_folders(
 ) -> Iterator[Collection[str] | None]:
     """Yield touched absolute paths, or None to look at everything: first, after ``again``, and every ``poll`` s."""
     while not stop.is_set():
-        if poll is not None:
-            yield from _polled(poll, stop, again)
+        if poll is not None or not folders:
+            yield from _polled(_LONGEST_POLL if poll is None else poll, stop, again)
             continue
         try:
             yield from _notified(folders, stop, again)
@@ -247,6 +249,10 @@ class CatalogService:
     def look_again(self) -> None:
         """Have every folder checked soon, its bytes in the store included."""
         self._missing.set()
+        self._again.set()
+
+    def follow_packages(self) -> None:
+        """Have the changes of the registry published soon."""
         self._again.set()
 
     async def first(self, seconds: float | None = None) -> Revision | None:

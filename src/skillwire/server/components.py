@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skillwire.folder.functions import TypedFunction
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.skill import Catalog, Skill
+    from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
@@ -52,7 +53,10 @@ class PublishedFunction(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Components:
-    """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision."""
+    """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision.
+
+    ``registry`` is None for a server that publishes folders alone.
+    """
 
     catalog: CatalogService
     authentication: Authentication
@@ -63,6 +67,7 @@ class Components:
     views: AccessViews
     skills: SkillListCache
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
+    registry: Registry | None = None
 
 
 @dataclass(slots=True, kw_only=True)

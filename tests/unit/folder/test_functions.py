@@ -461,7 +461,7 @@ def test_what_toml_cannot_say_is_refused(value):
 
 
 def test_the_same_files_in_a_folder_are_refused_when_published_and_taken_when_imported(tmp_path):
-    from skillwire.adapters.files.loading import JUDGES  # noqa: PLC0415  # what serve and check add
+    from skillwire.protocols.skill_sharing.judge import JUDGES  # noqa: PLC0415  # what serve and check add
 
     folder = tmp_path / "x"
     folder.mkdir()

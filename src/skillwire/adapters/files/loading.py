@@ -41,7 +41,6 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, StorageError, UsageError
 from skillwire.folder.files import is_junk, raise_machine_error
-from skillwire.folder.lint.documents import lint_executor
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -49,7 +48,7 @@ from skillwire.model.packed_skills import finding_rows, pack_skill, read_finding
 from skillwire.model.skill import Catalog, Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path
-from skillwire.protocols.skill_sharing.judge import lint_sharing
+from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor
 from skillwire.version import VERSION
 
@@ -223,8 +222,6 @@ _WORTH_A_WORKER: Final = 50
 #: Handed to a worker at once: enough that it seldom waits, few enough that all workers end together.
 _BATCH: Final = 20
 _ATTEMPTS: Final = 3
-#: The rules of the protocols for a skill, and those for the code in its folder.
-JUDGES: Final = (lint_sharing, lint_executor)
 _LENGTH: Final = struct.Struct("<I")
 #: Where the bytes go → what makes the writer.
 _WRITERS: Final[dict[str, Callable[..., SkillWriter]]] = {

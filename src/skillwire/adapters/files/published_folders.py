@@ -9,6 +9,9 @@ reason. The same holds for a root that is missing, and for one that is suddenly 
 mount point of a volume is once the volume is gone. A skill on a volume that is mounted below its root also stays when
 the volume is unmounted: the place of its folder is then on another device than the folder was.
 
+The packages of a registry are published beside the folders: what a folder publishes goes before them, and of two
+packages with one name, the one that was published first. The other one is found under its namespace alone.
+
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from skillwire.adapters.files.loading import (
     BuildRecord,
@@ -45,6 +48,21 @@ if TYPE_CHECKING:
 
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
+#: Stands there before the number of a package; sorted after all paths.
+_PACKAGE: Final = "~package "
+
+
+class PackageFeed(Protocol):
+    """The packages of a registry, as the thread that follows folders reads them."""
+
+    def changes(self) -> list[tuple[int, bytes | None]]:
+        """Return the number and the packed skill of each package that changed since the last call; None for no skill.
+
+        Raises StorageError.
+        """
+
+    def write_blobs(self, skill: Skill) -> None:
+        """Put the files and the artifact of a skill into the blob store again. Raises StorageError."""
 
 
 class _State(NamedTuple):
@@ -62,9 +80,15 @@ class PublishedFolders:
     """The skills below ``roots`` (absolute paths), and unchanging ``prepared`` ones; ``blobs`` hold their bytes."""
 
     def __init__(
-        self, roots: Sequence[str], publisher: str, blobs: FileBlobs, prepared: Iterable[PreparedSkill] = ()
+        self,
+        roots: Sequence[str],
+        publisher: str,
+        blobs: FileBlobs,
+        prepared: Iterable[PreparedSkill] = (),
+        packages: PackageFeed | None = None,
     ) -> None:
         self.roots = roots
+        self._packages = packages
         #: Folders that could not be read by the last :meth:`refresh`, with the reason.
         self.unreadable: dict[str, str] = {}
         self._identities: dict[str, tuple[int, int]] = {}  # of the roots, when skills were last found there
@@ -97,7 +121,7 @@ class PublishedFolders:
             found |= self._search(root, kept)
         found -= kept
         gone = self._states.keys() - found - kept - self._prepared.keys()
-        gone = {folder for folder in gone if not self._is_unmounted(folder)}
+        gone = {folder for folder in gone if not folder.startswith(_PACKAGE) and not self._is_unmounted(folder)}
         for folder in gone:
             del self._states[folder]
         looked_at = found
@@ -117,6 +141,7 @@ class PublishedFolders:
             self._states[loaded.folder] = after
             # Set for each folder: should the next one raise, this one is not forgotten.
             self._changed |= before is None or after._replace(signature=before.signature) != before
+        self._follow_packages()
         changed = self._changed
         if changed or not self._chosen:  # or this is the first time, and all is as an earlier run recorded it
             self._choose()
@@ -193,6 +218,8 @@ class PublishedFolders:
         """Yield the folders that cannot be published as they are."""
         public = frozenset(self._public)
         for folder, state in sorted(self._states.items()):
+            if folder.startswith(_PACKAGE):
+                continue  # it is whole, and listed under its namespace
             if folder in self._collisions:
                 findings = (self._collisions[folder], *state.errors)
                 yield InvalidFolder(folder, serving=False, findings=findings, access=state.now)
@@ -213,7 +240,8 @@ class PublishedFolders:
             {
                 folder: FolderRecord(state.signature, state.packed)
                 for folder, state in self._states.items()
-                if state.signature and state.packed is not None and not state.errors and folder not in self._prepared
+                if state.signature and state.packed is not None and not state.errors
+                if folder not in self._prepared and not folder.startswith(_PACKAGE)
             }
         )
 
@@ -223,6 +251,21 @@ class PublishedFolders:
             if key not in self._states or not self._states[key].signature:
                 blob_writer(str(self._blobs.directory))(one)
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
+
+    def _follow_packages(self) -> None:
+        """Take what changed in the registry, and write the bytes of packages again that are lost."""
+        if self._packages is None:
+            return
+        for number, packed in self._packages.changes():
+            key = f"{_PACKAGE}{number:012}"
+            before = self._states.pop(key, None)
+            if packed is not None:
+                self._states[key] = self._good(_PACKAGE, packed)
+            self._changed |= self._states.get(key) != before
+        for key, state in self._states.items():
+            if key.startswith(_PACKAGE) and not state.signature and state.packed is not None:
+                self._packages.write_blobs(unpack_skill(state.packed))
+                self._states[key] = state._replace(signature=_PACKAGE)
 
     def _is_stale(self, folder: str) -> bool:
         state = self._states.get(folder)

@@ -15,6 +15,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
 from skillwire.adapters.sqlite.database import DATABASE, Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
+from skillwire.adapters.sqlite.packages import SqlitePackages
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.executions.grants import Grants
@@ -142,6 +143,7 @@ SERVER_KEY: Final = "server.key"
 _SERVER_KEY_BYTES: Final = 32  # random
 OUTPUTS: Final = "outputs"
 RUN_BLOBS: Final = "run-blobs"
+ARTIFACTS: Final = "artifacts"
 
 
 def open_database() -> AsyncDatabase:
@@ -168,6 +170,11 @@ def close_databases() -> None:
     """Let go of each database that this process has opened; what is opened next is opened anew."""
     _tokens.cache_clear()
     _database.cache_clear()
+
+
+def open_packages() -> SqlitePackages:
+    """Return the packages of the registry, large artifacts beside the database; made with its first use."""
+    return SqlitePackages(open_database(), FileBlobs(state_directory() / ARTIFACTS, durable=True))
 
 
 def open_server_key() -> bytes:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import DecodeError, SkillwireError, SourceLocation, ValidationError
+from skillwire.folder.lint.documents import lint_executor
 from skillwire.model.skill import is_sharing_id
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.rules import check_version, find_violations
@@ -225,6 +226,10 @@ def lint_sharing(content: FolderContent, findings: Findings) -> None:
     for violation in violations:
         message = f"{violation.path or '/'} {violation.message}"
         findings.add("DESCRIPTOR_FORM", message, _place_in_folder(text, violation.path, place))
+
+
+#: The rules for a skill that is served, beside those of its folder: of this protocol, and for the code of the skill.
+JUDGES: Final = (lint_sharing, lint_executor)
 
 
 def _schemas(content: FolderContent) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

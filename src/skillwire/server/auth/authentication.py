@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from skillwire.adapters.http.asynchronous import AsyncDriver
+    from skillwire.registry.packages import Registry
     from skillwire.server.auth.oauth import BearerTokens
     from skillwire.server.configuration import ServerConfiguration
 
@@ -107,7 +108,7 @@ class _UsedSignatures(NamedTuple):
 
 
 def _principal_of(token: Token) -> Principal:
-    return Principal(token.name, token.skills, token.scopes, token.token_id)
+    return Principal(token.name, token.skills, token.scopes, token.token_id, token.account)
 
 
 _BEARER: Final = "bearer "
@@ -149,6 +150,7 @@ class Authentication:
         self.resource = ProtectedResource(configuration.oauth2, base_url)
         self._challenges = Challenges(configuration, self.resource)
         self.tokens = tokens
+        self.registry: Registry | None = None
         self._bearer = bearer
         self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
@@ -251,11 +253,18 @@ class Authentication:
             token = await self.tokens().recognise(text)
             if token is None:
                 raise refused("this API key is not known, or has ended", "unknown")
-            return _principal_of(token)
+            return await self._principal(token)
         if self._bearer is None:
             raise refused("this server has no authorization server, and takes API keys only", "unknown")
         failures = self._failures.look(caller_of(ANONYMOUS, address), self._clock())
         return await self._bearer.recognise(text, asks=failures.allowed)
+
+    async def _principal(self, token: Token) -> Principal:
+        """Return the caller with what the token opens, and what its account may read in the registry."""
+        principal = _principal_of(token)
+        if self.registry is None or not token.account:
+            return principal
+        return principal._replace(grants=principal.grants | await self.registry.grants(token.account, token.scopes))
 
     def _refusal(self, error: SkillwireError, scope: Scope, address: str, *, is_bad_token: bool) -> ProblemError:
         """Return the answer to credentials that were not good, and count that against their address."""

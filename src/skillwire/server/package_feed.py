@@ -1,0 +1,62 @@
+"""The packages of a registry, as the thread that publishes folders reads them.
+
+The bytes that are served are derived: an artifact in the package store has them all, so those of a package are written
+when it is published here, and again when they are lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from skillwire.errors import NotFoundError
+from skillwire.model.packed_skills import pack_skill
+from skillwire.trust.archive import read_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from skillwire.model.skill import Skill
+    from skillwire.ports import BlobStore, PackageStore
+
+    T = TypeVar("T")
+
+_PAGE: Final = 500
+
+
+class PackageFeed:
+    """Fills :class:`skillwire.adapters.files.published_folders.PackageFeed`; ``wait`` runs a coroutine to its end."""
+
+    def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._wait = wait
+        self._cursor = 0
+
+    def changes(self) -> list[tuple[int, bytes | None]]:
+        """Return the number and the packed skill of each package that changed; None for no skill."""
+        return list(self._wait(self._changes()).items())
+
+    async def _changes(self) -> dict[int, bytes | None]:
+        found: dict[int, bytes | None] = {}
+        while (page := await self._store.changed(self._cursor, _PAGE)).packages:
+            for number, package, served in page.packages:
+                found[number] = pack_skill(served.skill._replace(access=package.access)) if served else None
+            self._cursor = page.cursor
+        return found
+
+    def write_blobs(self, skill: Skill) -> None:
+        """Put the files and the artifact of a skill into the blob store. Raises NotFoundError, StorageError."""
+        content = self._wait(self._store.artifact(skill.artifact.digest))
+        if content is None:
+            raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
+        self._blobs.put(content)
+        for file in files_of(skill, content):
+            self._blobs.put(file)
+
+
+def files_of(skill: Skill, artifact: bytes) -> list[bytes]:
+    """Return the bytes of each file of ``skill``, in the order of its files."""
+    if skill.artifact.artifact_type == "skill-md":
+        return [artifact]
+    found = {file.path: bytes(file.content) for file in read_archive(artifact).files}
+    return [found[file.path] for file in skill.files]

@@ -244,7 +244,9 @@ class Catalog:
 
     def visible_to(self, principal: Principal) -> Catalog:
         """Return what ``principal`` may see: public and restricted skills, and granted ones. Spec: SSP §4.4."""
-        return self._part(lambda skill: skill.access is not Access.PRIVATE or principal.has(skill.name, skill.publisher))
+        return self._part(
+            lambda skill: skill.access is not Access.PRIVATE or principal.has(skill.name, skill.publisher)
+        )
 
     def usable_by(self, principal: Principal) -> Catalog:
         """Return what ``principal`` may read, install and invoke: public or granted skills. Spec: SSP §7.3."""

@@ -295,7 +295,7 @@ def trust(*, output: Output, agent: str | None, expected: str | None, forget: bo
     """Trust the key of AGENT after comparing six words; without AGENT, show the words of this machine's agent.
 
     Run it without AGENT on the other machine, and compare the words there with those shown here. The key then counts as
-    verified on this machine without an authority. A running server reads the trusted keys when it starts.
+    verified on this machine without an authority. A running server follows within seconds.
     """
     settings = read_lan(None, lan=True, interfaces=(), discovery=discovery)
     assert settings is not None  # noqa: S101  # only without a network it is

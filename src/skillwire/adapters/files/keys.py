@@ -12,6 +12,8 @@ import json
 import re
 import secrets
 import socket
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +34,7 @@ from skillwire.adapters.files.atomic import (
     storage_errors,
     write_atomically,
 )
-from skillwire.errors import SourceLocation, StorageError, TrustError, ValidationError
+from skillwire.errors import SkillwireError, SourceLocation, StorageError, TrustError, ValidationError
 from skillwire.trust.certificates import certificate_pem, private_pem
 from skillwire.trust.ecdsa import key_of, new_key
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 
-#: Seconds between two checks of an agent for an installed certificate.
+#: Seconds between two checks of an agent for an installed certificate, and for trusted keys.
 INSTALLED_SECONDS: Final = 5.0
 _SECRET_BYTES: Final = 16
 _KEY_BYTES: Final = 16 * 1024
@@ -114,6 +116,8 @@ class LanKeys:
         self.revocations_file = self.folder / "revocations.pem"
         self.trusted_file = self.folder / "trusted-keys.json"
         self._id_file = self.folder / "agent-id"
+        self._trusted: dict[str, bytes] = {}
+        self._next_look = 0.0  # at the trusted keys, by the steady clock
 
     def known_id(self) -> str | None:
         """Return the agent's name, or None before one was made."""
@@ -163,6 +167,14 @@ class LanKeys:
             return {agent: bytes.fromhex(digest) for agent, digest in read_state(self.trusted_file).items()}
         except (TypeError, ValueError) as error:
             raise damaged(self.trusted_file) from error
+
+    def trusted_key(self, agent: str) -> bytes | None:
+        """Return the SHA-256 of an agent's key that the user trusts, as of the last seconds; None without one."""
+        if (now := time.monotonic()) >= self._next_look:
+            self._next_look = now + INSTALLED_SECONDS
+            with suppress(SkillwireError):  # what it held before counts until it is mended
+                self._trusted = self.trusted()
+        return self._trusted.get(agent)
 
     def keep_trusted(self, agent: str, digest: bytes | None) -> None:
         """Store that the user trusts the key of an agent, and None that the user does not."""

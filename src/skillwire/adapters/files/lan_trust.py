@@ -96,8 +96,9 @@ def load_trust(settings: LanSettings, *, folder: Path | None = None, now: float 
     revocations = Revocations([*roots, *intermediates])
     with _naming_setting(settings, "revocations"):
         notes = list(_load_revocations(revocations, _files_of_revocations(settings, local), keys, now))
-    trusted = LanKeys().trusted()  # of the user, whichever name this agent has
-    authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations), trusted)
+    user = LanKeys()  # whichever name this agent has
+    user.trusted()
+    authority = ChainAuthority(Chain(roots, intermediates, revocations=revocations), user.trusted_key)
     agent_id = settings.agent_id or keys.agent_id()
     key, certificate = keys.key(), keys.certificate()
     if local and (certificate is None or is_own(certificate) or is_due(certificate, now, revocations)):

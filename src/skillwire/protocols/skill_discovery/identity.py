@@ -16,14 +16,13 @@ import hmac
 from enum import StrEnum
 from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from skillwire.trust.certificates import Chain
     from skillwire.wire.node import Peer
@@ -270,9 +269,9 @@ UNVERIFIED_SECONDS: Final = 600.0
 
 
 class ChainAuthority:
-    """Judges agents by their certificates; ``trusted`` are the digests of keys that the user trusts, by agent."""
+    """Judges agents by their certificates; ``trusted`` returns the digest of an agent's key that the user trusts."""
 
-    def __init__(self, chain: Chain, trusted: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    def __init__(self, chain: Chain, trusted: Callable[[str], bytes | None] = lambda _: None) -> None:
         self._chain = chain
         self._trusted = trusted
 
@@ -293,11 +292,17 @@ class ChainAuthority:
         found = self._chain.judge(certificate, now)
         if found is None or not (found.is_certified or agent_id in found.agents):
             return None
-        if not found.is_certified and self._trusted.get(agent_id) == found.key.digest:
-            agents = frozenset({agent_id})
-            return Judgement(found.key, Standing.CERTIFIED, agents, until=found.until, is_revoked=found.is_revoked)
         if not found.is_certified:
+            chain, digest = found, found.key.digest
+            is_trusted = self._trusted(agent_id) == digest
+
+            def has_ended() -> bool:
+                return chain.is_revoked() or (self._trusted(agent_id) == digest) is not is_trusted
+
+            if is_trusted:
+                agents = frozenset({agent_id})
+                return Judgement(found.key, Standing.CERTIFIED, agents, until=found.until, is_revoked=has_ended)
             until = min(found.until, now + UNVERIFIED_SECONDS)
-            return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=found.is_revoked)
+            return Judgement(found.key, Standing.UNVERIFIED, until=until, is_revoked=has_ended)
         names = found.agents, found.skills, found.hosts
         return Judgement(found.key, Standing.CERTIFIED, *names, found.until, found.is_revoked, found.issuer)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.authorities import World
 
+from skillwire.adapters.files import keys
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.keys import LanKeys
 from skillwire.adapters.files.lan_cache_file import trust_digest
@@ -347,3 +348,14 @@ def test_a_file_that_is_good_is_none_to_speak_of(flawed_settings):
     authority = AuthorityFolder.create(flawed_settings / "authority", "Test", time.time())
     settings = LanSettings(roots=(str(authority.root_file),), places={"roots": SourceLocation("x", 1)})
     assert load_trust(settings, folder=flawed_settings / "lan").revocations is not None
+
+
+@pytest.mark.spec("SDP-trusted-key")
+def test_trusted_keys_are_read_again_and_a_damaged_file_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(keys, "INSTALLED_SECONDS", 0.0)
+    running = keys.LanKeys(tmp_path)
+    assert running.trusted_key("pantry-pi") is None
+    keys.LanKeys(tmp_path).keep_trusted("pantry-pi", bytes(32))
+    assert running.trusted_key("pantry-pi") == bytes(32)
+    running.trusted_file.write_text("[")
+    assert running.trusted_key("pantry-pi") == bytes(32)

@@ -45,16 +45,36 @@ def test_a_key_that_the_user_trusts_is_certified_for_its_agent_alone(roots):
     untrusted = AUTHORITY.judge("agent-a", identity.certificate, NOW.timestamp())
     assert untrusted is not None
     digest = untrusted.key.digest
-    trusted = ChainAuthority(Chain(roots), {"agent-a": digest, "agent-b": digest})
+    trusted = ChainAuthority(Chain(roots), {"agent-a": digest, "agent-b": digest}.get)
     judgement = trusted.judge("agent-a", identity.certificate, NOW.timestamp())
     assert judgement is not None
     assert (judgement.standing, judgement.agents) == (Standing.CERTIFIED, frozenset({"agent-a"}))
     assert judgement.standing_of("agent-b") is None
     assert trusted.judge("agent-b", identity.certificate, NOW.timestamp()) is None, "its certificate names another"
-    other = ChainAuthority(Chain(roots), {"agent-a": bytes(32)})
+    other = ChainAuthority(Chain(roots), {"agent-a": bytes(32)}.get)
     judgement = other.judge("agent-a", identity.certificate, NOW.timestamp())
     assert judgement is not None
     assert judgement.standing is Standing.UNVERIFIED
+
+
+@pytest.mark.spec("SDP-trusted-key")
+def test_a_key_counts_from_the_next_message_after_the_user_trusts_it_and_until_the_user_does_no_more():
+    trusted: dict[str, bytes] = {}
+    lan = Lan()
+    lan.node(FIRST, REGISTRY, identity=own("agent-r"), authority=ChainAuthority(Chain([]), trusted.get))
+    lan.node(SECOND, OFFERS, agent_id="agent-a", identity=own("agent-a"), authority=ChainAuthority(Chain([])))
+    lan.offer(SECOND, "skill-a")
+
+    def trust_after(seconds):
+        lan.run(seconds)
+        (listed,) = lan.nodes[FIRST].registry
+        return listed.health.status, listed.is_verified
+
+    assert trust_after(2) == ("HEALTHY", False)
+    trusted["agent-a"] = lan.nodes[FIRST].ring.digest_of("agent-a")[0]
+    assert trust_after(10) == ("HEALTHY", True)
+    trusted.clear()
+    assert trust_after(10) == ("HEALTHY", False)
 
 
 KEY = GroupKey(b"a key of whoever it is at all")

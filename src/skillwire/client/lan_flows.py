@@ -17,9 +17,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
-from skillwire.errors import FetchError, SkillwireError, SourceLocation, StorageError, UsageError
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    SkillwireError,
+    SourceLocation,
+    StorageError,
+    UsageError,
+    ValidationError,
+)
 from skillwire.model.lan import FoundVia, LanScene, members_of
 from skillwire.model.skill import Finding
+from skillwire.protocols.skill_discovery.codec import read_identifier
 from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.scenes import group_id
 from skillwire.protocols.skill_discovery.search import every_provider, one_provider
@@ -60,13 +69,16 @@ class Names(Protocol):
 
 
 def checked_names(what: str, names: Names) -> tuple[str, ...]:
-    """Return the names of the argument ``what``; raise ``USAGE`` for a single text, or values that are no texts."""
+    """Return the identifiers of the argument ``what``; raise ``USAGE`` or ``DATAGRAM_FIELD`` for anything else."""
     if isinstance(names, str):
         message, fix = f"{what} is a list of names, not one text", f"Write {what}=[{ascii(names)[:80]}]."
         raise UsageError("USAGE", message, fix=fix)
     if others := [one for one in names if not isinstance(one, str)]:
         raise UsageError("USAGE", f"{what} holds {ascii(others[0])[:80]}, which is no text", fix="Give texts alone.")
-    return tuple(names)
+    try:
+        return tuple(map(read_identifier, names))
+    except DecodeError as error:
+        raise ValidationError("DATAGRAM_FIELD", f"{what}: {error.message}") from None
 
 
 class DiscoverOptions(TypedDict, total=False):
@@ -407,7 +419,8 @@ class LanFlows:
         Raises:
             FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` without multicast, which scenes need.
         """
-        names, may_be = checked_names("capabilities", capabilities), self.uses_unverified(use_unverified)
+        (scene,), names = checked_names("scene", (scene,)), checked_names("capabilities", capabilities)
+        may_be = self.uses_unverified(use_unverified)
         if self._context.offline:
             raise FetchError("OFFLINE", "a scene cannot be joined offline")
         if not self.settings.multicast:

@@ -227,6 +227,11 @@ class TestNames:
         with pytest.raises(UsageError, match="capabilities holds 7, which is no text"):
             network.client.lan.discover(capabilities=numbers)
 
+    @pytest.mark.parametrize(("scene", "able", "named"), [("", (), "scene"), ("auth", [""], "capabilities")])
+    def test_the_argument_that_is_no_identifier_is_named(self, network, scene, able, named):
+        with pytest.raises(ValidationError, match=f"{named}: not an identifier: ''"):
+            network.client.lan.request_scene(scene, able)
+
     @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
     def test_any_collection_of_texts_is_good(self, network, kind):
         network.agent.skills.append(FIRST)

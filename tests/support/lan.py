@@ -4,7 +4,7 @@ from ipaddress import ip_network
 from random import Random
 from typing import Any
 
-from skillwire.protocols.skill_discovery.events import EndpointDoubted
+from skillwire.protocols.skill_discovery.events import ProbeRequested
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
@@ -100,7 +100,7 @@ class Lan(FakeNetwork):
 
     def _tell(self, host, event):
         self.told.append((self.clock.steady, host, event))
-        if isinstance(event, EndpointDoubted) or (isinstance(event, Change) and event.kind is ChangeKind.SUSPECTED):
+        if isinstance(event, ProbeRequested) or (isinstance(event, Change) and event.kind is ChangeKind.SUSPECTED):
             self.at(0.05, lambda: self._probe(host, event.listed))
 
     def _probe(self, host, listed):

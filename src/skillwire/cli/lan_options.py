@@ -83,7 +83,7 @@ def read_goodbye_reason(config: str | None, discovery: str | None) -> Reason:
     return _settings(load_configuration(Path(config)).discovery if config else None, discovery).goodbye_reason
 
 
-def reach_of(lan: LanSettings | None, host: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
+def exposure_warning(lan: LanSettings | None, host: str | None, listeners: Sequence[socket]) -> tuple[str, str] | None:
     """Return a warning about the machines that reach a server on the local network, and its remedy; None for none."""
     if lan is None:
         return None

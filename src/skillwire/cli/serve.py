@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.lan_options import announced_at, lan_options, reach_of, read_goodbye_reason, read_lan
+from skillwire.cli.lan_options import announced_at, exposure_warning, lan_options, read_goodbye_reason, read_lan
 from skillwire.cli.options import log_format_option, plural, publisher_option, server_config_option
 from skillwire.cli.output import bold, encode_document, nowrap, output_options, print_end, warning
 from skillwire.errors import UsageError
@@ -173,10 +173,10 @@ def command(
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(network, host, port)]
         address = address_of(listeners[0])
-        reach = reach_of(network, host, listeners)
+        exposure = exposure_warning(network, host, listeners)
         announced = announced_at(network, listeners)
         announce = partial(_announce, output, events, address, base_url)
-        announce = partial(announce, announced=announced, no_workers=workers == 0, reach=reach)
+        announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)
         run(application, *listeners, on_ready=announce)
     events.end()
     if not (output.as_json or output.quiet):
@@ -192,7 +192,7 @@ def _announce(
     *,
     announced: Sequence[str],
     no_workers: bool,
-    reach: tuple[str, str] | None,
+    exposure: tuple[str, str] | None,
 ) -> None:
     """Print the address of the server, and how to add a skill."""
     where = (base_url or address).rstrip("/")
@@ -206,8 +206,8 @@ def _announce(
     number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
     output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
-    if reach is not None:
-        output.note(warning(reach[0]), reach[1])
+    if exposure is not None:
+        output.note(warning(exposure[0]), exposure[1])
     if announced:
         output.note("announced at ", nowrap(", ".join(announced)))
     if no_workers and any(skill.action is not None for skill in revision.everything.skills.values()):

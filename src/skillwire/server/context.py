@@ -38,14 +38,14 @@ _UNSTORED: Final = encode_fields({"Cache-Control": "no-store"}, _DEPENDS)
 class ResponseRecorder:
     """Sends a response and records status and size; adds rate limits, and privacy for a principal's response.
 
-    ``narrow`` changes the header fields at last.
+    ``filter_fields`` returns the header fields to send.
     """
 
-    __slots__ = ("_narrow", "_send", "caller", "sent", "status")
+    __slots__ = ("_filter_fields", "_send", "caller", "sent", "status")
 
-    def __init__(self, send: Send, narrow: Callable[[Fields], Fields] | None = None) -> None:
+    def __init__(self, send: Send, filter_fields: Callable[[Fields], Fields] | None = None) -> None:
         self._send = send
-        self._narrow = narrow
+        self._filter_fields = filter_fields
         self.caller = AuthResult(None, {})
         self.status = 0
         self.sent = 0
@@ -60,7 +60,7 @@ class ResponseRecorder:
                 kept = [field for field in fields if field[0] not in {b"cache-control", b"vary"}]
                 fields = [*kept, *(_PRIVATE if is_stored else _UNSTORED)]
             fields = [*fields, *encode_fields(self.caller.fields)]
-            message["headers"] = self._narrow(fields) if self._narrow else fields
+            message["headers"] = self._filter_fields(fields) if self._filter_fields else fields
         else:
             self.sent += len(message.get("body", b""))
         await self._send(message)

@@ -14,8 +14,8 @@ connection looks now and then whether a request is overdue; setting one for each
 that a response takes.
 
 The library accepts connections without an end, and answers 503 beyond its limit. Here a connection beyond the limit, or
-beyond the share of its address, gets a 503 and is closed within a second, so that files can still be opened; proxies
-that name their clients have no share. Requests that HTTP forbids, such as one without ``Host``, are refused before the
+beyond the limit of its address, gets a 503 and is closed within a second, so that files can still be opened; trusted
+proxies have no limit of their own. Requests that HTTP forbids, such as one without ``Host``, are refused before the
 application.
 
 Trust: the bytes are untrusted. The number and the size of the heads that are kept are bounded; the oldest goes first.

@@ -186,8 +186,8 @@ class Origins:
             return False
         return page.origin in self._known or (is_own_name(page.authority) and is_own_name(host))
 
-    def narrow(self, scope: Scope, fields: Fields) -> Fields:
-        """Return ``fields`` of a response, open to the page that asks if that may act, and to no other one."""
+    def restrict(self, scope: Scope, fields: Fields) -> Fields:
+        """Return the header fields of a response, which only the requesting page may read, if it may act."""
         kept = [field for field in fields if field[0] != _OPENS]
         if len(kept) == len(fields):
             return fields

@@ -85,7 +85,7 @@ class RequestMiddleware:
             return
         started = time.perf_counter()
         is_local = self._services.is_local
-        recorder = ResponseRecorder(send, partial(self._origins.narrow, scope) if is_local else None)
+        recorder = ResponseRecorder(send, partial(self._origins.restrict, scope) if is_local else None)
         context = scope[CONTEXT] = RequestContext(scope, receive, recorder, self._services)
         app = self._app
         if len(scope.get("raw_path") or context.path) + len(scope["query_string"]) > limits.URL_LENGTH:

@@ -7,7 +7,7 @@ import pytest
 
 from skillwire.adapters.lan import sockets
 from skillwire.adapters.lan.sockets import LinkAddress
-from skillwire.cli.lan_options import announced_at, reach_of, read_lan
+from skillwire.cli.lan_options import announced_at, exposure_warning, read_lan
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.protocols.skill_discovery.settings import LanSettings
 from skillwire.server.run import listen_for
@@ -91,9 +91,9 @@ def test_a_server_that_more_or_fewer_reach_than_is_usual_says_so(host, names, wa
     lan = read(interfaces=names)
     with ExitStack() as stack:
         listeners = [stack.enter_context(one) for one in listen_for(lan, host, 0)]
-        reach = reach_of(lan, host, listeners)
+        reach = exposure_warning(lan, host, listeners)
         assert (reach and reach[0]) == warned
-        assert reach_of(None, host, listeners) is None
+        assert exposure_warning(None, host, listeners) is None
 
 
 def test_interfaces_that_cannot_be_listed_keep_no_server_from_beginning(monkeypatch):

@@ -41,10 +41,10 @@ from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustErr
 from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
 from skillwire.protocols.skill_discovery.events import (
     Acknowledged,
-    EndpointDoubted,
     GroupChanged,
     NameInUse,
     PeerMismatch,
+    ProbeRequested,
     Refused,
 )
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
@@ -236,7 +236,7 @@ class EventRouter:
             elif isinstance(event, NameInUse):
                 theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
                 self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
-            elif isinstance(event, EndpointDoubted):
+            elif isinstance(event, ProbeRequested):
                 self._suspects.probe(link, event.listed)
             elif isinstance(event, PeerMismatch):
                 self._note("LAN_UNHEARD", f"{event.by.host} {event.difference}: its messages are ignored")

@@ -228,7 +228,7 @@ class Link:
         """Use an address and its sockets."""
         self.address = address
         self.node.use_networks(address.networks)
-        self.node.registry.be_at(address.host)
+        self.node.registry.set_own_host(address.host)
         self.driver.open(sockets)
 
     def close(self) -> None:

@@ -57,8 +57,8 @@ class _Turn:
         self._path = path
         self._handle = os.open(f"{path}-turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         self._lock = threading.Lock()
-        self._has_come = threading.Event()
-        self._is_left = False
+        self._is_acquired = threading.Event()
+        self._is_abandoned = False
 
     def take(self) -> bool:
         try:
@@ -84,28 +84,28 @@ class _Turn:
         def wait() -> None:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             with self._lock:
-                if self._is_left:
+                if self._is_abandoned:
                     _overdue.discard(self._path)
                     self.give_back()
                 else:
-                    self._has_come.set()
+                    self._is_acquired.set()
 
         threading.Thread(target=wait, name="skillwire-turn", daemon=True).start()
         try:
-            self._has_come.wait(_TURN_SECONDS)
+            self._is_acquired.wait(_TURN_SECONDS)
         except BaseException:  # no caller is left to give it back
-            if not self._leave():
+            if not self._abandon():
                 self.give_back()
             raise
-        return not self._leave()
+        return not self._abandon()
 
-    def _leave(self) -> bool:
-        """Leave the turn to the waiting thread, unless it has come; return whether it is left."""
+    def _abandon(self) -> bool:
+        """Let the waiting thread release the lock unless it is acquired; return whether that is so."""
         with self._lock:
-            self._is_left = not self._has_come.is_set()
-            if self._is_left:
+            self._is_abandoned = not self._is_acquired.is_set()
+            if self._is_abandoned:
                 _overdue.add(self._path)
-        return self._is_left
+        return self._is_abandoned
 
 
 #: Seconds that a writer waits for another one.

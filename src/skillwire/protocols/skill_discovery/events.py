@@ -1,7 +1,7 @@
 """The values that a node hands out: messages that passed the ingress, and events for its driver.
 
 A change of the registry is an event itself (:class:`~skillwire.protocols.skill_discovery.health.Change`). A change that
-says ``suspected``, and :class:`EndpointDoubted`, ask the driver to probe the skill's endpoint, and to report the result
+says ``suspected``, and :class:`ProbeRequested`, ask the driver to probe the skill's endpoint, and to report the result
 to :meth:`~skillwire.protocols.skill_discovery.node.DiscoveryNode.on_probe`.
 """
 
@@ -121,7 +121,7 @@ class PeerMismatch(NamedTuple):
     difference: str  # such as `speaks the profile open, and we signed`
 
 
-class EndpointDoubted(NamedTuple):
+class ProbeRequested(NamedTuple):
     """The endpoint of a skill is to be probed: it became PRIMARY, or refused the last probe and is heard."""
 
     listed: ListedSkill
@@ -137,5 +137,5 @@ NodeEvent = (
     | GroupChanged
     | NameInUse
     | PeerMismatch
-    | EndpointDoubted
+    | ProbeRequested
 )

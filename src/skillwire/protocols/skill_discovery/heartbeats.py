@@ -202,7 +202,7 @@ class SuspectPinger:
             second, count = self._sent_in_second
             self._sent_in_second = int(now.steady), (count + 1 if second == int(now.steady) else 1)
             peer = self._addresses.get(key[0])
-            if peer is not None and self._sent_in_second[1] <= limits.LAN_DOUBTS:
+            if peer is not None and self._sent_in_second[1] <= limits.LAN_SUSPECT_PINGS:
                 message = RegisterAck(key[0], Outcome.DUPLICATE, f"{key[1]} {SILENT_SKILL}", self._outbox.stamp(now))
                 self._outbox.send(self._outbox.write(message), now, peer)
             if sends + 1 < self._settings.retry_count:

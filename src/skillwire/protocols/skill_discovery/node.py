@@ -23,7 +23,7 @@ from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
 from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, Responder, ResponderProofs
 from skillwire.protocols.skill_discovery.codec import encode_responses
-from skillwire.protocols.skill_discovery.events import EndpointDoubted, NodeEvent, Refused, VerifiedMessage
+from skillwire.protocols.skill_discovery.events import NodeEvent, ProbeRequested, Refused, VerifiedMessage
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
 from skillwire.protocols.skill_discovery.identity import KeyRing, Standing
 from skillwire.protocols.skill_discovery.ingress import Ingress
@@ -75,7 +75,7 @@ class McpAgent:
         self, outbox: Outbox, challenges: Challenges, settings: DiscoverySettings, *, answers: bool = True
     ) -> None:
         self.registry = Registry(settings, knows_newcomers=answers)
-        self.doubted: list[EndpointDoubted] = []
+        self.probe_requests: list[ProbeRequested] = []
         self._answers = answers
         self._primaries: dict[str, tuple[Key, m.Endpoint]] = {}
         #: Whether the driver stores goodbyes before they are acknowledged.
@@ -197,23 +197,23 @@ class McpAgent:
             self._groups.changed(change, now)
             self._pinger.changed(change, now)
         if self._answers:
-            self._doubt_primaries({scene for change in changes for scene in change.listed.registration.scenes})
+            self._probe_primaries({scene for change in changes for scene in change.listed.registration.scenes})
         return changes
 
-    def _doubt_primaries(self, changed: Iterable[str]) -> None:
+    def _probe_primaries(self, changed: Iterable[str]) -> None:
         """Have the endpoint of each new PRIMARY of the changed scenes probed, since it is handed out from now on."""
         for scene in changed:
             if (first := self.registry.provider(scene)) is None:
                 self._primaries.pop(scene, None)
             elif self._primaries.get(scene) != (place := (first.key, first.registration.endpoint)):
                 self._primaries[scene] = place
-                self.doubted.append(EndpointDoubted(first))
+                self.probe_requests.append(ProbeRequested(first))
 
     def _note_heard(self, key: Key, source: Peer) -> None:
         """Remember where an agent was heard from; a skill whose endpoint refused may listen again."""
         self._pinger.note_address(key[0], source)
         if (listed := self.registry.get(key)) is not None and listed.health.is_refused:
-            self.doubted.append(EndpointDoubted(listed))
+            self.probe_requests.append(ProbeRequested(listed))
 
     def timer(self) -> float | None:
         """Return when something is due next."""
@@ -344,8 +344,8 @@ class DiscoveryNode:
 
     def events(self, now: Moment) -> Sequence[NodeEvent]:  # noqa: ARG002 - the form of a node
         """Return what happened since the last call."""
-        found = [*self._events, *self.ingress.events, *self.mcp_agent.doubted]
-        self._events, self.ingress.events, self.mcp_agent.doubted = [], [], []
+        found = [*self._events, *self.ingress.events, *self.mcp_agent.probe_requests]
+        self._events, self.ingress.events, self.mcp_agent.probe_requests = [], [], []
         return found
 
     def timer(self) -> float | None:

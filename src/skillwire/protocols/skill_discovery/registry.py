@@ -158,8 +158,8 @@ class Registry:
         changes, self._changes = self._changes, []
         return changes
 
-    def be_at(self, host: str) -> None:
-        """Set our own address: what is heard from there says nothing of the network."""
+    def set_own_host(self, host: str) -> None:
+        """Set our own address, whose heartbeats are no sign that the network works."""
         self._outages.own_host = host
 
     def count_of_agent(self, agent_id: str) -> int:

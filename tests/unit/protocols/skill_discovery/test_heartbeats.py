@@ -214,7 +214,7 @@ def test_who_asks_by_the_thousand_makes_nobody_beat_by_the_thousand():
 
 
 def test_so_many_are_asked_in_a_second_and_no_more(monkeypatch):
-    monkeypatch.setattr(limits, "LAN_DOUBTS", 5)
+    monkeypatch.setattr(limits, "LAN_SUSPECT_PINGS", 5)
     lan = Watched()
     node = lan.nodes[REGISTRY_HOST]
     node._outbox.limit.prove(Peer("10.0.0.9", 9), lan.clock.steady)

@@ -282,7 +282,7 @@ def test_a_primary_whose_endpoint_refuses_is_not_handed_out_until_it_listens():
 @pytest.mark.spec("SDP-health-annotates")
 def test_stale_skills_come_last_in_answers_and_are_marked():
     lan = Lan()
-    lan.node(R1, REGISTRY, OFFERS).registry.be_at(R1)
+    lan.node(R1, REGISTRY, OFFERS).registry.set_own_host(R1)
     lan.node(A, OFFERS)
     lan.node(C, ASKS)
     lan.offer(R1, "skill-z")

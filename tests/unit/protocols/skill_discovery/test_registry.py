@@ -174,7 +174,7 @@ def test_what_is_restored_is_unknown_until_a_beat(registry):
 def test_when_many_expire_the_network_is_suspected_and_nothing_evicted(alive, silent, evicted):
     """The live ones are our own, which need no network."""
     registry = Kept()
-    registry.be_at(HOST)
+    registry.set_own_host(HOST)
     for number in range(alive + silent):
         registry.take(registration(f"agent-{number:02}"), host=HOST if number < alive else "192.168.1.66")
     registry.beat(*(f"agent-{number:02}" for number in range(alive)), until=121)
@@ -264,7 +264,7 @@ def test_who_makes_up_skills_that_fall_silent_keeps_no_certified_one_listed(regi
         registry.take(registration(f"agent-{number}"), is_verified=True)
     for number in range(40):
         registry.take(registration(f"made-up-{number}"))
-    registry.be_at(HOST)
+    registry.set_own_host(HOST)
     registry.beat(*(f"agent-{number}" for number in range(1, 10)), until=61)
     left = {one.key[0] for one in registry if one.is_verified}
     assert left == {f"agent-{number}" for number in range(1, 10)}
@@ -478,7 +478,7 @@ def test_hints_have_a_bound_and_take_no_room_from_registrations(hints, monkeypat
 @pytest.mark.spec("SDP-mass-expiry")
 def test_made_up_hints_make_nobody_suspect_the_network():
     hints = Kept()
-    hints.be_at(HOST)
+    hints.set_own_host(HOST)
     for number in range(50):
         hints.hint(registration(f"hint-{number}"), 0.0, host=HOST)
     for number in range(20):

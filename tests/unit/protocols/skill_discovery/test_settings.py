@@ -462,7 +462,7 @@ def held_down(figures, pause=2.0, falls=6):
 def kept(figures):
     """Return how many of ten are left when four have been silent for long, and our own have not."""
     watch = Watch(figures, 10)
-    watch.registry.be_at("192.168.1.100")
+    watch.registry.set_own_host("192.168.1.100")
     for now in range(2, 90, 2):
         for number in range(6):
             watch.beat(float(now), key=(f"agent-{number:02}", SKILL))

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 COMMAND_PAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "write": ("Write and check skills", ("init", "check", "validate", "build")),
     "serve": ("Serve skills", ("serve", "worker")),
+    "registry": ("Publish to a registry", ("publish", "yank", "deprecate", "registry")),
     "runtimes": ("Serve agent runtimes and marketplaces", ("mcp", "rpc", "marketplace")),
     "access": ("Grants and tokens", ("grant", "token")),
     "inbox": ("Tasks for people", ("inbox",)),

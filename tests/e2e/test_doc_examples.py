@@ -16,8 +16,12 @@ from tests.support.publishing import serving
 PROJECT = Path(__file__).parents[2]
 PAGES = PROJECT / "docs" / "reference" / "commands"
 WRITTEN_ORIGIN = "127.0.0.1:8000"
-#: What does not end by itself, and the picture of a network that this machine is not on.
-NOT_RUN = ("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan")
+#: What does not end by itself, the picture of a network that this machine is not on, and what needs a registry, which
+#: the test of the tutorial has.
+NOT_RUN = (
+    *("skillwire serve", "skillwire worker", "skillwire mcp", "skillwire lan"),
+    *("skillwire publish", "skillwire yank", "skillwire deprecate", "skillwire registry"),
+)
 
 
 def _sections():

@@ -1,7 +1,8 @@
 """Catalogs of made-up skills, for what needs no folder."""
 
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Artifact, Catalog, Identifiers, Sharing, Skill, SkillFile
+from skillwire.model.skill import Artifact, Identifiers, Sharing, Skill, SkillFile
 
 
 def make_skill(name, *paths, publisher="acme", content="1", capability_type="knowledge", **more):

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from skillwire.errors import SkillwireError
 from skillwire.folder.publish import PreparedSkill, prepare_files
 from skillwire.model.access import Principal
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.execution import RunSettings
-from skillwire.model.skill import Catalog, FileContent
+from skillwire.model.skill import FileContent
 from skillwire.protocols.skills_rpc.codec import (
     Batch,
     Call,

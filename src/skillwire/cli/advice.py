@@ -33,7 +33,7 @@ SUGGESTIONS: Final = {
     "uninstall": "remove", "delete": "remove", "un": "remove", "installed": "list", "query": "find",
     "info": "show", "view": "show", "inspect": "show", "describe": "show", "read": "show --body",
     "up": "update", "pull": "update",
-    "publish": "build", "pack": "build", "export": "build", "push": "build",
+    "pack": "build", "export": "build", "push": "publish", "upload": "publish", "unpublish": "yank",
     "lint": "check", "test": "check", "audit": "verify",
     "new": "init", "create": "init", "scaffold": "init",
     "dev": "serve", "start": "serve", "server": "serve", "run": "call", "invoke": "call", "execute": "call",

@@ -45,6 +45,12 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "call": "Call a skill and print its output.",
         "doctor": "Check this machine for problems.",
     },
+    "Registry": {
+        "publish": "Publish skills to a registry.",
+        "yank": "Yank a published version, or undo it.",
+        "deprecate": "Deprecate a package or a version, or undo it.",
+        "registry": "Look after namespaces, members, tokens and the audit log.",
+    },
     "Publish in other formats": {
         "validate": "Validate Skill Sharing documents.",
         "marketplace": "Import or export a Claude plugin marketplace.",
@@ -79,7 +85,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 #: Command → the module that defines it, where that has another name.
 _MODULES: Final = {
     "list": "installed", "remove": "installed", "verify": "installed", "outdated": "update", "cat": "show",
-    "mcp": "stdio", "rpc": "stdio", "worker": "serve",
+    "mcp": "stdio", "rpc": "stdio", "worker": "serve", "yank": "publish", "deprecate": "publish",
 }  # fmt: skip
 #: Alias → command.
 ALIASES: Final = {

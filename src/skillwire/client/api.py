@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from skillwire.client.lan import AsyncLan
+from skillwire.client.registry import AsyncRemoteRegistry
 from skillwire.client.rpc import AsyncRpcSkills
 from skillwire.client.runner import AsyncRunner, documented_by
 from skillwire.client.session import ClientBase
@@ -162,6 +163,9 @@ class AsyncClient(ClientBase[AsyncRunner]):
 
     async def cancel(self, execution: str) -> RemoteExecution:
         return await self._runner.run(self._session.calls.cancel(execution))
+
+    def registry(self, url: str = "") -> AsyncRemoteRegistry:
+        return AsyncRemoteRegistry(self._session.registry_url(url), self._session, self._runner)
 
     def rpc(self, endpoint: str) -> AsyncRpcSkills:
         return AsyncRpcSkills(endpoint_url(endpoint), self._session, self._runner)

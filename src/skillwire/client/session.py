@@ -116,6 +116,14 @@ class ClientSession:
         """Send ``token`` with every request to ``origin``, and to no other."""
         self.access.prefer(origin, bearer(token))
 
+    def registry_url(self, url: str) -> str:
+        """Return the URL of a registry, that of the settings for an empty one, and allow to connect to it."""
+        chosen = url or self.settings.registry
+        if not chosen:
+            raise UsageError("REGISTRY_MISSING", "no registry is named")
+        self.access.allow_url(chosen)
+        return chosen
+
     def open_http(self) -> SyncHttp:
         """Return a driver for blocking requests."""
         from skillwire.adapters.http.sync import SyncDriver  # noqa: PLC0415  # not every command connects

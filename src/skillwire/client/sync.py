@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan import Lan
+    from skillwire.client.registry import RemoteRegistry
     from skillwire.client.rpc import RpcSkills
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import LockedSkill, OriginRecord
@@ -299,6 +300,16 @@ class Client(ClientBase[SyncRunner]):
     def cancel(self, execution: str) -> RemoteExecution:
         """Cancel an execution; return it as it ended, which ``is_cancelled`` tells. See :meth:`execution`."""
         return self._runner.run(self._session.calls.cancel(execution))
+
+    def registry(self, url: str = "") -> RemoteRegistry:
+        """Return the registry at ``url``, by default that of the settings, to publish to and to look after, unasked.
+
+        Raises:
+            UsageError: ``REGISTRY_MISSING`` without either. ValidationError: ``URL``.
+        """
+        from skillwire.client.registry import RemoteRegistry  # noqa: PLC0415  # installing does without
+
+        return RemoteRegistry(self._session.registry_url(url), self._session, self._runner)
 
     def rpc(self, endpoint: str) -> RpcSkills:
         """Return the methods of an endpoint of the Skills Protocol, such as ``https://example.com/rpc``, unasked.

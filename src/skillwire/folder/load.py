@@ -85,11 +85,16 @@ def load_folder(path: Path, *, level: CheckLevel = "strict") -> LoadedFolder:
     _, folder, findings = check_folder(path, level=level)
     if folder is not None:
         return folder
+    raise refused_folder(findings, str(path))
+
+
+def refused_folder(findings: Iterable[Finding], source: str) -> SkillwireError:
+    """Return the error for a folder that is no valid skill, with every error among ``findings`` in its details."""
     errors = [finding for finding in findings if finding.level == "error"]
     if any(error.code == "NO_SKILL_MD" for error in errors):
-        raise NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(str(path)))
+        return NotFoundError("SKILL_NOT_FOUND", "there is no SKILL.md", place=SourceLocation(source))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    raise ValidationError(
+    return ValidationError(
         "SKILL_INVALID",
         f"{errors[0].code}: {errors[0].message}{more}",
         place=errors[0].place,

@@ -1,4 +1,4 @@
-"""Access to skills: levels, callers and tokens; :class:`skillwire.model.skill.Catalog` applies them."""
+"""Access to skills: levels, callers and tokens; :class:`skillwire.model.catalog.Catalog` applies them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """A published skill as a value, without its files' bytes, and its parts.
 
 A blob store holds the bytes by digest, so a catalog of 10,000 skills takes a few megabytes. Also here: the forms of
-names and versions, findings about skills, and the catalog.
-
-A change makes the next snapshot of the catalog; readers of the old one are unaffected. Access is decided there, once:
-every protocol lists :meth:`Catalog.visible_to` and delivers :meth:`Catalog.usable_by`.
+names and versions, and findings about skills.
 """
 
 from __future__ import annotations
@@ -12,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -21,10 +16,9 @@ from skillwire import limits
 from skillwire.model.access import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Mapping
 
     from skillwire.errors import SourceLocation
-    from skillwire.model.access import Principal
     from skillwire.model.digest import Digest
 
 Level = Literal["error", "warning", "note"]
@@ -228,62 +222,3 @@ class Identifiers(NamedTuple):
     skill_discovery: str  # SDP skillId
     skills_rpc: str  # SKP dotted name
     namespace: str = ""  # SKP; empty where only the dotted name shows it
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """Published skills by name, sorted by name."""
-
-    revision: int = 0
-    skills: Mapping[str, Skill] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, skills: Iterable[Skill], revision: int = 0) -> Catalog:
-        """Return a snapshot of ``skills``, sorted by name."""
-        return cls(revision, {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)})
-
-    def visible_to(self, principal: Principal) -> Catalog:
-        """Return what ``principal`` may see: public and restricted skills, and granted ones. Spec: SSP §4.4."""
-        return self._part(
-            lambda skill: skill.access is not Access.PRIVATE or principal.has(skill.name, skill.publisher)
-        )
-
-    def usable_by(self, principal: Principal) -> Catalog:
-        """Return what ``principal`` may read, install and invoke: public or granted skills. Spec: SSP §7.3."""
-        return self._part(lambda skill: skill.access is Access.PUBLIC or principal.has(skill.name, skill.publisher))
-
-    def only(self, names: Iterable[str]) -> Catalog:
-        """Return the skills of these names."""
-        return Catalog(self.revision, SkillSubset(self.skills, sorted(names)))
-
-    def without(self, other: Catalog) -> Catalog:
-        """Return the skills whose names are not in ``other``."""
-        return self.only(name for name in self.skills if name not in other.skills)
-
-    def _part(self, belongs: Callable[[Skill], bool]) -> Catalog:
-        names = [name for name, skill in self.skills.items() if belongs(skill)]
-        return self if len(names) == len(self.skills) else Catalog(self.revision, SkillSubset(self.skills, names))
-
-
-class SkillSubset(Mapping[str, Skill]):
-    """Some skills of a mapping, by name, each looked up on access."""
-
-    __slots__ = ("_names", "_skills")
-
-    def __init__(self, skills: Mapping[str, Skill], names: Iterable[str]) -> None:
-        self._skills = skills
-        self._names = dict.fromkeys(names)
-
-    def __getitem__(self, name: str) -> Skill:
-        if name not in self._names:
-            raise KeyError(name)
-        return self._skills[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)

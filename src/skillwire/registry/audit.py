@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skillwire.errors import TrustError
+from skillwire.errors import TrustError, ValidationError
+from skillwire.model.package import AuditEntry, Change
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from skillwire.model.package import AuditEntry, Change
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: What the first entry is chained to.
 FIRST_DIGEST: Final = "0" * 64
@@ -25,6 +24,17 @@ def chain_digest(previous: str, number: int, change: Change) -> str:
     """Return the digest of an entry: the SHA-256, in hexadecimal, of the previous digest and the entry's JSON."""
     text = json.dumps([previous, number, *change], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_entries(rows: Iterable[Mapping[str, Any]]) -> Iterator[AuditEntry]:
+    """Yield the entries that the API answered. Raises ValidationError (``REGISTRY_ANSWER``) for another form."""
+    for row in rows:
+        try:
+            told = {key: row[key] for key in Change._fields}
+            change = Change(**told)
+            yield AuditEntry(int(row["number"]), change, str(row["digest"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValidationError("REGISTRY_ANSWER", "an entry of the audit log has another form") from error
 
 
 def verify_entries(entries: Iterable[AuditEntry], previous: AuditEntry | None = None) -> AuditEntry | None:

@@ -26,6 +26,12 @@ def _texts(value: object) -> tuple[str, ...]:
     raise ValueError("must be a list of texts")
 
 
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError("must be a text")
+
+
 def _flag(value: object) -> bool:
     words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
     found = words.get(value.lower()) if isinstance(value, str) else value
@@ -64,6 +70,9 @@ class Setting(NamedTuple):
 
 SETTINGS: Final[dict[str, Setting]] = {
     "sources": Setting("SKILLWIRE_SOURCES", _texts, (), "origins in which a bare name, and find, are looked up"),
+    "registry": Setting(
+        "SKILLWIRE_REGISTRY", _text, "", "registry that publish and the registry's commands use", in_project=False
+    ),
     "trusted_origins": Setting(
         "SKILLWIRE_TRUSTED_ORIGINS", _texts, (), "origins to install from without a question", in_project=False
     ),
@@ -112,6 +121,7 @@ class Settings(NamedTuple):
     """
 
     sources: tuple[str, ...] = ()
+    registry: str = ""
     trusted_origins: tuple[str, ...] = ()
     only_trusted: bool = False
     allow: tuple[str, ...] = ()

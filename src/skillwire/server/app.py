@@ -80,9 +80,10 @@ from skillwire.trust.address import AddressPolicy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
+    from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
     from skillwire.model.execution import ExecutionSettings
-    from skillwire.model.skill import Catalog, ExecutorKind, Skill
+    from skillwire.model.skill import ExecutorKind, Skill
     from skillwire.ports import BlobStore, Executor
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.server.components import Protocol, PublishedFunction

@@ -36,8 +36,8 @@ import watchfiles
 
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
+from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills
-from skillwire.model.skill import Catalog
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.revision import Superseded, make_revision

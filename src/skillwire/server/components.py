@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.skill import Catalog, Skill
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Skill
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService

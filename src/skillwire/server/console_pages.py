@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from skillwire.server.auth.authentication import Authentication
-    from skillwire.server.console_request import Sessions
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
+    from skillwire.server.sessions import Sessions
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import InvalidFolder
     from skillwire.model.access import Principal
-    from skillwire.model.skill import Artifact, Catalog
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Artifact
     from skillwire.ports import SkillSearch
     from skillwire.protocols.agent_skills.server import Representation
     from skillwire.server.search import SearchAnswers

@@ -7,8 +7,8 @@ import pytest
 from tests.support.catalogs import make_catalog, make_skill
 
 from skillwire.errors import ValidationError
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Catalog
 from skillwire.protocols.agent_skills.codec import decode_index, encode_index
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import (

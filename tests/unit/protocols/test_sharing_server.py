@@ -12,8 +12,8 @@ from tests.unit.protocols.sharing_samples import DESCRIPTOR
 from skillwire.errors import NotFoundError, UsageError
 from skillwire.folder.publish import PreparedSkill, prepare
 from skillwire.model.access import ANONYMOUS, Access, Principal
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
-from skillwire.model.skill import Catalog
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing import WELL_KNOWN, descriptor_path
 from skillwire.protocols.skill_sharing.codec import decode_descriptor, decode_index

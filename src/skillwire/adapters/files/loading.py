@@ -43,9 +43,10 @@ from skillwire.errors import SkillwireError, SourceLocation, StorageError, Usage
 from skillwire.folder.files import is_junk, raise_machine_error
 from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.access import Access
+from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.packed_skills import finding_rows, pack_skill, read_findings
-from skillwire.model.skill import Catalog, Finding
+from skillwire.model.skill import Finding
 from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path
 from skillwire.protocols.skill_sharing.judge import JUDGES

@@ -35,8 +35,8 @@ from skillwire.folder.files import find_devices, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
+from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
-from skillwire.model.skill import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

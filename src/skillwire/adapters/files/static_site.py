@@ -26,8 +26,9 @@ from skillwire.errors import SourceLocation, UsageError
 from skillwire.folder.files import find_folder_names
 from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.model.access import ANONYMOUS, Access
+from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import unpack_skill
-from skillwire.model.skill import Catalog, Identifiers
+from skillwire.model.skill import Identifiers
 from skillwire.protocols.agent_skills import messages as asd
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from skillwire.model.catalog import Catalog
     from skillwire.model.digest import Digest
-    from skillwire.model.skill import Catalog, Skill
+    from skillwire.model.skill import Skill
     from skillwire.protocols.skill_sharing.messages import SkillDescriptor
     from skillwire.protocols.skills_rpc.messages import CreateBlob, CreatedBlob, RunResult
 

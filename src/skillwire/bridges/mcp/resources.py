@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from mcp_types import BlobResourceContents, PaginatedRequestParams, ReadResourceRequestParams
 
     from skillwire.bridges.mcp.caller import McpSkills
-    from skillwire.model.skill import Catalog, Skill, SkillFile
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Skill, SkillFile
 
 
 def page_after(names: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str | None]:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from skillwire.model.skill import Artifact, Catalog, Skill
+    from skillwire.model.catalog import Catalog
+    from skillwire.model.skill import Artifact, Skill
 
 INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
 OLD_INDEX_PATH: Final = f"{WELL_KNOWN_OLD}/index.json"

@@ -1,8 +1,8 @@
 """The console of executions, tasks and the local network: its rows of the route table, and who may see which page.
 
 Pages of skills are public; these are for people who signed in. They enter an API key once, at ``/login``, and get a
-cookie (:mod:`skillwire.server.console_request`). A key with the scope ``operator`` sees and cancels every execution,
-works the inbox and sees the local network; one with ``tasks`` works the inbox; any other sees its own executions.
+cookie (:mod:`skillwire.server.sessions`). A key with the scope ``operator`` sees and cancels every execution, works the
+inbox and sees the local network; one with ``tasks`` works the inbox; any other sees its own executions.
 
 ``/executions/ID`` is also where programs ask for the status of an execution. A browser that asks for HTML there gets
 the page (:meth:`ExecutionsConsole.prefers`). All other addresses are the console's alone. The pages load with the first
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from skillwire.model.access import OPERATOR
 from skillwire.server.auth.authentication import Authentication, has_credentials
-from skillwire.server.console_request import Sessions
 from skillwire.server.http import read_fields
 from skillwire.server.problems import READ
 from skillwire.server.routing import Route
+from skillwire.server.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,51 @@
+"""JSON documents that commands print with ``--json`` about a registry. See :mod:`skillwire.cli.documents`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypedDict
+
+from skillwire.cli.documents import DryRun, ErrorObject
+
+
+class PublishedObject(TypedDict):
+    package: Annotated[str, "NAMESPACE/NAME"]
+    version: Annotated[str, "Version"]
+    status: Annotated[Literal["created", "repeated", "checked"], "repeated: it was there; checked: with --dry-run"]
+    digest: Annotated[str, "Digest of the stored artifact"]
+    size: Annotated[int, "Bytes of the stored artifact"]
+    files: Annotated[list[str], "Paths of its files"]
+    access: Annotated[str, "public, restricted or private"]
+
+
+class NotPublishedObject(TypedDict):
+    folder: Annotated[str, "Folder of the skill"]
+    error: Annotated[ErrorObject, "Why it was not published"]
+
+
+class PublishDocument(DryRun):
+    schema: Annotated[Literal["skillwire/publish/1"], "Published skills"]
+    published: Annotated[list[PublishedObject], "The skills that the registry has now"]
+    failed: Annotated[list[NotPublishedObject], "The skills that it has not"]
+
+
+class PackageStateDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/package-state/1"], "A changed state of a package or a version"]
+    reference: Annotated[str, "NAMESPACE/NAME, or with @VERSION"]
+    status: Annotated[str, "Its status now"]
+    reason: Annotated[str | None, "Why; null without a reason"]
+    successor: Annotated[str | None, "Package to use instead; null without one"]
+
+
+class RegistryDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry/1"], "Answer of a registry, or rows of a list"]
+    answer: Annotated[dict[str, Any], "The answer as docs/reference/registry-api.md describes it"]
+
+
+class RegistryInitDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry-init/1"], "The first operator of a registry"]
+    account: Annotated[str, "Name of the account"]
+    secret: Annotated[str, "Its token, printed only once"]
+
+
+#: What ``Output.document`` takes of these.
+Document = PublishDocument | PackageStateDocument | RegistryDocument | RegistryInitDocument

@@ -1,0 +1,166 @@
+"""``skillwire publish``, ``yank`` and ``deprecate``: versions of packages in a registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillwire.cli.options import combine, dry_run_option, open_client, open_progress, plural
+from skillwire.cli.output import bold, dim, error_object, output_options, success, warning
+from skillwire.errors import NotFoundError, SkillwireError, SourceLocation
+from skillwire.folder.files import find_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.cli.documents_registry import PublishedObject
+    from skillwire.cli.output import Output
+    from skillwire.client.registry import PublishedPackage
+
+registry_option = click.option(
+    "--registry", metavar="URL", default="", help="Registry; by default the setting registry, or SKILLWIRE_REGISTRY."
+)
+state_options = combine(
+    registry_option,
+    click.option("--reason", metavar="TEXT", default="", help="Why, in one line; it is shown with the version."),
+    click.option("--undo", is_flag=True, help="Make it active again."),
+)
+_WORDS: Final = {"created": "published ", "repeated": "already there ", "checked": "would publish "}
+
+
+@click.command()
+@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@registry_option
+@click.option(
+    "--namespace", metavar="NAME", default="", help="Namespace; by default that of skill.toml, or the account's own."
+)
+@click.option("--version", "number", metavar="VERSION", default="", help="Version, instead of the one of the folder.")
+@click.option("--allow-secrets", is_flag=True, help="Publish although something looks like a secret.")
+@dry_run_option
+@output_options
+def command(
+    *,
+    output: Output,
+    folders: tuple[Path, ...],
+    registry: str,
+    namespace: str,
+    number: str,
+    allow_secrets: bool,
+    dry_run: bool,
+) -> None:
+    """Publish the skills in each FOLDER to a registry.
+
+    FOLDER is a skill or a folder of skills. A published version never changes; what the registry has already, with the
+    same bytes, is left alone, so an interrupted batch can be started again. Every skill is tried; the exit code is that
+    of the first failure. With --dry-run the registry checks each skill, and stores nothing.
+    """
+    paths = [path for folder in folders for path in _skills_in(folder)]
+    published: list[PublishedPackage] = []
+    failed: list[tuple[Path, SkillwireError]] = []
+    progress = open_progress(output)
+
+    def show(one: PublishedPackage) -> None:
+        _print(one, output, details=dry_run)
+
+    def refuse(failure: tuple[Path, SkillwireError]) -> None:
+        output.line(warning("not published "), bold(str(failure[0])))
+        output.error(failure[1].diagnostics(), is_last=False)
+
+    with open_client(output, progress=progress) as client, progress.during("publishing", len(paths)):
+        place = client.registry(registry)
+        for path in paths:
+            try:
+                one = place.publish(
+                    path, namespace=namespace, version=number, dry_run=dry_run, allow_secrets=allow_secrets
+                )
+            except SkillwireError as error:
+                failed.append((path, error))
+                if len(paths) > 1:
+                    progress.beside(refuse)(failed[-1])
+            else:
+                published.append(one)
+                progress.beside(show)(one)
+            progress.advance()
+    _document(output, published, failed, dry_run=dry_run)
+    if failed:
+        if len(paths) == 1:
+            raise failed[0][1]
+        output.line(f"{plural(len(published), 'skill')} published, {len(failed)} not")
+        click.get_current_context().exit(failed[0][1].exit_code)
+
+
+def _skills_in(folder: Path) -> Sequence[Path]:
+    found = find_folders(folder)
+    if not found:
+        message = "there is no SKILL.md in this folder or below"
+        raise NotFoundError("SKILL_NOT_FOUND", message, place=SourceLocation(str(folder)))
+    return found
+
+
+def _print(one: PublishedPackage, output: Output, *, details: bool) -> None:
+    how = (success if one.status == "created" else dim)(_WORDS.get(one.status, f"{one.status} "))
+    output.line(how, bold(f"{one.package}@{one.version}"), dim(f"  {one.access}, {one.size:,} bytes, {one.digest}"))
+    for path in one.files if details else ():
+        output.line(dim("  "), path)
+
+
+def _document(
+    output: Output,
+    published: Sequence[PublishedPackage],
+    failed: Sequence[tuple[Path, SkillwireError]],
+    *,
+    dry_run: bool,
+) -> None:
+    rows: list[PublishedObject] = [{**one._asdict(), "files": list(one.files)} for one in published]  # type: ignore[typeddict-item]  # the same keys
+    errors: list[Any] = [{"folder": str(path), "error": error_object(error.diagnostics())} for path, error in failed]
+    if len(errors) > 1 or published or not errors:  # a single failure is the error document of the command
+        output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": rows, "failed": errors})
+
+
+@click.command()
+@click.argument("reference", metavar="NAMESPACE/NAME@VERSION")
+@state_options
+@output_options
+def yank_command(*, output: Output, reference: str, registry: str, reason: str, undo: bool) -> None:
+    """Yank a version: it is not resolved any more, and stays for those who locked it.
+
+    The number is never free again. --reason is required, unless --undo makes the version active again.
+    """
+    from skillwire.client.registry import read_reference  # noqa: PLC0415  # --help does without
+
+    read_reference(reference, needs_version=True)
+    _set_state(output, reference, registry, "active" if undo else "yanked", reason=reason)
+
+
+@click.command()
+@click.argument("reference", metavar="NAMESPACE/NAME[@VERSION]")
+@click.option("--successor", metavar="NAMESPACE/NAME", default="", help="Package to use instead.")
+@state_options
+@output_options
+def deprecate_command(
+    *, output: Output, reference: str, registry: str, reason: str, successor: str, undo: bool
+) -> None:
+    """Deprecate a package or a version: it stays usable, and says what to use instead."""
+    _set_state(output, reference, registry, "active" if undo else "deprecated", reason=reason, successor=successor)
+
+
+def _set_state(output: Output, reference: str, registry: str, status: str, *, reason: str, successor: str = "") -> None:
+    with open_client(output) as client:
+        client.registry(registry).set_state(reference, status, reason=reason, successor=successor)
+    print_state(output, reference, status, reason, successor)
+
+
+def print_state(output: Output, reference: str, status: str, reason: str, successor: str = "") -> None:
+    """Print the new state of a package or a version."""
+    output.document(
+        {
+            "schema": "skillwire/package-state/1",
+            "reference": reference,
+            "status": status,
+            "reason": reason or None,
+            "successor": successor or None,
+        }
+    )
+    output.line(success(f"{status} "), bold(reference), dim(f"  {reason}" if reason else ""))

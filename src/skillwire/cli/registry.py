@@ -1,0 +1,323 @@
+"""``skillwire registry``: namespaces, members, tokens and the audit log of a registry."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skillwire.cli.options import CommandGroup, Duration, open_client, run_async
+from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
+from skillwire.cli.publish import print_state, registry_option
+from skillwire.errors import ConflictError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skillwire.cli.output import Output
+
+ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
+
+
+@click.group(cls=CommandGroup)
+def command() -> None:
+    """Look after a registry: namespaces, members, tokens, states and the audit log.
+
+    A registry is started with skillwire serve --registry. All commands but init use it over the network.
+    """
+
+
+@command.command()
+@click.argument("account")
+@output_options
+def init(*, output: Output, account: str) -> None:
+    """Make ACCOUNT the first operator of the registry on this machine, and print its token once.
+
+    Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
+    """
+    from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
+    from skillwire.registry.accounts import make_first_operator  # noqa: PLC0415  # same
+
+    issued = run_async(make_first_operator(open_packages(), open_tokens(), account, time.time()))
+    if issued is None:
+        fix = "Let an operator make a token for you: skillwire registry token create."
+        raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
+    output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
+    output.note(success("made "), bold(account), " the operator; ", warning("the token is shown only once:"))
+    output.verbatim(issued.secret)
+
+
+@command.command()
+@registry_option
+@output_options
+def whoami(*, output: Output, registry: str) -> None:
+    """Show the account of your token, and its roles."""
+    answer = _ask(output, registry, "GET", "/whoami")
+    roles = ", ".join(f"{role} of {name}" for name, role in answer.get("namespaces", {}).items())
+    what = "operator" if answer.get("operator") else roles or "no role in a namespace"
+    output.line(bold(_text(answer, "account")), dim(f"  {what}; token allows {' '.join(answer.get('scopes', []))}"))
+
+
+@command.group(cls=CommandGroup)
+def namespace() -> None:
+    """Create, list, prove and rename namespaces."""
+
+
+@namespace.command(name="create")
+@click.argument("name")
+@registry_option
+@output_options
+def create_namespace(*, output: Output, name: str, registry: str) -> None:
+    """Create the namespace NAME, which you own."""
+    _ask(output, registry, "POST", "/namespaces", {"name": name})
+    output.line(success("created "), bold(name))
+
+
+@namespace.command(name="list")
+@registry_option
+@output_options
+def list_namespaces(*, output: Output, registry: str) -> None:
+    """List the namespaces, with how each owner is proven."""
+    rows = _rows(output, registry, "/namespaces", "namespaces")
+    output.table([bold(_text(row, "name")), _proof(row.get("proof"))] for row in rows)
+    if not rows:
+        output.note("there are no namespaces; create one: skillwire registry namespace create NAME")
+
+
+@namespace.command(name="prove")
+@click.argument("name")
+@click.option("--dns", metavar="DOMAIN", help="Read the TXT record _skillwire.DOMAIN.")
+@click.option("--file", metavar="DOMAIN", help="Read https://DOMAIN/.well-known/skillwire-namespace.")
+@click.option("--vouch", is_flag=True, help="Vouch for the owner, as an operator.")
+@registry_option
+@output_options
+def prove_namespace(
+    *, output: Output, name: str, dns: str | None, file: str | None, vouch: bool, registry: str
+) -> None:
+    """Prove who owns the namespace NAME.
+
+    The TXT record is skillwire-namespace=NAME; the file holds NAME alone.
+    """
+    chosen = [(kind, domain) for kind, domain in (("dns", dns), ("file", file)) if domain]
+    if len(chosen) + vouch != 1:
+        raise UsageError("USAGE", "name one proof", fix="Pass --dns DOMAIN, --file DOMAIN or --vouch.")
+    kind, domain = chosen[0] if chosen else ("operator", "")
+    answer = _ask(output, registry, "POST", f"/namespaces/{name}/proof", {"kind": kind, "domain": domain})
+    output.line(success("proven "), bold(name), "  ", _proof(answer.get("proof")))
+
+
+@namespace.command(name="rename")
+@click.argument("name")
+@click.argument("to")
+@registry_option
+@output_options
+def rename_namespace(*, output: Output, name: str, to: str, registry: str) -> None:
+    """Rename the namespace NAME; the old name redirects for good."""
+    _ask(output, registry, "POST", f"/namespaces/{name}/rename", {"to": to})
+    output.line(success("renamed "), bold(name), " to ", bold(to))
+
+
+@command.group(cls=CommandGroup)
+def member() -> None:
+    """List, add and remove members of a namespace."""
+
+
+@member.command(name="list")
+@click.argument("namespace_", metavar="NAMESPACE")
+@registry_option
+@output_options
+def list_members(*, output: Output, namespace_: str, registry: str) -> None:
+    """List the members of NAMESPACE."""
+    answer = _ask(output, registry, "GET", f"/namespaces/{namespace_}")
+    output.table([bold(one_line(account)), role] for account, role in answer.get("members", {}).items())
+
+
+@member.command(name="add")
+@click.argument("namespace_", metavar="NAMESPACE")
+@click.argument("account")
+@click.argument("role", type=ROLES)
+@registry_option
+@output_options
+def add_member(*, output: Output, namespace_: str, account: str, role: str, registry: str) -> None:
+    """Give ACCOUNT a ROLE in NAMESPACE, in place of the one it has."""
+    _ask(output, registry, "PUT", f"/namespaces/{namespace_}/members/{account}", {"role": role})
+    output.line(success("added "), bold(account), f" as {role} of {namespace_}")
+
+
+@member.command(name="remove")
+@click.argument("namespace_", metavar="NAMESPACE")
+@click.argument("account")
+@registry_option
+@output_options
+def remove_member(*, output: Output, namespace_: str, account: str, registry: str) -> None:
+    """Take the role of ACCOUNT in NAMESPACE away."""
+    _ask(output, registry, "DELETE", f"/namespaces/{namespace_}/members/{account}")
+    output.line(success("removed "), bold(account), f" from {namespace_}")
+
+
+@command.group(cls=CommandGroup)
+def token() -> None:
+    """Create, list and revoke tokens of accounts."""
+
+
+@token.command(name="create")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    help="read, publish, admin, or namespace:NAME to limit it; publish by default.",
+)
+@click.option("--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d; unlimited by default.")
+@click.option("--account", help="Account that it acts for, made if there is none; operators only.")
+@click.option("--operator", is_flag=True, help="Make that account an operator.")
+@registry_option
+@output_options
+def create_token(
+    *,
+    output: Output,
+    name: str,
+    scopes: tuple[str, ...],
+    expires: float | None,
+    account: str | None,
+    operator: bool,
+    registry: str,
+) -> None:
+    """Create a token called NAME, and print its secret once."""
+    wanted: dict[str, Any] = {"expires_in": expires, "account": account, "operator": operator or None}
+    document: dict[str, Any] = {"name": name, "scopes": list(scopes or ("publish",))}
+    document |= {key: value for key, value in wanted.items() if value is not None}
+    answer = _ask(output, registry, "POST", "/tokens", document)
+    output.note(success("created "), bold(_text(answer, "id")), "; ", warning("its secret is shown only once:"))
+    output.verbatim(_text(answer, "token"))
+
+
+@token.command(name="list")
+@registry_option
+@output_options
+def list_tokens(*, output: Output, registry: str) -> None:
+    """List your tokens: never a secret."""
+    rows = _rows(output, registry, "/tokens", "tokens")
+    output.table(
+        [
+            bold(_text(row, "id")),
+            _text(row, "name"),
+            dim(" ".join(row.get("scopes", []))),
+            warning("revoked") if row.get("revoked") else f"last used {row.get('used') or 'never'}",
+        ]
+        for row in rows
+    )
+
+
+@token.command(name="revoke")
+@click.argument("token_id", metavar="ID")
+@registry_option
+@output_options
+def revoke_token(*, output: Output, token_id: str, registry: str) -> None:
+    """Revoke a token, immediately and permanently."""
+    _ask(output, registry, "DELETE", f"/tokens/{token_id}")
+    output.line(success("revoked "), bold(token_id))
+
+
+@command.command(name="access")
+@click.argument("reference", metavar="NAMESPACE/NAME")
+@click.argument("level", type=click.Choice(["public", "restricted", "private"]))
+@registry_option
+@output_options
+def set_access(*, output: Output, reference: str, level: str, registry: str) -> None:
+    """Set how far a package is visible."""
+    _ask(output, registry, "PATCH", _package(reference), {"access": level})
+    output.line(bold(reference), f" is {level}")
+
+
+@command.command(name="share")
+@click.argument("reference", metavar="NAMESPACE/NAME")
+@click.argument("account")
+@click.option("--undo", is_flag=True, help="Let the account read it no longer.")
+@registry_option
+@output_options
+def share(*, output: Output, reference: str, account: str, undo: bool, registry: str) -> None:
+    """Let ACCOUNT read a package that is not public."""
+    _ask(output, registry, "DELETE" if undo else "PUT", f"{_package(reference)}/readers/{account}")
+    output.line(bold(account), f" {'no longer reads' if undo else 'may read'} ", bold(reference))
+
+
+@command.command(name="status")
+@click.argument("reference", metavar="NAMESPACE/NAME[@VERSION]")
+@click.argument("status", type=click.Choice(["active", "archived", "quarantined", "deleted"]))
+@click.option("--reason", metavar="TEXT", default="", help="Why, in one line.")
+@registry_option
+@output_options
+def set_status(*, output: Output, reference: str, status: str, reason: str, registry: str) -> None:
+    """Archive, quarantine or delete a package, or make it active again.
+
+    A deleted name stays taken. Quarantine is for operators; it may also name a version.
+    """
+    with open_client(output) as client:
+        client.registry(registry).set_state(reference, status, reason=reason)
+    print_state(output, reference, status, reason)
+
+
+@command.command()
+@click.option("--verify", is_flag=True, help="Check that no entry was changed, removed or inserted.")
+@click.option("--most", type=click.IntRange(1, 1_000_000), default=100_000, help="Entries to read at most.")
+@registry_option
+@output_options
+def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
+    """Show every change of the registry, oldest first: when, who, what, from where."""
+    rows = _rows(output, registry, "/audit", "entries", most)
+    if verify:
+        from skillwire.registry.audit import read_entries, verify_entries  # noqa: PLC0415  # --help does without
+
+        last = verify_entries(read_entries(rows))
+        output.line(
+            success("verified "), f"{len(rows):,} entries", dim(f"; the last digest is {last.digest}" if last else "")
+        )
+        return
+    output.table(
+        [dim(_text(row, "at")), bold(_text(row, "account")), _text(row, "action"), _text(row, "target")] for row in rows
+    )
+
+
+@command.command()
+@registry_option
+@output_options
+def stats(*, output: Output, registry: str) -> None:
+    """Show how many namespaces, packages, versions and downloads there are."""
+    answer = _ask(output, registry, "GET", "/stats")
+    output.table([key, bold(f"{value:,}")] for key, value in answer.items() if isinstance(value, int))
+
+
+def _package(reference: str) -> str:
+    from skillwire.client.registry import read_reference  # noqa: PLC0415  # --help does without
+
+    return read_reference(reference).path
+
+
+def _ask(
+    output: Output, registry: str, method: str, path: str, document: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Send one request, print its answer as the document, and return it."""
+    with open_client(output) as client:
+        answer = client.registry(registry).request(method, path, document)
+    output.document({"schema": "skillwire/registry/1", "answer": answer})
+    return answer
+
+
+def _rows(output: Output, registry: str, path: str, key: str, most: int = 10_000) -> Sequence[dict[str, Any]]:
+    with open_client(output) as client:
+        rows = client.registry(registry).rows(path, key, most=most)
+    output.document({"schema": "skillwire/registry/1", "answer": {key: rows}})
+    return rows
+
+
+def _text(row: dict[str, Any], key: str) -> str:
+    return one_line(str(row.get(key, "")))
+
+
+def _proof(proof: object) -> Any:
+    kind = proof.get("kind") if isinstance(proof, dict) else ""
+    domain = one_line(str(proof.get("domain", ""))) if isinstance(proof, dict) else ""
+    return success(f"proven by {domain or kind}") if kind else dim("not proven")

@@ -1,0 +1,309 @@
+"""A registry as publishers and its operators use it: each use case as a flow over the registry's own API.
+
+The server's answers and errors are hostile text: bounded, without hidden characters. See
+``docs/reference/registry-api.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from skillwire import limits
+from skillwire.client.runner import documented_by
+from skillwire.codes import CODES
+from skillwire.errors import (
+    ConflictError,
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    StorageError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.folder.load import refused_folder
+from skillwire.folder.publish import RefusedFolder, pack, prepare
+from skillwire.model.package import read_package_name
+from skillwire.model.url import parse_url
+from skillwire.protocols.skill_sharing.judge import JUDGES
+from skillwire.trust.guarded_json import load_json, server_message
+from skillwire.trust.hidden_text import neutralise
+from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.fetch import fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skillwire.client.runner import AsyncRunner, SyncRunner
+    from skillwire.client.session import ClientSession
+    from skillwire.model.package import PackageName
+    from skillwire.resolver.context import ResolveContext
+    from skillwire.wire.exchange import Flow, HttpResponse
+
+_API: Final = "/api/registry"
+_OK: Final = 300
+_ABSENT: Final = 404
+_UPLOAD_SECONDS: Final = 300.0
+_SHOWN: Final = 20
+#: What a refusal with a code of ours is raised as, by the exit code of that code.
+_CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
+    one.exit_code: one
+    for one in (ValidationError, UsageError, NotFoundError, TrustError, FetchError, ConflictError, StorageError)
+}
+
+
+class VersionReference(NamedTuple):
+    """``namespace/name`` with a version, empty for none."""
+
+    package: PackageName
+    version: str
+
+    @property
+    def path(self) -> str:
+        """Its path in the API."""
+        version = f"/{quote(self.version, safe='')}" if self.version else ""
+        return f"/packages/{self.package}{version}"
+
+
+class PublishedPackage(NamedTuple):
+    """A publication; its status is ``created``, ``repeated`` when it was there, or ``checked`` for a dry run."""
+
+    package: str
+    version: str
+    status: str
+    digest: str
+    size: int
+    files: tuple[str, ...]
+    access: str
+
+
+def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:
+    try:
+        files = tuple(neutralise(str(row["path"])) for row in answer["files"])
+        texts = {key: neutralise(str(answer[key])) for key in ("package", "version", "status", "digest", "access")}
+        return PublishedPackage(**texts, size=int(answer["size"]), files=files)
+    except (KeyError, TypeError, ValueError) as error:
+        message = "the answer to a publication lacks package, version, status, digest, size, access or files"
+        raise ValidationError("REGISTRY_ANSWER", message, place=SourceLocation(source)) from error
+
+
+def read_reference(text: str, *, needs_version: bool = False) -> VersionReference:
+    """Return the package that ``namespace/name@1.2.0`` names. Raises UsageError (``REFERENCE``)."""
+    name, _, version = text.partition("@")
+    package = read_package_name(name)
+    if package is None or (needs_version and not version):
+        form = "NAMESPACE/NAME@VERSION" if needs_version else "NAMESPACE/NAME, or with @VERSION"
+        raise UsageError("REFERENCE", f"{ascii(text)[:80]} names no package here", fix=f"Write {form}.")
+    return VersionReference(package, version)
+
+
+class RegistryFlows:
+    """The registry at ``url``, as the user of ``context`` sees it. Flows raise what the registry answers, as ours."""
+
+    def __init__(self, url: str, context: ResolveContext) -> None:
+        self.url = str(parse_url(url)).rstrip("/")
+        self._context = context
+
+    def publish_folder(
+        self,
+        folder: Path,
+        *,
+        namespace: str = "",
+        version: str = "",
+        dry_run: bool = False,
+        allow_secrets: bool = False,
+    ) -> Flow[PublishedPackage]:
+        """Publish the skill in ``folder``, in the namespace that its ``skill.toml`` names, or in the account's own.
+
+        Raises ValidationError (``SKILL_INVALID``), TrustError (``SECRET_PUBLISHED``), and what the registry answers.
+        """
+        prepared = yield from work(lambda: prepare(folder, namespace or "local", judges=JUDGES))
+        if isinstance(prepared, RefusedFolder):
+            raise refused_folder(prepared.findings, str(folder))
+        secrets = [finding for finding in prepared.findings if finding.code == "SECRET"]
+        if secrets and not allow_secrets:
+            message = f"{secrets[0].message}{f' (and {len(secrets) - 1} more)' if len(secrets) > 1 else ''}"
+            raise TrustError("SECRET_PUBLISHED", message, place=secrets[0].place)
+        wanted = namespace or prepared.folder.manifest.namespace or ""
+        if not wanted:
+            wanted = str((yield from self.whoami()).get("account", ""))
+        archive = yield from work(lambda: pack(prepared.files).content)
+        answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run)
+        return _read_published(answer, self.url)
+
+    def whoami(self) -> Flow[dict[str, Any]]:
+        """Return account, scopes and the roles in namespaces."""
+        return self.ask("GET", "/whoami")
+
+    def publish(
+        self, namespace: str, archive: bytes, *, version: str = "", dry_run: bool = False
+    ) -> Flow[dict[str, Any]]:
+        """Publish the skill in ``archive``; the answer names package, version, digest, files and findings."""
+        query = urlencode({key: value for key, value in (("version", version), ("dry_run", "1" * dry_run)) if value})
+        path = f"/namespaces/{namespace}/packages{'?' * bool(query)}{query}"
+        return self.ask("POST", path, content=archive)
+
+    def set_state(
+        self, reference: VersionReference, status: str, *, reason: str = "", successor: str = ""
+    ) -> Flow[dict[str, Any]]:
+        """Set the state of a version, or of a package."""
+        wanted = {"status": status, "reason": reason, "successor": successor}
+        return self.ask("PATCH", reference.path, {key: value for key, value in wanted.items() if value})
+
+    def all(self, path: str, key: str, most: int) -> Flow[list[Any]]:
+        """Return the rows ``key`` of every page of a list, ``most`` at most."""
+        rows: list[Any] = []
+        after: object = None
+        while len(rows) < most:
+            mark = "&" if "?" in path else "?"
+            page = yield from self.ask("GET", path if after is None else f"{path}{mark}{urlencode({'after': after})}")
+            found = page.get(key)
+            rows += found if isinstance(found, list) else []
+            after = page.get("next")
+            if after is None or not found:
+                break
+        return rows[:most]
+
+    def ask(
+        self, method: str, path: str, document: Mapping[str, Any] | None = None, *, content: bytes | None = None
+    ) -> Flow[dict[str, Any]]:
+        """Send one request of the API; return the document that is answered, empty for none."""
+        url = f"{self.url}{_API}{path}"
+        headers = {"Accept": "application/json"}
+        body = content
+        if document is not None:
+            body = json.dumps(document).encode()
+            headers["Content-Type"] = "application/json"
+        elif content is not None:
+            headers["Content-Type"] = "application/gzip"
+        if credential := self._context.credential_for(url):
+            headers["Authorization"] = credential
+        seconds = limits.HTTP_REQUEST_SECONDS if content is None else _UPLOAD_SECONDS
+        request = HttpRequest(url, method, headers, body, max_bytes=limits.CALL_ANSWER_BYTES, timeout=seconds)
+        response = yield from fetch(request)
+        if response.status >= _OK:
+            raise self._refusal(response)
+        found = load_json(response.body, max_bytes=limits.CALL_ANSWER_BYTES) if response.body else {}
+        if not isinstance(found, dict):
+            raise ValidationError("REGISTRY_ANSWER", "it is no JSON object", place=SourceLocation(url))
+        return found
+
+    def _refusal(self, response: HttpResponse) -> SkillwireError:
+        """Return the error that the registry answered, with its findings."""
+        place = SourceLocation(response.url)
+        message = server_message(response.body) or f"status {response.status} came"
+        try:
+            document: Any = load_json(response.body, max_bytes=limits.CALL_ANSWER_BYTES)
+            told = document["error"]
+            code, details = str(told["code"]), told.get("details")
+        except (SkillwireError, KeyError, TypeError, AttributeError):  # a proxy's page, or another server
+            code, details = "", None
+        if code not in CODES:
+            advice = "Check the address: a registry is started with skillwire serve --registry."
+            return FetchError("HTTP_STATUS", message, place=place, fix=advice if response.status == _ABSENT else None)
+        findings = list(_findings(details)) if isinstance(details, dict) else []
+        fix = details.get("fix") if isinstance(details, dict) else None
+        kind = _CLASSES.get(CODES[code].exit_code, FetchError)
+        shown = neutralise(fix)[:500] if isinstance(fix, str) else None
+        return kind(code, message, place=place, fix=shown, details={"findings": findings} if findings else None)
+
+
+def _findings(details: Mapping[str, Any]) -> Iterator[str]:
+    rows = details.get("findings")
+    for row in rows[:_SHOWN] if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            parts = (str(row.get(key, "")) for key in ("code", "message", "place"))
+            yield neutralise("{}: {} ({})".format(*parts))[:500]
+
+
+class RemoteRegistry:
+    """A registry, for publishers and operators: blocking. Made by :meth:`skillwire.Client.registry`."""
+
+    def __init__(self, url: str, session: ClientSession, runner: SyncRunner) -> None:
+        self._flows = RegistryFlows(url, session.context)
+        self._runner = runner
+
+    def publish(
+        self,
+        folder: Path | str,
+        *,
+        namespace: str = "",
+        version: str = "",
+        dry_run: bool = False,
+        allow_secrets: bool = False,
+    ) -> PublishedPackage:
+        """Publish the skill in ``folder``, by default in the namespace of its ``skill.toml``, or the account's own.
+
+        A version that is there with the same bytes is ``repeated``, so an interrupted batch may be sent again.
+
+        Raises:
+            ValidationError: ``SKILL_INVALID``, with every finding.
+            ConflictError: ``VERSION_EXISTS``, ``PACKAGE_CLOSED``.
+            TrustError: ``SECRET_PUBLISHED``, ``PERMISSION_DENIED``, ``AUTH_REQUIRED``. FetchError.
+        """
+        flow = self._flows.publish_folder(
+            Path(folder), namespace=namespace, version=version, dry_run=dry_run, allow_secrets=allow_secrets
+        )
+        return self._runner.run(flow)
+
+    def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
+        """Set the status of ``namespace/name`` or of ``namespace/name@version``: active, yanked, deprecated, archived.
+
+        Raises:
+            UsageError: ``REFERENCE``, ``REASON_FORM``. TrustError: ``PERMISSION_DENIED``. NotFoundError. FetchError.
+        """
+        flow = self._flows.set_state(read_reference(reference), status, reason=reason, successor=successor)
+        return self._runner.run(flow)
+
+    def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request of the registry's API, such as ``GET /whoami``; return the document that is answered.
+
+        Raises:
+            SkillwireError: what the registry answers. FetchError: it is not reached.
+        """
+        return self._runner.run(self._flows.ask(method, path, document))
+
+    def rows(self, path: str, key: str, *, most: int = 10_000) -> list[dict[str, Any]]:
+        """Return the rows ``key`` of every page of a list of the API, such as ``/audit`` and ``entries``.
+
+        Raises:
+            SkillwireError: as of :meth:`request`.
+        """
+        return self._runner.run(self._flows.all(path, key, most))
+
+
+@documented_by(RemoteRegistry)
+class AsyncRemoteRegistry:
+    """The same as :class:`RemoteRegistry`, awaited. Made by :meth:`skillwire.AsyncClient.registry`."""
+
+    def __init__(self, url: str, session: ClientSession, runner: AsyncRunner) -> None:
+        self._flows = RegistryFlows(url, session.context)
+        self._runner = runner
+
+    async def publish(
+        self,
+        folder: Path | str,
+        *,
+        namespace: str = "",
+        version: str = "",
+        dry_run: bool = False,
+        allow_secrets: bool = False,
+    ) -> PublishedPackage:
+        flow = self._flows.publish_folder(
+            Path(folder), namespace=namespace, version=version, dry_run=dry_run, allow_secrets=allow_secrets
+        )
+        return await self._runner.run(flow)
+
+    async def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
+        flow = self._flows.set_state(read_reference(reference), status, reason=reason, successor=successor)
+        return await self._runner.run(flow)
+
+    async def request(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return await self._runner.run(self._flows.ask(method, path, document))
+
+    async def rows(self, path: str, key: str, *, most: int = 10_000) -> list[dict[str, Any]]:
+        return await self._runner.run(self._flows.all(path, key, most))

@@ -106,6 +106,15 @@ def _read_secret(path: Path) -> bytes:
     return data
 
 
+def stamp_of(path: Path) -> tuple[int, int] | None:
+    """Return a value that changes when a file is written or replaced; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino
+
+
 class LanKeys:
     """The folder of an agent's key and certificate; in the state directory by default."""
 
@@ -195,14 +204,6 @@ class LanKeys:
         """Remove the stored lists."""
         with storage_errors(self.revocations_file):
             self.revocations_file.unlink(missing_ok=True)
-
-    def installed_at(self) -> tuple[int, int] | None:
-        """Return a value that changes when the certificate file is replaced; None when there is none."""
-        try:
-            found = self.certificate_file.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
 
     def _write(self, path: Path, content: bytes) -> None:
         with storage_errors(self.folder):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_trust_file
-from skillwire.adapters.files.keys import INSTALLED_SECONDS
+from skillwire.adapters.files.keys import INSTALLED_SECONDS, stamp_of
 from skillwire.adapters.files.lan_trust import local_authority
 from skillwire.adapters.lan.probes import ask
 from skillwire.errors import DecodeError, FetchError, SkillwireError, TrustError, ValidationError, one_line
@@ -114,7 +114,7 @@ class Renewal:
         self._is_awake.clear()
 
     def _stamp(self) -> tuple[int, int] | None:
-        return None if self._trust.keys is None else self._trust.keys.installed_at()
+        return None if self._trust.keys is None else stamp_of(self._trust.keys.certificate_file)
 
     async def renew(self) -> bool:
         """Renew the certificate if it is time; return whether there is a new one. Raises: SkillwireError."""
@@ -231,7 +231,7 @@ class RevocationRefresh:
         self._clock = clock
         self._notify = notify
         self._pauses = {False: files, True: urls}
-        self._stamps: dict[str, tuple[int, int]] = {}
+        self._stamps: dict[str, tuple[int, int] | None] = {}
         self._reported: dict[str, str] = {}
         self._random = SystemRandom()
 
@@ -299,12 +299,11 @@ class RevocationRefresh:
                 await asyncio.to_thread(local.revocations, self._clock())  # signs it anew when it is a day old
             except SkillwireError as error:
                 self._report("authority", f"the list of revoked certificates is not signed anew: {one_line(error)}")
-        stamp = await asyncio.to_thread(_stamp, path)
+        stamp = await asyncio.to_thread(stamp_of, path)
         if stamp is not None and stamp == self._stamps.get(source):
             return None
         data = await asyncio.to_thread(read_trust_file, path, limits.LAN_REVOCATIONS_BYTES)
-        if stamp is not None:
-            self._stamps[source] = stamp
+        self._stamps[source] = stamp
         return data
 
     def _sources(self) -> Iterator[str]:
@@ -319,14 +318,6 @@ class RevocationRefresh:
         if self._reported.get(source) != text:
             self._reported[source] = text
             self._notify(text)
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino
 
 
 async def _fetch(url: str) -> bytes:

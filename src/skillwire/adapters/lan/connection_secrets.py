@@ -395,15 +395,20 @@ _LISTED: Final = 86_400.0
 
 
 class TokenIssuer:
-    """Makes the keys: tokens for one skill and one hour, limited in all and for each host."""
+    """Makes the keys: tokens for one skill and one hour, limited in all and for each host.
+
+    ``tokens`` is called, in a thread, for the first key. ``skill_name`` returns the announced skill of a skill ID and a
+    scene.
+    """
 
     def __init__(
         self,
-        tokens: Tokens,
-        skill_name: Callable[[messages.SecretRequest], str | None],
+        tokens: Callable[[], Tokens],
+        skill_name: Callable[[str, str], str | None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._tokens = tokens
+        self._open_tokens = tokens
+        self._tokens: Tokens | None = None
         self._skill_name = skill_name
         self._clock = clock
         self._given: dict[tuple[str, str], messages.ConnectionSecret] = {}
@@ -414,25 +419,27 @@ class TokenIssuer:
     async def __call__(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
         """Return a key, the former one for half of its life. Raises: TrustError: ``DISC_004``, too many in an hour."""
         async with self._lock:
-            return await self._give(asked, host)
+            if self._tokens is None:
+                self._tokens = await asyncio.to_thread(self._open_tokens)
+            name = self._skill_name(asked.skill_id, asked.scene)
+            return None if name is None else await self._give(self._tokens, name, asked, host)
 
-    async def _give(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
-        name = self._skill_name(asked)
-        if name is None:
-            return None
+    async def _give(
+        self, tokens: Tokens, name: str, asked: messages.SecretRequest, host: str
+    ) -> messages.ConnectionSecret:
         now, whose = self._clock(), (asked.agent_id, name)
         known = self._given.pop(whose, None)
-        if known is not None and known.expires - now > KEY_SECONDS / 2 and await self._tokens.recognise(known.api_key):
+        if known is not None and known.expires - now > KEY_SECONDS / 2 and await tokens.recognise(known.api_key):
             self._given[whose] = known
             return known
         if not 0 <= now - self._counted_since < KEY_SECONDS:
             self._counted_since = now
             self._new.clear()
-            await self._tokens.forget_ended(_NAMED, kept=_LISTED)
+            await tokens.forget_ended(_NAMED, kept=_LISTED)
         if self._new[host] >= limits.LAN_SECRET_KEYS_PER_HOST or self._new.total() >= limits.LAN_SECRET_KEYS:
             raise TrustError(_REFUSED, "enough keys were made for now; ask in an hour")
         self._new[host] += 1
-        issued = await self._tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
+        issued = await tokens.issue(f"{_NAMED}{asked.agent_id}"[:128], skills=[name], expires_in=KEY_SECONDS)
         secret = messages.ConnectionSecret(issued.secret, now + KEY_SECONDS)
         self._given[whose] = secret
         if len(self._given) > _KEPT:
@@ -443,28 +450,22 @@ class TokenIssuer:
 class SceneSecrets:
     """The TLS port of a server where it hands out keys for the skills that it announces in scenes.
 
-    ``tokens`` is called, in a thread, for the first key. ``skill_name`` returns the announced skill of a skill ID and a
-    scene. Agents that share a group key have no certificates, so they get no port.
+    Agents that share a group key have no certificates, so they get no port. See :class:`TokenIssuer`.
     """
 
     def __init__(
         self, settings: LanSettings, tokens: Callable[[], Tokens], skill_name: Callable[[str, str], str | None]
     ) -> None:
         self._settings = settings
-        self._tokens = tokens
-        self._skill_name = skill_name
-        self._issuer: TokenIssuer | None = None
-        self._starting = asyncio.Lock()  # one issuer makes all keys
+        self._issuer = TokenIssuer(tokens, skill_name)
         self._server: SecretsServer | None = None
 
     async def start(self, trust: LanTrust | None, host: str) -> int:
         """Open the port, at ``host`` or, when that is empty, everywhere, and return it; 0 when there is none."""
         if trust is None or not isinstance(trust.identity, EcdsaIdentity):
             return 0
-        unverified = self._settings.use_unverified
-        server = SecretsServer(
-            trust.identity, trust.authority, trust.authorities, self._give, use_unverified=unverified
-        )
+        keys, unverified = (trust.identity, trust.authority, trust.authorities), self._settings.use_unverified
+        server = SecretsServer(*keys, self._issuer, use_unverified=unverified)
         try:
             port = await server.start(host, self._settings.tls_port)
         except OSError as error:
@@ -480,10 +481,3 @@ class SceneSecrets:
         server, self._server = self._server, None
         if server is not None:
             await server.stop()
-
-    async def _give(self, asked: messages.SecretRequest, host: str) -> messages.ConnectionSecret | None:
-        async with self._starting:
-            if self._issuer is None:
-                tokens = await asyncio.to_thread(self._tokens)
-                self._issuer = TokenIssuer(tokens, lambda one: self._skill_name(one.skill_id, one.scene))
-        return await self._issuer(asked, host)

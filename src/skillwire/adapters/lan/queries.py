@@ -65,10 +65,9 @@ class Queries:
         """Take an answer from a link's node."""
         if isinstance(event, Discovered):
             _answer(self._searches.pop((link.name, event.request), None), event)
-        elif isinstance(event, SceneJoined):
-            _answer(self._requests.pop((link.name, event.scene), None), event)
-        elif isinstance(event, SceneMissing):
-            _answer(self._requests.pop((link.name, event.scene), None), event.is_certain)
+        elif isinstance(event, SceneJoined | SceneMissing):
+            answer = event if isinstance(event, SceneJoined) else event.is_certain
+            _answer(self._requests.pop((link.name, event.scene), None), answer)
 
     def end(self) -> None:
         """Cancel all queries."""

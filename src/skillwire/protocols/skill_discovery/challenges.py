@@ -22,7 +22,7 @@ from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, 
 from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse
-from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
+from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue, earliest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,8 +81,7 @@ class Challenges:
 
     def timer(self) -> float | None:
         """Return when something is due next."""
-        both = self._repeats.timer(), self._unanswered.timer()
-        return min((due for due in both if due is not None), default=None)
+        return earliest(self._repeats.timer, self._unanswered.timer)
 
     def hold(self, question: VerifiedMessage, now: Moment) -> None:
         """Hold a message until its sender proves itself, and challenge the sender.

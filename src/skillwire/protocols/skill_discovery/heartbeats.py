@@ -168,8 +168,7 @@ class SuspectPinger:
         self._outbox = outbox
         self._settings = settings
         self._addresses: dict[str, Peer] = {}
-        self._sends: dict[Key, int] = {}
-        self._schedule: TimerQueue[Key] = TimerQueue()
+        self._schedule: TimerQueue[tuple[Key, int]] = TimerQueue()  # with the number of requests sent
         self.timer: Timer = self._schedule.timer
         self._sent_in_second = (0, 0)
         span = (settings.unhealthy_missed - settings.suspect_missed) * settings.heartbeat_interval
@@ -188,13 +187,13 @@ class SuspectPinger:
         if change.after is None and not self._registry.count_of_agent(agent_id):
             self._addresses.pop(agent_id, None)
         if change.kind is ChangeKind.SUSPECTED and agent_id in self._addresses and self._settings.retry_count:
-            self._sends[key] = 0
-            self._schedule.set(key, now.steady)
+            self._schedule.set((key, 0), now.steady)
 
     def on_timer(self, now: Moment) -> None:
         """Ask the agents of skills that are still silent."""
-        while (key := self._schedule.pop(now.steady)) is not None:
-            sends, listed = self._sends.pop(key), self._registry.get(key)
+        while (due := self._schedule.pop(now.steady)) is not None:
+            key, sends = due
+            listed = self._registry.get(key)
             if listed is None or not listed.health.is_suspect or listed.health.status in FALLEN:
                 continue
             if self._registry.network_is_suspected(now.steady, listed):
@@ -206,5 +205,4 @@ class SuspectPinger:
                 message = RegisterAck(key[0], Outcome.DUPLICATE, f"{key[1]} {SILENT_SKILL}", self._outbox.stamp(now))
                 self._outbox.send(self._outbox.write(message), now, peer)
             if sends + 1 < self._settings.retry_count:
-                self._sends[key] = sends + 1
-                self._schedule.set(key, now.steady + self._pause)
+                self._schedule.set((key, sends + 1), now.steady + self._pause)

@@ -130,7 +130,7 @@ class Ingress:
         else:
             signer, is_proven = agent_there or "", agent_there is not None
             if isinstance(message, m.Challenge) and self._is_of_other_group(message.signature, data):
-                return self._stop(self._other_group(message.signature, data, source, now))
+                return self._stop_other_group(message.signature, data, source, now)
             if self._profile is Profile.OPEN or isinstance(message, m.Challenge):
                 unsigned = VerifiedMessage(message, data, source, Standing.NONE, is_proven=is_proven)
                 return [unsigned._replace(is_released=is_released)]
@@ -157,7 +157,7 @@ class Ingress:
         judgement = self._ring.judgement_of(signer, now.wall)
         if judgement is None:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
-                self._stop(self._other_group(message.signature, data, source, now))
+                self._stop_other_group(message.signature, data, source, now)
                 refused = m.Outcome.UNAUTHORIZED, "signed with a group key, which is unknown here"
                 return [received._replace(refused=refused)] if kind is m.Register else []
             if kind in _ABOUT and not isinstance(message, _CHALLENGED):
@@ -169,7 +169,7 @@ class Ingress:
             is_new = source.host not in self._same_name and len(self._same_name) < _SAME_NAME_HOSTS
             if may_change or (signer == self._agent_id and is_new):  # the agent may have a new key
                 self._challenges.hold(received, now)
-            return self._stop(self._why_forged(message.signature, data, source, now))
+            return self._stop_forged(message.signature, data, source, now)
         if freshness is Freshness.FRESH:
             self.replay.keep(stream, message.timestamp, data, now.wall)
             self._note_signer(signer, source, now)
@@ -196,11 +196,11 @@ class Ingress:
         judgement = self._ring.authority.judge(message.agent_id, message.certificate, now.wall)
         if judgement is None or judgement.standing_of(message.agent_id) is None:
             if _GROUP_SIGNATURE.fullmatch(message.signature):
-                self._stop(self._other_group(message.signature, data, source, now))
+                self._stop_other_group(message.signature, data, source, now)
             return self._release(pending, source, now, "certificate")
         text = challenge_text(self._agent_id, message.agent_id, message.nonce, pending.digest)
         if not judgement.key.verifies(text, message.signature):
-            return self._stop(self._why_forged(message.signature, data, source, now))
+            return self._stop_forged(message.signature, data, source, now)
         if message.agent_id == self._agent_id:
             self._same_name.add(source.host)
             ours = self._agent_id.encode()
@@ -237,7 +237,7 @@ class Ingress:
         with suppress(DecodeError):
             if not isinstance(decode(data, other), m.Unknown):
                 difference = f"speaks the profile {other}, and we {self._profile}"
-                return self._stop(self._report("another profile", difference, data, source, now))
+                return self._stop_mismatch("another profile", difference, data, source, now)
         self.stopped["malformed"] += 1
         if not data.startswith(REGISTRATION):
             return []
@@ -250,21 +250,23 @@ class Ingress:
             return _GROUP_SIGNATURE.fullmatch(signature) is not None
         return bool(signature) and not key.verifies(signed_part(data), signature)
 
-    def _why_forged(self, signature: str, data: bytes, source: Peer, now: Moment) -> str:
-        return self._other_group(signature, data, source, now) if self._ring.is_shared else "forged"
+    def _stop_forged(self, signature: str, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
+        return self._stop_other_group(signature, data, source, now) if self._ring.is_shared else self._stop("forged")
 
-    def _other_group(self, signature: str, data: bytes, source: Peer, now: Moment) -> str:
+    def _stop_other_group(self, signature: str, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
         difference = "signs with a group key, and we have none"
         if self._ring.is_shared:
             is_group = _GROUP_SIGNATURE.fullmatch(signature) is not None
             theirs = "another group key than we" if is_group else "a key of its own, and we with a group key"
             difference = f"signs with {theirs}"
-        return self._report("another group key", difference, data, source, now)
+        return self._stop_mismatch("another group key", difference, data, source, now)
 
-    def _report(self, reason: str, difference: str, data: bytes, source: Peer, now: Moment) -> str:
-        """Report a mismatch; to a question send a challenge, by which the other agent notices the mismatch, too."""
-        if self._reports.setdefault(reason, ReportLimit()).allows(source.host, reason, now.steady):
+    def _stop_mismatch(
+        self, kind: str, difference: str, data: bytes, source: Peer, now: Moment
+    ) -> list[VerifiedMessage]:
+        """Report a mismatch; answer a question with a challenge, by which the other agent notices the mismatch, too."""
+        if self._reports.setdefault(kind, ReportLimit()).allows(source.host, kind, now.steady):
             self.events.append(PeerMismatch(source, difference))
         if data.startswith(_DISCOVER):
             self._outbox.send_challenge(source, self._outbox.nonce(hashlib.sha256(data).digest()), now)
-        return reason
+        return self._stop(kind)

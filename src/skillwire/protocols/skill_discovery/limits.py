@@ -166,16 +166,12 @@ class AmplificationLimit:
             return allowed
         return max(allowed, min(self._left(peer.host, now), self._left(_ALL_HOSTS, now)))
 
-    def allow_answer(self, peer: Peer, size: int, now: float) -> bool:
-        """Return whether an answer of ``size`` bytes may go to an address, and allow it at the cost of the budgets."""
-        if size <= self.allowance(peer, now):
-            return True
-        if size > self.answer_allowance(peer, now):
-            return False
-        for host in (peer.host, _ALL_HOSTS):
-            self._budgets.put(host, (self._left(host, now) - size, now))
-        self._allowed.put(peer, size)
-        return True
+    def allow_answer(self, peer: Peer, size: int, now: float) -> None:
+        """Allow an answer of ``size`` bytes to an address, at the cost of the budgets where they suffice."""
+        if self.allowance(peer, now) < size <= self.answer_allowance(peer, now):
+            for host in (peer.host, _ALL_HOSTS):
+                self._budgets.put(host, (self._left(host, now) - size, now))
+            self._allowed.put(peer, size)
 
     def _left(self, host: str, now: float) -> float:
         most = limits.LAN_ANSWERS_BYTES if host == _ALL_HOSTS else limits.LAN_ANSWERS_PER_HOST_BYTES

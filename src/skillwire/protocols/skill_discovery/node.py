@@ -31,7 +31,7 @@ from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard, 
 from skillwire.protocols.skill_discovery.messages import Outcome, Profile
 from skillwire.protocols.skill_discovery.registry import Registry
 from skillwire.protocols.skill_discovery.route_agent import RouteAgent, check_record_size, check_scenes, record_of
-from skillwire.protocols.skill_discovery.scheduling import UNKNOWN_SKILL, Outbox
+from skillwire.protocols.skill_discovery.scheduling import UNKNOWN_SKILL, Outbox, earliest
 from skillwire.protocols.skill_discovery.search import Searches
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -217,8 +217,7 @@ class McpAgent:
 
     def timer(self) -> float | None:
         """Return when something is due next."""
-        parts = self.registry, self._groups, self._pinger
-        return min((due for part in parts if (due := part.timer()) is not None), default=None)
+        return earliest(self.registry.timer, self._groups.timer, self._pinger.timer)
 
     def on_timer(self, now: Moment) -> list[Change]:
         """Do what is due."""
@@ -350,12 +349,7 @@ class DiscoveryNode:
 
     def timer(self) -> float | None:
         """Return when :meth:`on_timer` or :meth:`datagrams_to_send` is due next."""
-        first = None
-        for timer in self._timers:
-            due = timer()
-            if due is not None and (first is None or due < first):
-                first = due
-        return first
+        return earliest(*self._timers)
 
     def on_timer(self, now: Moment) -> None:
         """Do what is due."""

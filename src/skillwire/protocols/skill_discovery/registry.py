@@ -23,7 +23,7 @@ from skillwire.protocols.skill_discovery.health import Change, ChangeKind, Healt
 from skillwire.protocols.skill_discovery.index import Index
 from skillwire.protocols.skill_discovery.limits import BoundedDict, KeysByHost
 from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome
-from skillwire.protocols.skill_discovery.scheduling import TimerQueue
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -348,8 +348,7 @@ class Registry:
 
     def timer(self) -> float | None:
         """Return when something is due next, or a little earlier."""
-        both = self._timers.timer(), self._tombstones.timer()
-        return min((due for due in both if due is not None), default=None)
+        return earliest(self._timers.timer, self._tombstones.timer)
 
     def on_timer(self, now: float) -> None:
         """Do what the silence of skills has reached by now."""

@@ -39,6 +39,11 @@ _STALE_TIMES: Final = 64
 Timer = Callable[[], float | None]
 
 
+def earliest(*timers: Timer) -> float | None:
+    """Return when the first of several timers is due."""
+    return min((due for timer in timers if (due := timer()) is not None), default=None)
+
+
 class TimerQueue(Generic[K]):
     """Things that are due at a time of the steady clock; each can be moved or cancelled in constant time."""
 

@@ -385,15 +385,13 @@ class LanService:
                 agent = await making
                 await agent.start()
             except Exception as error:  # noqa: BLE001  # the HTTP server goes on in any case
-                reason = error.message if isinstance(error, SkillwireError) else type(error).__name__
+                code, reason = "INTERNAL", type(error).__name__
+                more: dict[str, object] = {} if isinstance(error, OSError) else {"exc_info": error}
+                if isinstance(error, SkillwireError):
+                    code, reason, more = error.code, error.message, {"fix": error.diagnostics().fix}
+                    more |= {"place": str(error.place)} if error.place else {}
                 if reason != self.trouble:
-                    code = error.code if isinstance(error, SkillwireError) else "INTERNAL"
-                    trace: dict[str, object] = (
-                        {} if isinstance(error, SkillwireError | OSError) else {"exc_info": error}
-                    )
-                    if isinstance(error, SkillwireError):
-                        trace |= {"fix": error.diagnostics().fix} | ({"place": str(error.place)} if error.place else {})
-                    self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **trace)
+                    self._log.warning("not on the LAN", code=code, reason=reason, again_in=_AGAIN, **more)
                 self.trouble = reason
                 await self._background.failed("lan", error, is_logged=False)
                 await asyncio.sleep(_AGAIN)

@@ -443,7 +443,7 @@ async def test_a_key_is_a_token_for_one_skill_and_one_hour_and_not_made_for_each
     store: Any = Store()
     tokens: Any = Tokens(store, bytes(32), lambda: now[0])
     names = {"skill-a": "csv-profile"}
-    giver: Any = TokenIssuer(tokens, lambda asked: names.get(asked.skill_id), lambda: now[0])
+    giver: Any = TokenIssuer(lambda: tokens, lambda skill_id, _: names.get(skill_id), lambda: now[0])
     give = functools.partial(giver, host="192.0.2.7")
     asked = SecretRequest("auth", "skill-a", "agent-002")
     first = await give(asked)
@@ -478,7 +478,7 @@ class TestTokenGiver:
 
     @pytest.fixture
     def give(self, tokens, now):
-        return TokenIssuer(tokens, lambda _: "csv-profile", lambda: now[0])
+        return TokenIssuer(lambda: tokens, lambda *_: "csv-profile", lambda: now[0])
 
     async def test_what_ended_a_day_ago_is_forgotten_and_nothing_else(self, give, tokens, now):
         kept = (await tokens.issue("build robot", expires_in=1)).token

@@ -248,7 +248,8 @@ class Database:
             deadline = time.monotonic() + _BUSY_SECONDS
             while True:  # SQLite does not wait when several processes switch to WAL at once
                 try:
-                    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file
+                    if self.path.stat().st_size == 0:  # on one with content it would wait for a writer, and write
+                        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
                     connection.execute("PRAGMA journal_mode = WAL")
                     break
                 except sqlite3.OperationalError as error:

@@ -226,3 +226,16 @@ def test_steps_that_are_shipped_are_numbered_without_a_gap(path):
     assert [step.number for step in shipped] == list(range(1, len(shipped) + 1))
     open_with(path, *shipped)
     assert "tokens" in tables(path)
+
+
+def test_a_thread_opens_its_connection_while_another_process_writes(path):
+    database = Database(path, migrations=[FIRST])
+
+    def read():
+        with database.reading() as connection:
+            return connection.execute("SELECT count(*) FROM a").fetchone()
+
+    assert read() == (1,)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        assert pool.submit(read).result() == (1,)

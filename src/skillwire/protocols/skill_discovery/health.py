@@ -6,8 +6,8 @@ good heartbeats in a row, and longer when it flaps. Silence is measured by the l
 it is removed. Before each of the last two steps its endpoint is probed once, and an answer postpones the step. A newer
 heartbeat refutes a suspicion. A refused probe proves that the server is gone, and the network well.
 
-:data:`TRANSITIONS` is the whole state machine. Flapping is damped as routers damp a route: each fall adds a penalty
-that decays, and too much of it holds the skill down. Time is an argument, in seconds that only grow.
+Flapping is damped as routers damp a route: each fall adds a penalty that decays, and too much of it holds the skill
+down. Time is an argument, in seconds that only grow.
 
 When more than a share of all skills is silent at once, and nothing of another host is heard, the network is suspected
 and not the skills (:class:`OutageDetector`). Spec: SDP §8; specs §3.
@@ -25,38 +25,12 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
 
-HEALTHY, DEGRADED, UNHEALTHY = HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY
-MAINTENANCE, OFFLINE, UNKNOWN = HealthStatus.MAINTENANCE, HealthStatus.OFFLINE, HealthStatus.UNKNOWN
+HEALTHY, UNHEALTHY = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY
 
 #: A skill with one of these may be called.
-USABLE: Final = frozenset({HEALTHY, DEGRADED, UNKNOWN})
+USABLE: Final = frozenset({HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNKNOWN})
 #: After one of these a skill needs several good heartbeats in a row.
-FALLEN: Final = frozenset({UNHEALTHY, OFFLINE})
-
-
-class Event(StrEnum):
-    """An input of the state machine."""
-
-    GOOD = "good"  # a heartbeat says HEALTHY, and more are needed
-    RECOVERED = "recovered"  # the same, and it suffices
-    DEGRADED = "degraded"  # reported by a heartbeat, as are the next three
-    MAINTENANCE = "maintenance"
-    UNHEALTHY = "unhealthy"
-    OFFLINE = "offline"
-    MISSED = "missed"  # too many heartbeats were missed
-
-
-_REPORTED: Final = {
-    Event.DEGRADED: DEGRADED,
-    Event.MAINTENANCE: MAINTENANCE,
-    Event.UNHEALTHY: UNHEALTHY,
-    Event.OFFLINE: OFFLINE,
-    Event.RECOVERED: HEALTHY,
-}
-TRANSITIONS: Final[dict[HealthStatus, dict[Event, HealthStatus]]] = {
-    status: {**_REPORTED, Event.GOOD: status, Event.MISSED: UNHEALTHY} for status in HealthStatus
-}
-_EVENTS: Final = {status: event for event, status in _REPORTED.items()}
+FALLEN: Final = frozenset({UNHEALTHY, HealthStatus.OFFLINE})
 
 
 class Health(NamedTuple):
@@ -99,15 +73,14 @@ def after_heartbeat(health: Health, status: HealthStatus, now: float, settings: 
         # Equal to ``_replace``, and faster: nearly every heartbeat comes here.
         return Health(HEALTHY, now, health.good + 1, False, False, *health[5:])
     good = health.good + 1 if status is HEALTHY else 0
-    event = _EVENTS[status]
     enough = settings.good_beats if health.status in FALLEN else 1
-    if event is Event.RECOVERED and (good < enough or now < health.held_until):
-        event = Event.GOOD
-    return _step(alive(health, now)._replace(good=good), event, now, settings)
+    if status is HEALTHY and (good < enough or now < health.held_until):
+        status = health.status  # more good heartbeats are needed
+    return _with_status(alive(health, now)._replace(good=good), status, now, settings)
 
 
-def _step(health: Health, event: Event, now: float, settings: DiscoverySettings) -> Health:
-    status = TRANSITIONS[health.status][event]
+def _with_status(health: Health, status: HealthStatus, now: float, settings: DiscoverySettings) -> Health:
+    """Return the health with another status; a fall counts as flapping."""
     if status not in FALLEN or health.status in FALLEN:
         return health._replace(status=status)
     penalty = 1.0 + health.penalty * 0.5 ** ((now - health.fell) / settings.flap_half_life)
@@ -125,7 +98,7 @@ def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Hea
         health = health._replace(good=0)
     if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
-        return _step(fallen, Event.MISSED, now, settings), Overdue.MISSED
+        return _with_status(fallen, UNHEALTHY, now, settings), Overdue.MISSED
     if is_missing and not health.is_suspect:
         return health._replace(is_suspect=True), Overdue.SUSPECTED
     return health, Overdue.NOTHING

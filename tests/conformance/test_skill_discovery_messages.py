@@ -34,7 +34,7 @@ def test_the_registrations_of_the_text_are_read_and_written_back(signature):
     message = decode(REGISTER + signature)
     endpoint = m.Endpoint("192.168.1.100", 8080)
     expected = ("agent-001", "skill-org-feishu", "0.7.0", m.SkillType.ENTERPRISE, endpoint, BOTH, ("auth",))
-    assert message == m.Register(*expected, 1707868800000, signature.decode())
+    assert message == m.Register(*expected, 1707868800000, signature=signature.decode())
     assert encode(message) == REGISTER + signature
 
 
@@ -76,7 +76,7 @@ def test_the_response_of_the_text_is_read_and_written_back():
 def test_the_heartbeat_of_the_text_is_read_and_written_back():
     message = decode(HEARTBEAT)
     place = "agent-001", "skill-org-feishu"
-    assert message == m.Heartbeat(*place, m.HealthStatus.HEALTHY, 1707868805000, "MEUCIQDxxx...")
+    assert message == m.Heartbeat(*place, m.HealthStatus.HEALTHY, 1707868805000, signature="MEUCIQDxxx...")
     assert encode(message) == HEARTBEAT
     for status in ("DEGRADED", "UNHEALTHY", "MAINTENANCE", "OFFLINE"):
         assert decode(HEARTBEAT.replace(b"HEALTHY", status.encode())).status == status
@@ -128,7 +128,7 @@ def test_an_identifier_counts_once_in_a_list():
 
 @pytest.mark.spec("SDP-free-text")
 def test_free_text_is_percent_encoded():
-    update = m.StatusUpdate("a", "s", m.HealthStatus.DEGRADED, "slow; 50 % of 4 ö|p", 1, "SIG")
+    update = m.StatusUpdate("a", "s", m.HealthStatus.DEGRADED, "slow; 50 % of 4 ö|p", 1, signature="SIG")
     data = encode(update)
     assert data == b"SKILL_STATUS:a;s;DEGRADED;slow%3B 50 %25 of 4 %C3%B6%7Cp;1;SIG"
     assert decode(data) == update
@@ -174,7 +174,7 @@ def test_a_datagram_has_at_most_1200_bytes():
     assert len(decode(datagrams[0]).skills) == 16  # specs §3 says: about 15 records
     assert sum(len(decode(data).skills) for data in datagrams) == 100
     with pytest.raises(ValidationError, match="DATAGRAM_SIZE"):
-        encode(m.StatusUpdate("a", "s", m.HealthStatus.DEGRADED, "x" * 1200, 1, "SIG"))
+        encode(m.StatusUpdate("a", "s", m.HealthStatus.DEGRADED, "x" * 1200, 1, signature="SIG"))
     with pytest.raises(DecodeError):
         decode(b"SKILL_STATUS:a;s;DEGRADED;" + b"x" * 1200 + b";1;SIG")
 

@@ -121,7 +121,7 @@ def test_every_offer_is_an_instance_that_hints_at_it_or_is_left_out(agent, offer
         hint = dnssd.hint_of(entry.text, "h.local.", entry.host, entry.port)
         assert hint is not None
         told = offer._replace(capabilities=hint.capabilities, scenes=hint.scenes)
-        assert hint == Register(agent, *told, 0)  # type: ignore[call-arg]  # mypy does not count the fields of an offer
+        assert hint == Register(agent, *told, 0)  # type: ignore[arg-type, call-arg]  # mypy does not count the fields of an offer
 
 
 @pytest.mark.spec("SDP-mdns-services")

@@ -51,14 +51,14 @@ signed_messages = st.one_of(
         names,
         names,
         timestamps,
-        signatures,
+        signature=signatures,
     ),
-    st.builds(m.Unregister, identifiers, identifiers, st.sampled_from(m.Reason), timestamps, signatures),
-    st.builds(m.Heartbeat, identifiers, identifiers, told, timestamps, signatures),
-    st.builds(m.StatusUpdate, identifiers, identifiers, told, texts, timestamps, signatures),
-    st.builds(m.ChallengeResponse, identifiers, _nonces, st.binary(max_size=500), timestamps, signatures),
-    st.builds(m.JoinScene, *_scene_fields, signatures),
-    st.builds(m.RequestScene, *_scene_fields, signatures),
+    st.builds(m.Unregister, identifiers, identifiers, st.sampled_from(m.Reason), timestamps, signature=signatures),
+    st.builds(m.Heartbeat, identifiers, identifiers, told, timestamps, signature=signatures),
+    st.builds(m.StatusUpdate, identifiers, identifiers, told, texts, timestamps, signature=signatures),
+    st.builds(m.ChallengeResponse, identifiers, _nonces, st.binary(max_size=500), timestamps, signature=signatures),
+    st.builds(m.JoinScene, *_scene_fields, signature=signatures),
+    st.builds(m.RequestScene, *_scene_fields, signature=signatures),
 )
 #: Messages that the text leaves unsigned.
 unsigned_messages = st.one_of(

@@ -78,7 +78,7 @@ def test_the_largest_leaf_that_is_issued_can_be_shown_in_a_datagram(world, lengt
     signature = world.identity(agent).sign(b"said")
     own = self_signed(agent, new_key(), datetime.fromtimestamp(EPOCH, UTC))
     for certificate in (max(issued, key=len), own.certificate):
-        shown = ChallengeResponse(agent, bytes(32), certificate, int(EPOCH * 1000), signature)
+        shown = ChallengeResponse(agent, bytes(32), certificate, int(EPOCH * 1000), signature=signature)
         assert len(encode(shown)) <= limits.DATAGRAM_BYTES
 
 

@@ -265,7 +265,9 @@ class ChallengeResponder:
         certificate = outbox.identity.certificate
         sized = certificate, len(message.nonce)
         if self._proof_size[0] != sized:
-            proof = ChallengeResponse(outbox.agent_id, message.nonce, certificate, _SOME_TIME, _LONGEST_SIGNATURE)
+            proof = ChallengeResponse(
+                outbox.agent_id, message.nonce, certificate, _SOME_TIME, signature=_LONGEST_SIGNATURE
+            )
             try:
                 self._proof_size = sized, len(encode(proof))
             except ValidationError:  # with a nonce of this length no datagram has room for it
@@ -275,7 +277,7 @@ class ChallengeResponder:
         elif self._may_sign(now.steady, is_proven=outbox.limit.is_proven(source, now.steady)):
             signed = challenge_text(message.agent_id, outbox.agent_id, message.nonce, digest)
             signature, stamp = outbox.identity.sign(signed), outbox.stamp(now)
-            proof = ChallengeResponse(outbox.agent_id, message.nonce, certificate, stamp, signature)
+            proof = ChallengeResponse(outbox.agent_id, message.nonce, certificate, stamp, signature=signature)
             outbox.send(encode(proof), now, source)
         return ()
 

@@ -373,10 +373,10 @@ def decode(data: bytes, profile: m.Profile = m.Profile.OPEN) -> m.Message:
             raise DecodeError("DATAGRAM", "SKILL_DISCOVER_RESPONSE with a wrong number of fields")
         requester, *records, timestamp = parts
         skills = () if records == [""] else tuple([read_record(record) for record in records])
-        return m.DiscoverResponse(read_identifier(requester), skills, TIMESTAMP.read(timestamp), signature)
+        return m.DiscoverResponse(read_identifier(requester), skills, TIMESTAMP.read(timestamp), signature=signature)
     if len(parts) != len(readers):
         raise DecodeError("DATAGRAM", f"{name} with a wrong number of fields")
-    return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature)
+    return message(*[read(part) for read, part in zip(readers, parts, strict=True)], signature=signature)
 
 
 def encode(message: m.Message, profile: m.Profile = m.Profile.OPEN) -> bytes:
@@ -429,7 +429,7 @@ def encode_responses(
 ) -> list[bytes]:
     """Return skills in as many messages as they need, or in one of ``most`` bytes; too long ones are skipped."""
     profile = m.Profile.OPEN if sign is None else m.Profile.SIGNED
-    empty = m.DiscoverResponse(requester_id, (), timestamp, "A" * _SIGNATURE_LENGTH)
+    empty = m.DiscoverResponse(requester_id, (), timestamp, signature="A" * _SIGNATURE_LENGTH)
     room = min(most, limits.DATAGRAM_BYTES) - len(encode(empty, profile))
     parts: list[list[m.SkillRecord]] = [[]]
     left = room

@@ -82,8 +82,10 @@ class Endpoint(Struct, frozen=True, gc=False):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Message(Struct, frozen=True, gc=False):
+class Message(Struct, frozen=True, gc=False, kw_only=True):
     """Any message."""
+
+    signature: str = ""
 
 
 class Register(Message, frozen=True, gc=False):
@@ -97,7 +99,6 @@ class Register(Message, frozen=True, gc=False):
     capabilities: tuple[str, ...]
     scenes: tuple[str, ...]
     timestamp: int
-    signature: str = ""
 
 
 class RegisterAck(Message, frozen=True, gc=False):
@@ -107,7 +108,6 @@ class RegisterAck(Message, frozen=True, gc=False):
     status: Outcome
     message: str
     timestamp: int
-    signature: str = ""
 
 
 class Unregister(Message, frozen=True, gc=False):
@@ -117,7 +117,6 @@ class Unregister(Message, frozen=True, gc=False):
     skill_id: str
     reason: Reason
     timestamp: int
-    signature: str = ""
 
 
 class UnregisterAck(Message, frozen=True, gc=False):
@@ -127,7 +126,6 @@ class UnregisterAck(Message, frozen=True, gc=False):
     skill_id: str
     status: Outcome
     timestamp: int
-    signature: str = ""
 
 
 class Discover(Message, frozen=True, gc=False):
@@ -138,7 +136,6 @@ class Discover(Message, frozen=True, gc=False):
     scenes: tuple[str, ...]
     skill_types: tuple[SkillType, ...]
     timestamp: int
-    signature: str = ""
 
 
 #: Build metadata of the version of a skill that only a suspected outage keeps listed. SemVer ignores it.
@@ -171,7 +168,6 @@ class DiscoverResponse(Message, frozen=True, gc=False):
     requester_id: str
     skills: tuple[SkillRecord, ...]
     timestamp: int
-    signature: str = ""
 
 
 class Heartbeat(Message, frozen=True, gc=False):
@@ -181,7 +177,6 @@ class Heartbeat(Message, frozen=True, gc=False):
     skill_id: str
     status: HealthStatus
     timestamp: int
-    signature: str = ""
 
 
 class StatusUpdate(Message, frozen=True, gc=False):
@@ -192,7 +187,6 @@ class StatusUpdate(Message, frozen=True, gc=False):
     status: HealthStatus
     detail: str
     timestamp: int
-    signature: str = ""
 
 
 class Challenge(Message, frozen=True, gc=False):
@@ -201,7 +195,6 @@ class Challenge(Message, frozen=True, gc=False):
     agent_id: str
     nonce: bytes
     timestamp: int
-    signature: str = ""
 
 
 class ChallengeResponse(Message, frozen=True, gc=False):
@@ -211,7 +204,6 @@ class ChallengeResponse(Message, frozen=True, gc=False):
     nonce: bytes
     certificate: bytes
     timestamp: int
-    signature: str = ""
 
 
 class JoinScene(Message, frozen=True, gc=False):
@@ -221,7 +213,6 @@ class JoinScene(Message, frozen=True, gc=False):
     scene: str
     capabilities: tuple[str, ...]
     timestamp: int
-    signature: str = ""
 
 
 class RequestScene(Message, frozen=True, gc=False):
@@ -231,7 +222,6 @@ class RequestScene(Message, frozen=True, gc=False):
     scene: str
     capabilities: tuple[str, ...]
     timestamp: int
-    signature: str = ""
 
 
 class ConnectionInfo(Struct, frozen=True, rename="camel"):
@@ -278,7 +268,6 @@ class JoinSceneResponse(Message, frozen=True, gc=False):
     agent_id: str
     answer: SceneAnswer
     timestamp: int
-    signature: str = ""
 
 
 class SceneJoinResponse(Message, frozen=True, gc=False):
@@ -287,7 +276,6 @@ class SceneJoinResponse(Message, frozen=True, gc=False):
     agent_id: str
     answer: SceneAnswer
     timestamp: int
-    signature: str = ""
 
 
 class SceneNotFound(Message, frozen=True, gc=False):
@@ -296,7 +284,6 @@ class SceneNotFound(Message, frozen=True, gc=False):
     agent_id: str
     scene: str
     timestamp: int
-    signature: str = ""
 
 
 class SceneEvent(Message, frozen=True, gc=False):
@@ -308,7 +295,6 @@ class SceneEvent(Message, frozen=True, gc=False):
     skill_id: str
     status: HealthStatus
     timestamp: int
-    signature: str = ""
 
 
 class Unknown(Message, frozen=True, gc=False):

@@ -36,7 +36,9 @@ STREAM = ("Heartbeat", "agent-001", "skill-a")
 
 def registration(skill="skill-a", version="1.0.0"):
     place = Endpoint("192.168.1.10", 8080)
-    return Register("agent-001", skill, version, SkillType.TOOL, place, ("user-auth",), ("auth",), 1000, "QUJD")
+    return Register(
+        "agent-001", skill, version, SkillType.TOOL, place, ("user-auth",), ("auth",), 1000, signature="QUJD"
+    )
 
 
 def row(message):

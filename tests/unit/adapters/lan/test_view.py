@@ -30,7 +30,9 @@ class Seen:
     def message(self, host, skill="skill-a"):
         stamp = int(self.clock.steady * 1000) + 1000
         place = Endpoint(host, 8080)
-        return Register("agent-001", skill, "1.0.0", SkillType.TOOL, place, ("user-auth",), ("auth",), stamp, "QUJD")
+        return Register(
+            "agent-001", skill, "1.0.0", SkillType.TOOL, place, ("user-auth",), ("auth",), stamp, signature="QUJD"
+        )
 
     def beat(self, host, status=HealthStatus.HEALTHY):
         stamp = int(self.clock.steady * 1000) + 2000

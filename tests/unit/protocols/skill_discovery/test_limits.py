@@ -192,7 +192,9 @@ def test_whatever_is_made_up_to_come_from_somebody_is_answered_with_three_times_
                 m.RequestScene("agent-a", "auth", (), at),
                 m.Unregister("agent-a", "skill-a", m.Reason.SHUTDOWN, at),
                 m.Heartbeat("nobody", "skill-a", m.HealthStatus.HEALTHY, at),
-                m.ChallengeResponse("stranger", random.randbytes(32), stranger.certificate, at, stranger.sign(b"")),
+                m.ChallengeResponse(
+                    "stranger", random.randbytes(32), stranger.certificate, at, signature=stranger.sign(b"")
+                ),
             ]
         )
         data = encode_signed(message, stranger.sign)

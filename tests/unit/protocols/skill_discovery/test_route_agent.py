@@ -95,9 +95,11 @@ def test_who_has_shown_no_key_is_read_20_times_a_second_whatever_it_calls_its_da
     stranger = Peer("10.0.0.66", 9)
     at = int(EPOCH * 1000)
     words = [
-        m.Heartbeat("nobody", "skill", m.HealthStatus.HEALTHY, at, "AAAA"),
-        m.Register("nobody", "skill", "1.0.0", m.SkillType.TOOL, m.Endpoint(stranger.host, 1), (), (), at, "AAAA"),
-        m.ChallengeResponse("nobody", bytes(32), b"x", at, "AAAA"),
+        m.Heartbeat("nobody", "skill", m.HealthStatus.HEALTHY, at, signature="AAAA"),
+        m.Register(
+            "nobody", "skill", "1.0.0", m.SkillType.TOOL, m.Endpoint(stranger.host, 1), (), (), at, signature="AAAA"
+        ),
+        m.ChallengeResponse("nobody", bytes(32), b"x", at, signature="AAAA"),
         m.RegisterAck("agent-10.0.0.2", Outcome.SUCCESS, "skill registered", at),
         m.UnregisterAck("agent-10.0.0.2", "skill", Outcome.SUCCESS, at),
     ]

@@ -161,14 +161,12 @@ class Index:
 
     def provider(self, scene: str, capabilities: Collection[str]) -> Key | None:
         """Return the first usable provider of a scene that has all these capabilities."""
-        able = self._able(scene, capabilities)
-        if not able:
-            return None
-        order = self._orders[scene]
         if not capabilities:
-            return order[0][-2]
+            return next(iter(self.providers(scene, 1)), None)
+        if not (able := self._able(scene, capabilities)):
+            return None
         digits = f"{able:0{len(self._keys)}b}"  # reading a digit is cheaper than shifting
-        return next(key for *_, key, number in order if digits[~number] == "1")
+        return next(key for *_, key, number in self._orders[scene] if digits[~number] == "1")
 
     def providers(self, scene: str, most: int) -> list[Key]:
         """Return the first usable providers of a scene, in their order."""

@@ -286,6 +286,16 @@ BLOB_UPLOADS_OWNER = Bound(8, "blobs", "that are received at once from one calle
 # --- the registry ----------------------------------------------------------------------------------------
 REGISTRY_ROW_BYTES = Bound(1 * MIB, "bytes", "of an artifact in the database; larger ones are files beside it")
 REGISTRY_PAGE = Bound(100, "rows", "of a list in one answer")
+REGISTRY_REQUEST_BYTES = Bound(16 * KIB, "bytes", "of a JSON request to the registry")
+REGISTRY_BODIES_BYTES = Bound(128 * MIB, "bytes", "of all archives that are received at once")
+REGISTRY_BODIES_ADDRESS_BYTES = Bound(64 * MIB, "bytes", "of those from one address; of IPv6 from one /64")
+REGISTRY_READING = Bound(2, "archives", "that are unpacked and checked at once; each takes up to 200 MiB")
+REGISTRY_COUNTING = Bound(1_000, "downloads", "that are being counted at once; further ones are not counted")
+REGISTRY_COUNTED = Bound(10_000, "downloads", "counted lately; the same again needs no write")
+REGISTRY_DOWNLOAD_DAYS = Bound(90, "days", "whose downloads a package shows")
+REGISTRY_PROOF_BYTES = Bound(1 * KIB, "bytes", "of the file that proves a namespace")
+REGISTRY_PROOF_SECONDS = Bound(10, "seconds", "for the record or the file that proves a namespace")
+REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 
 # --- the console -----------------------------------------------------------------------------------------
 CONSOLE_EXECUTIONS = Bound(50, "executions", "on one page of the list; keeps its HTML below 60 kB")

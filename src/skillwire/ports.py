@@ -58,6 +58,9 @@ class BlobStore(Protocol):
     def read(self, digest: Digest) -> bytes | None:
         """Return the bytes, or None when the store does not hold them."""
 
+    def has(self, digest: Digest, size: int) -> bool:
+        """Whether the store holds the bytes, judged by their ``size``."""
+
     def path(self, digest: Digest) -> Path | None:
         """Return a file that holds the bytes, or None when they are not in a file."""
 
@@ -223,8 +226,8 @@ class PackageStore(Protocol):
     async def versions(self, name: PackageName) -> Sequence[PackageVersion]:
         """Return the versions of a package, the highest first."""
 
-    async def by_artifact(self, digest: Digest) -> Sequence[PackageVersion]:
-        """Return the versions whose artifact has this digest."""
+    async def by_artifact(self, digest: Digest, limit: int) -> Sequence[PackageVersion]:
+        """Return the first published versions whose artifact has this digest."""
 
     async def artifact(self, digest: Digest) -> bytes | None:
         """Return the bytes of a stored artifact."""
@@ -232,11 +235,23 @@ class PackageStore(Protocol):
     async def changed(self, after: int, limit: int) -> ChangedPackages:
         """Return a page of the packages that changed behind a cursor, in the order of their commits."""
 
-    async def audit(self, after: int, limit: int) -> Sequence[AuditEntry]:
-        """Return a page of the audit log, oldest first, beginning behind the entry number ``after``."""
+    async def record(self, change: Change) -> None:
+        """Append the audit entry of a change that another store holds."""
+
+    async def audit(self, after: int, limit: int, namespaces: Collection[str] | None = None) -> Sequence[AuditEntry]:
+        """Return a page of the audit log, oldest first, beginning behind the entry number ``after``.
+
+        Only the changes of these ``namespaces``, under their present names, unless that is None.
+        """
 
     async def count_download(self, name: PackageName, version: str, day: str, counted: bytes) -> None:
         """Count a download once per ``counted`` (an identity's hash) and day (``2026-11-24``)."""
+
+    async def statistics(self, *, with_private: bool) -> Mapping[str, int]:
+        """Return the numbers of ``namespaces``, ``packages``, ``versions``, ``downloads`` and ``bytes`` of artifacts.
+
+        Deleted packages are left out, and private ones unless ``with_private``.
+        """
 
     async def downloads(self, name: PackageName, since: str) -> Mapping[str, int]:
         """Return day → downloads of a package, since a day."""

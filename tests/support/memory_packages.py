@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillwire.folder.publish import narrowest_access
+from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
+    CLOSED,
     AuditEntry,
     ChangedPackage,
     ChangedPackages,
@@ -23,8 +25,6 @@ from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 if TYPE_CHECKING:
     from skillwire.model.package import Account, Change, Namespace, PackageVersion
 
-CLOSED = {Status.ARCHIVED, Status.DELETED, Status.QUARANTINED}
-
 
 class MemoryPackages:
     """Fills :class:`skillwire.ports.PackageStore`."""
@@ -39,6 +39,7 @@ class MemoryPackages:
         self._artifacts: dict[Digest, bytes] = {}
         self._readers: set[tuple[PackageName, str]] = set()
         self._audit: list[AuditEntry] = []
+        self._audited: dict[int, str] = {}  # number → namespace
         self._changed: dict[PackageName, int] = {}
         self._downloads: set[tuple[PackageName, str, str, bytes]] = set()
 
@@ -46,6 +47,7 @@ class MemoryPackages:
         number = len(self._audit) + 1
         previous = self._audit[-1].digest if self._audit else FIRST_DIGEST
         self._audit.append(AuditEntry(number, change, chain_digest(previous, number, change)))
+        self._audited[number] = change.namespace
 
     def _put(self, package: Package) -> None:
         if package.name not in self._numbers:
@@ -93,12 +95,13 @@ class MemoryPackages:
         self._record(change)
 
     async def rename_namespace(self, old, new, change):
-        if new in self._namespaces or old not in self._namespaces:
+        if new in self._namespaces or old not in self._namespaces or self._namespaces[old].renamed_to:
             return False
+        self._audited = {entry: new if where == old else where for entry, where in self._audited.items()}
         self._namespaces[new] = self._namespaces[old]._replace(name=new)
-        for name, one in self._namespaces.items():
-            if old in {name, one.renamed_to}:
-                self._namespaces[name] = one._replace(renamed_to=new)
+        for former, one in self._namespaces.items():
+            if old in {former, one.renamed_to}:
+                self._namespaces[former] = one._replace(renamed_to=new)
         self._roles = {(new if one == old else one, who): role for (one, who), role in self._roles.items()}
         for name in [one for one in self._packages if one.namespace == old]:
             moved = name._replace(namespace=new)
@@ -132,7 +135,8 @@ class MemoryPackages:
     async def publish(self, version, artifact, change):
         name, skill = version.package, version.skill
         package = self._packages.get(name) or Package(name, change.at, skill.access)
-        if package.state.status in CLOSED or package.renamed_to:
+        is_renamed = name.namespace in self._namespaces and self._namespaces[name.namespace].renamed_to
+        if package.state.status in CLOSED or package.renamed_to or is_renamed:
             return "closed"
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
@@ -185,9 +189,10 @@ class MemoryPackages:
         found = self._versions.get(name, {}).values()
         return sorted(found, key=lambda one: version_order(one.version), reverse=True)
 
-    async def by_artifact(self, digest):
+    async def by_artifact(self, digest, limit):
         every = (one for versions in self._versions.values() for one in versions.values())
-        return sorted((one for one in every if one.skill.artifact.digest == digest), key=lambda one: one.published)
+        found = sorted((one for one in every if one.skill.artifact.digest == digest), key=lambda one: one.published)
+        return found[:limit]
 
     async def artifact(self, digest):
         return self._artifacts.get(digest)
@@ -202,8 +207,28 @@ class MemoryPackages:
             found.append(ChangedPackage(self._numbers[name], package, served))
         return ChangedPackages(order[-1][0] if order else after, tuple(found))
 
-    async def audit(self, after, limit):
-        return [entry for entry in self._audit if entry.number > after][:limit]
+    async def record(self, change):
+        self._record(change)
+
+    async def audit(self, after, limit, namespaces=None):
+        every = (entry for entry in self._audit if entry.number > after)
+        return [one for one in every if namespaces is None or self._audited[one.number] in namespaces][:limit]
+
+    async def statistics(self, *, with_private):
+        known = [
+            name
+            for name, one in self._packages.items()
+            if one.state.status is not Status.DELETED and (with_private or one.access is not Access.PRIVATE)
+        ]
+        versions = [one for name in known for one in self._versions[name].values()]
+        sizes = {one.skill.artifact.digest: one.skill.artifact.size for one in versions}
+        return {
+            "namespaces": sum(not one.renamed_to for one in self._namespaces.values()),
+            "packages": len(known),
+            "versions": len(versions),
+            "downloads": sum(name in known for name, *_ in self._downloads),
+            "bytes": sum(sizes.values()),
+        }
 
     async def count_download(self, name, version, day, counted):
         self._downloads.add((name, version, day, counted))

@@ -90,6 +90,10 @@ class Status(StrEnum):
     DELETED = "deleted"  # a package: gone for everyone; its name stays taken
 
 
+#: States in which a package takes no new versions.
+CLOSED: Final = frozenset({Status.ARCHIVED, Status.DELETED, Status.QUARANTINED})
+
+
 class State(NamedTuple):
     """A status with its reason, and the package to use instead."""
 
@@ -152,6 +156,11 @@ class Change(NamedTuple):
     details: Mapping[str, Any] = {}
     address: str = ""
     request_id: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that changed, or whose package did; empty for a change of accounts and tokens."""
+        return "" if self.action.startswith(("account.", "token.")) else self.target.partition("/")[0]
 
 
 class AuditEntry(NamedTuple):

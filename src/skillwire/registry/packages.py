@@ -7,11 +7,15 @@ nothing of it: it is answered as one that is not there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import EVERY_SKILL, Access, Principal
 from skillwire.model.package import (
+    CLOSED,
     Change,
     Namespace,
     Package,
@@ -30,9 +34,10 @@ from skillwire.model.skill import is_version
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from skillwire.errors import SkillwireError
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.package import Published
+    from skillwire.model.package import Account
     from skillwire.model.skill import Skill
     from skillwire.ports import PackageStore
 
@@ -57,16 +62,24 @@ class Actor(NamedTuple):
 
     def allows(self, scope: str, namespace: str) -> bool:
         """Whether the token allows ``scope`` in ``namespace``."""
-        limits = {one for one in self.scopes if one.startswith(NAMESPACE_SCOPE)}
-        is_inside = not limits or f"{NAMESPACE_SCOPE}{namespace}" in limits
+        is_inside = not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
         return is_inside and not self.scopes.isdisjoint({scope, ADMIN})
 
 
+def is_limited(scopes: Collection[str]) -> bool:
+    """Whether a token with these scopes is limited to some namespaces."""
+    return any(scope.startswith(NAMESPACE_SCOPE) for scope in scopes)
+
+
 class PublishedVersion(NamedTuple):
-    """What a publication came to: ``created``, or ``repeated`` when the same bytes were there before."""
+    """What a publication came to, and how far its package is visible.
+
+    ``repeated`` when the same bytes were there before, ``checked`` for a dry run.
+    """
 
     version: PackageVersion
-    how: Published
+    how: Literal["created", "repeated", "checked"]
+    access: Access
 
 
 class Registry:
@@ -106,7 +119,7 @@ class Registry:
 
     async def prove_namespace(self, actor: Actor, name: str, proof: Proof) -> Namespace:
         """Record how a namespace was proven; an operator's word needs an operator. Raises TrustError, NotFoundError."""
-        await self.require(actor, Role.OWNER, name, scope=ADMIN)
+        name = await self.require(actor, Role.OWNER, name, scope=ADMIN)
         if proof.kind == "operator" and not actor.is_operator:
             raise TrustError("PERMISSION_DENIED", "only an operator can vouch for a namespace")
         namespace = (await self.namespace(name))._replace(proof=proof)
@@ -114,19 +127,21 @@ class Registry:
         await self.store.update_namespace(namespace, change)
         return namespace
 
-    async def rename_namespace(self, actor: Actor, old: str, new: str) -> None:
+    async def rename_namespace(self, actor: Actor, old: str, new: str) -> Namespace:
         """Rename a namespace; its old name redirects for good. Raises ConflictError, UsageError, TrustError."""
-        await self.require(actor, Role.OWNER, old, scope=ADMIN)
+        old = await self.require(actor, Role.OWNER, old, scope=ADMIN)
+        self._allow(actor, ADMIN, new)
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
         change = self._change(actor, "namespace.rename", old, to=new)
         if new in self._reserved or not await self.store.rename_namespace(old, new, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
         self.changed()
+        return await self.namespace(new)
 
     async def set_role(self, actor: Actor, namespace: str, account: str, role: Role | None) -> None:
         """Give an account a role, or take it away. Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError."""
-        await self.require(actor, Role.OWNER, namespace, scope=ADMIN)
+        namespace = await self.require(actor, Role.OWNER, namespace, scope=ADMIN)
         if role is not None and (not is_account(account) or await self.store.account(account) is None):
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
         change = self._change(actor, "member.set", namespace, account=account, role=role or "")
@@ -144,52 +159,70 @@ class Registry:
 
     # --- publishing --------------------------------------------------------------------------------------
 
-    async def check_publication(self, actor: Actor, namespace: str) -> None:
-        """Check, before its bytes are read, that the actor may publish there. Raises TrustError, NotFoundError."""
-        if await self.store.namespace(namespace) is None and namespace == actor.account:
-            self._allow(actor, PUBLISH, namespace)
-            if namespace in self._reserved:
-                raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
-        else:
-            await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
+    async def check_publication(self, actor: Actor, namespace: str) -> str:
+        """Check, before its bytes are read, that the actor may publish there; return the namespace's present name.
+
+        Raises TrustError, NotFoundError, ConflictError (``NAMESPACE_TAKEN``).
+        """
+        is_own = namespace == actor.account and is_namespace(namespace)
+        if not is_own or await self.store.namespace(namespace) is not None:
+            return await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
+        self._allow(actor, PUBLISH, namespace)
+        if namespace in self._reserved:
+            raise ConflictError("NAMESPACE_TAKEN", f"the namespace {namespace} is taken, or was once")
+        return namespace
 
     async def publish(
-        self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = ""
+        self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
     ) -> PublishedVersion:
         """Publish a skill in the namespace that it was prepared for; ``version`` stands above the folder's own.
 
-        Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError, TrustError, NotFoundError.
+        A dry run stores nothing. Raises ConflictError (``VERSION_EXISTS``, ``PACKAGE_CLOSED``), UsageError, TrustError,
+        NotFoundError.
         """
         skill = with_version(prepared.skill, version)
         namespace = skill.publisher
         _check_identifiers(skill)
-        await self.check_publication(actor, namespace)
-        if await self.store.namespace(namespace) is None:
-            await self._make_namespace(actor, namespace)
+        present = await self.check_publication(actor, namespace)
         one = PackageVersion(skill, self._clock(), actor.account, uploaded)
+        if present != namespace:
+            raise ConflictError("PACKAGE_CLOSED", f"the namespace {namespace} was renamed to {present}")
+        if dry_run:
+            return await self._foresee(one)
+        if await self.store.namespace(namespace) is None:
+            with suppress(ConflictError):  # another publication made it meanwhile, and decides below who may publish
+                await self._make_namespace(actor, namespace)
+            await self.require(actor, Role.PUBLISHER, namespace, scope=PUBLISH)
         digests = {"digest": str(skill.artifact.digest), "uploaded": str(uploaded)}
         change = self._change(actor, "version.publish", f"{one.package}@{skill.version}", **digests)
         how = await self.store.publish(one, prepared.artifact, change)
         if how == "conflict":
-            fix = "Raise the version: a published one never changes."
-            raise ConflictError(
-                "VERSION_EXISTS", f"{one.package} {skill.version} is published with other bytes", fix=fix
-            )
+            raise _version_exists(one)
         if how == "closed":
-            raise ConflictError("PACKAGE_CLOSED", f"{one.package} takes no new versions")
-        if how == "repeated":
-            stored = await self.store.version(one.package, skill.version)
-            return PublishedVersion(stored or one, how)
-        self.changed()
-        return PublishedVersion(one, how)
+            raise _package_closed(one)
+        stored = await self.store.version(one.package, skill.version) if how == "repeated" else None
+        if how == "created":
+            self.changed()
+        package = await self.store.package(one.package)
+        return PublishedVersion(stored or one, how, package.access if package else skill.access)
+
+    async def _foresee(self, one: PackageVersion) -> PublishedVersion:
+        """Return what publishing ``one`` would come to now. Raises ConflictError."""
+        package = await self.store.package(one.package)
+        if package is None:
+            return PublishedVersion(one, "checked", one.skill.access)
+        if package.state.status in CLOSED or package.renamed_to:
+            raise _package_closed(one)
+        stored = await self.store.version(one.package, one.version)
+        if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
+            raise _version_exists(one)
+        return PublishedVersion(stored or one, "checked", narrowest_access(package.access, one.skill.access))
 
     # --- states ------------------------------------------------------------------------------------------
 
     async def set_version_state(self, actor: Actor, package: Package, version: str, state: State) -> PackageVersion:
         """Yank, deprecate, quarantine a version, or make it active again. Raises TrustError, NotFoundError."""
-        found = await self.store.version(package.name, version)
-        if found is None:
-            raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
+        found = await self.describe_version(package, version)
         await self._check_state(actor, package, found.state, state, Role.PUBLISHER)
         target = f"{package.name}@{version}"
         change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
@@ -241,42 +274,72 @@ class Registry:
 
         Raises NotFoundError (``PACKAGE_NOT_FOUND``), also for what it may not know of.
         """
-        missing = NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
-        namespace = await self.store.namespace(name.namespace)
-        if namespace is None:
-            raise missing
-        found = await self.store.package(name._replace(namespace=namespace.renamed_to or name.namespace))
+        namespace = await self.store.namespace(name.namespace) if is_namespace(name.namespace) else None
+        present = namespace.renamed_to or namespace.name if namespace else ""
+        found = await self.store.package(name._replace(namespace=present)) if present else None
         if found is not None and found.renamed_to:
             found = await self.store.package(found.renamed_to)
-        if found is None or found.state.status is Status.DELETED:
-            raise missing
-        if found.access is Access.PRIVATE and not _may_read(principal, found):
-            raise missing
+        if found is None or not may_know(principal, found):
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
         return found
+
+    async def packages(
+        self, principal: Principal, namespace: str, after: str, limit: int
+    ) -> tuple[list[Package], str | None]:
+        """Return a page of the packages that ``principal`` may know of, and behind which name the next one begins."""
+        found: list[Package] = []
+        while len(found) <= limit:  # one more tells whether there is another page
+            page = await self.store.packages(namespace, after, limit + 1)
+            found += [one for one in page if may_know(principal, one)]
+            if len(page) <= limit:
+                break
+            after = page[-1].name.name
+        return found[:limit], found[limit - 1].name.name if len(found) > limit else None
 
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
         """Return a version, the latest one by default, for download.
 
-        Raises NotFoundError (``VERSION_NOT_FOUND``), TrustError (``PERMISSION_DENIED``, ``QUARANTINED``).
+        Raises NotFoundError (``VERSION_NOT_FOUND``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``,
+        ``QUARANTINED``).
         """
-        wanted = version or package.latest
-        found = await self.store.version(package.name, wanted) if is_version(wanted) else None
-        if found is None:
-            raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(wanted)[:80]}")
-        if package.access is not Access.PUBLIC and not _may_read(principal, package):
-            raise TrustError("PERMISSION_DENIED", f"{package.name} is restricted to some accounts")
+        found = await self.describe_version(package, version or package.latest)
+        if not may_use(principal, package):
+            code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
+            raise TrustError(code, f"{package.name} is restricted to some accounts")
         for state in (package.state, found.state):
             if state.status is Status.QUARANTINED:
-                message = f"{package.name} {wanted} is in quarantine: {state.reason or 'no reason is given'}"
-                raise TrustError("QUARANTINED", message)
+                reason = state.reason or "no reason is given"
+                raise TrustError("QUARANTINED", f"{package.name} {found.version} is in quarantine: {reason}")
         return found
+
+    async def describe_version(self, package: Package, version: str) -> PackageVersion:
+        """Return a version, also one that may not be downloaded. Raises NotFoundError (``VERSION_NOT_FOUND``)."""
+        found = await self.store.version(package.name, version) if is_version(version) else None
+        if found is None:
+            raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
+        return found
+
+    async def by_artifact(self, principal: Principal, digest: Digest) -> tuple[Package, PackageVersion]:
+        """Return a version with this artifact that ``principal`` may download, yanked ones included.
+
+        Raises as :meth:`version` where it may only know of one; NotFoundError (``VERSION_NOT_FOUND``).
+        """
+        refusal: SkillwireError = NotFoundError("VERSION_NOT_FOUND", "no version has this artifact")
+        for one in await self.store.by_artifact(digest, limits.REGISTRY_PAGE):
+            package = await self.store.package(one.package)
+            if package is not None and may_know(principal, package):
+                try:
+                    return package, await self.version(principal, package, one.version)
+                except TrustError as error:
+                    refusal = error
+        raise refusal
 
     async def grants(self, account: str, scopes: Collection[str]) -> frozenset[str]:
         """Return what a token of ``account`` may read beside what is public: ``namespace/*`` and ``namespace/name``."""
         if not set(scopes) & {READ, PUBLISH, ADMIN}:
             return frozenset()
         known = await self.store.account(account)
-        if known is not None and known.is_operator and ADMIN in scopes:
+        if known is not None and _acts_as_operator(known, scopes):
             return frozenset({EVERY_SKILL})
         roles, shared = await self.store.roles(account), await self.store.readable(account)
         actor = Actor(account, frozenset({*scopes, ADMIN}))
@@ -292,23 +355,25 @@ class Registry:
         account = await self.store.account(principal.account) if principal and principal.account else None
         if principal is None or account is None:
             return Actor("", address=address, request_id=request_id)
-        is_operator = account.is_operator and ADMIN in principal.scopes
+        is_operator = _acts_as_operator(account, principal.scopes)
         return Actor(account.name, principal.scopes, is_operator, address, request_id)
 
-    async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> None:
-        """Check that the actor has ``role`` in ``namespace`` and its token ``scope``. Raises TrustError."""
-        self._allow(actor, scope, namespace)
-        if actor.is_operator:
-            await self.namespace(namespace)
-            return
-        own = (await self.store.members((await self.namespace(namespace)).name)).get(actor.account)
-        if own is None or not own.includes(role):
-            message = f"{actor.account} is no {role} of {namespace}"
-            raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": namespace})
+    async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> str:
+        """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its present name.
+
+        Raises TrustError, NotFoundError (``NAMESPACE_NOT_FOUND``).
+        """
+        require_account(actor)
+        name = (await self.namespace(namespace)).name
+        self._allow(actor, scope, name)
+        own = None if actor.is_operator else (await self.store.members(name)).get(actor.account)
+        if not actor.is_operator and (own is None or not own.includes(role)):
+            message = f"{actor.account} is no {role} of {name}"
+            raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})
+        return name
 
     def _allow(self, actor: Actor, scope: str, namespace: str) -> None:
-        if not actor.account:
-            raise TrustError("AUTH_REQUIRED", "this needs the token of an account", details={"reason": "missing"})
+        require_account(actor)
         if not actor.allows(scope, namespace):
             message = f"the token does not allow {scope} in {namespace}"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})
@@ -318,8 +383,37 @@ class Registry:
         return Change(self._clock(), actor.account, action, target, told, actor.address, actor.request_id)
 
 
-def _may_read(principal: Principal, package: Package) -> bool:
-    return principal.has(package.name.name, package.name.namespace)
+def require_account(actor: Actor) -> None:
+    """Check that the actor is an account. Raises TrustError (``AUTH_REQUIRED``)."""
+    if not actor.account:
+        raise TrustError("AUTH_REQUIRED", "this needs the token of an account", details={"reason": "missing"})
+
+
+def may_know(principal: Principal, package: Package) -> bool:
+    """Whether ``principal`` may know of a package."""
+    is_there = package.state.status is not Status.DELETED
+    return is_there and (
+        package.access is not Access.PRIVATE or principal.has(package.name.name, package.name.namespace)
+    )
+
+
+def may_use(principal: Principal, package: Package) -> bool:
+    """Whether ``principal`` may download a package that it may know of, as far as its access decides."""
+    return package.access is Access.PUBLIC or principal.has(package.name.name, package.name.namespace)
+
+
+def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:
+    """Whether a token of ``account`` is an operator's: one for everything, in every namespace."""
+    return account.is_operator and ADMIN in scopes and not is_limited(scopes)
+
+
+def _version_exists(one: PackageVersion) -> ConflictError:
+    fix = "Raise the version: a published one never changes."
+    return ConflictError("VERSION_EXISTS", f"{one.package} {one.version} is published with other bytes", fix=fix)
+
+
+def _package_closed(one: PackageVersion) -> ConflictError:
+    return ConflictError("PACKAGE_CLOSED", f"{one.package} takes no new versions")
 
 
 def with_version(skill: Skill, version: str) -> Skill:

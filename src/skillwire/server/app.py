@@ -23,11 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from skillwire.adapters.clock import moment
+from skillwire.adapters.dns import find_txt_records
 from skillwire.adapters.executors.function import FunctionExecutor
 from skillwire.adapters.executors.http import HttpExecutor
 from skillwire.adapters.executors.secrets import Secrets
@@ -52,15 +54,18 @@ from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
+from skillwire.registry.accounts import AccountTokens, FirstOperator
 from skillwire.registry.packages import Registry
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import log_publish_warnings
 from skillwire.server.catalog_service import CatalogService
-from skillwire.server.components import Components, Services, StaticView
+from skillwire.server.components import Components, RegistryComponents, Services, StaticView
 from skillwire.server.configuration import ServerConfiguration, load_configuration, load_credentials, use_local_defaults
+from skillwire.server.downloads import Downloads
 from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
+from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.package_feed import PackageFeed
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
@@ -70,11 +75,13 @@ from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
 from skillwire.server.routes.pages import SkillPages
+from skillwire.server.routes.registry import RegistryApi
 from skillwire.server.routes.rpc import SkillsRpcProtocol
 from skillwire.server.routes.sharing import SkillSharing
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
+from skillwire.server.uploads import Publications
 from skillwire.trust.address import AddressPolicy
 
 if TYPE_CHECKING:
@@ -102,6 +109,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     SkillsRpcProtocol(),
     Mcp(),
     SkillDiscovery(),
+    RegistryApi(),
     Interop(),
     AgentSkills(),
 ]
@@ -166,6 +174,9 @@ class Application(Starlette):
         if self.lan is not None:
             self.lan.start()
         await self.services.executions.resume()
+        if self.services.packages is not None and (code := await self.services.packages.first_operator.prepare()):
+            fix = f"Run skillwire registry setup ACCOUNT {code}, or skillwire registry init ACCOUNT on this machine."
+            structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
 
     async def unregister(self, *, has_failed: bool = False) -> None:
         """Unregister from the local network while requests are still answered; ``has_failed`` after an error."""
@@ -184,6 +195,9 @@ class Application(Starlette):
         await self.unregister()
         for close in self.services.close:
             await close()
+        if self.services.packages is not None:
+            await self.services.packages.downloads.close()
+            await self.services.packages.proofs.close()
         await self.services.executions.stop()
         await asyncio.to_thread(self.services.catalog.stop)
         await self.services.authentication.close()
@@ -310,8 +324,8 @@ def make_components(
     store = FileBlobs(Path(blobs).absolute() if blobs is not None else state_directory() / "blobs")
     base = check_base_url(base_url)
     name = check_publisher(publisher)
-    registry = Registry(open_packages(), time.time, reserved={name}) if is_registry else None
-    feed = PackageFeed(registry.store, store, _wait_for) if registry else None
+    packages = make_registry(store, name) if is_registry else None
+    feed = PackageFeed(packages.registry.store, store, _wait_for) if packages else None
     published = PublishedFolders(roots, name, store, [one.prepared for one in functions], feed)
     if configuration is None or isinstance(configuration, ServerConfiguration):
         configured = configuration or ServerConfiguration()
@@ -322,7 +336,7 @@ def make_components(
     settings, runs = configured.executions, configured.runs
     check_secrets(settings)
     authentication = make_authentication(configured, base)
-    authentication.registry = registry
+    authentication.registry = packages.registry if packages else None
     executions = open_executions(
         configured,
         store,
@@ -358,8 +372,8 @@ def make_components(
         warn=warn,
         logs_all=is_local,
     )
-    if registry is not None:
-        registry.changed = catalog.follow_packages
+    if packages is not None:
+        packages.registry.changed = catalog.follow_packages
     skills = SkillListCache(store)
     catalog.prepares.append(skills.prepare)
     return Components(
@@ -372,7 +386,21 @@ def make_components(
         views=AccessViews(base),
         skills=skills,
         ungranted=ungranted_skills,
+        packages=packages,
+    )
+
+
+def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
+    """Return the parts of the registry in the state folder; ``publisher`` is no namespace of it."""
+    store = open_packages()
+    registry = Registry(store, time.time, reserved={publisher})
+    return RegistryComponents(
         registry=registry,
+        publications=Publications(registry, blobs),
+        downloads=Downloads(store, blobs, open_tokens, time.time),
+        proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
+        tokens=AccountTokens(store, open_tokens, time.time),
+        first_operator=FirstOperator(store, open_tokens, time.time),
     )
 
 

@@ -19,19 +19,23 @@ if TYPE_CHECKING:
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
+    from skillwire.registry.accounts import AccountTokens, FirstOperator
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.configuration import ServerConfiguration
+    from skillwire.server.downloads import Downloads
     from skillwire.server.executions import Executions
     from skillwire.server.lan.service import LanService
     from skillwire.server.metrics import ExecutionStats
+    from skillwire.server.namespace_proofs import NamespaceProofs
     from skillwire.server.problems import Problem
     from skillwire.server.revision import AccessViews
     from skillwire.server.routes.console import ExecutionsConsole
     from skillwire.server.routes.pages import SkillPages
     from skillwire.server.routing import Route
     from skillwire.server.rpc_methods import SkillListCache
+    from skillwire.server.uploads import Publications
 
 
 class PublishedFunction(NamedTuple):
@@ -52,11 +56,23 @@ class PublishedFunction(NamedTuple):
         return str(self.prepared.skill.artifact.digest)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryComponents:
+    """The parts of a registry: its use cases, and what receives and sends the bytes of packages."""
+
+    registry: Registry
+    publications: Publications
+    downloads: Downloads
+    proofs: NamespaceProofs
+    tokens: AccountTokens
+    first_operator: FirstOperator
+
+
 @dataclass(slots=True, kw_only=True)
 class Components:
     """The parts that serve skills over any transport. ``views`` and ``skills`` are caches of the current revision.
 
-    ``registry`` is None for a server that publishes folders alone.
+    ``packages`` is None for a server that publishes folders alone.
     """
 
     catalog: CatalogService
@@ -68,7 +84,12 @@ class Components:
     views: AccessViews
     skills: SkillListCache
     ungranted: Callable[[Iterable[Skill]], Coroutine[Any, Any, list[str]]]
-    registry: Registry | None = None
+    packages: RegistryComponents | None = None
+
+    @property
+    def registry(self) -> Registry | None:
+        """The use cases of the registry, if there is one."""
+        return self.packages.registry if self.packages else None
 
 
 @dataclass(slots=True, kw_only=True)

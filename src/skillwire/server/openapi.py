@@ -271,6 +271,17 @@ RESPONSES: Final[dict[str, Answer]] = {
     "TooMany": problem("Requests come too often: `TOO_MANY_REQUESTS`, `TOO_MANY_SIGNATURES`.", "Retry-After"),
     "HeadTooLarge": problem("The head of the request is too large: `HEAD_TOO_LARGE`."),
     "Failed": problem("The server failed, and its log says how: `INTERNAL`."),
+    "BadRegistryRequest": problem(
+        "A parameter or the body does not fit: `QUERY`, `JSON_SYNTAX`, or the code of what is malformed."
+    ),
+    "RegistryDenied": problem("The caller's role or token does not allow it, or a moderator does not."),
+    "RegistryNotFound": problem("It is not there, or nothing that this caller may know of."),
+    "RegistryConflict": problem(
+        "The name or version is taken: `NAMESPACE_TAKEN`, `VERSION_EXISTS`. Or the package takes no versions."
+    ),
+    "RegistryTooLarge": problem("The body is larger than anything that is needed here."),
+    "RegistryCoding": problem("The body is compressed once more: `MEDIA_TYPE`."),
+    "RegistrySkill": problem("The skill breaks rules: `SKILL_INVALID` with `findings`, or a code of archives."),
     "Unavailable": problem(
         "The skills are still being loaded: `NOT_READY`. Or the authorization server does not answer.",
         "Retry-After",
@@ -314,6 +325,22 @@ _PARAMETERS: Final[Node] = {
     ),
     "blob": _parameter("path", "The id of a blob.", "^blob:[0-9a-f]{64}$", example=f"blob:{'0' * 64}"),
     "asset": _parameter("path", "As a page names it.", r"^[A-Za-z0-9._-]+$", example="style.0000.css"),
+    "namespace": _parameter("path", "A namespace.", NAME, example="acme"),
+    "package": _parameter("path", "The name of a package in its namespace.", NAME, example="csv-profile"),
+    "version": _parameter("path", "A version of Semantic Versioning.", example="1.2.0"),
+    "account": _parameter("path", "An account.", example="ann"),
+    "token": _parameter("path", "The ID of a token.", example="abcdefgh23456723"),
+    "after-name": _parameter("query", "`next` of the page before.", name="after"),
+    "after-entry": _parameter("query", "`next` of the page before.", "^[0-9]{0,15}$", name="after"),
+    "rows": _parameter(
+        "query",
+        "Rows on a page.",
+        {"type": "integer", "minimum": 1, "maximum": int(limits.REGISTRY_PAGE)},
+        name="limit",
+    ),
+    "package-version": _parameter("query", "The version, instead of the one in the skill.", name="version"),
+    "package-name": _parameter("query", "The name that the skill must have.", name="name"),
+    "dry_run": _parameter("query", "`1` checks the skill and stores nothing."),
     "type": _parameter("query", "Skills of this capability type alone.", reference("schemas", "CapabilityType")),
     "q": _parameter("query", "Words, in any order.", {**TEXT, "maxLength": int(limits.SEARCH_TEXT_LENGTH)}),
     "limit": _parameter(

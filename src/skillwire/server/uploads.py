@@ -6,9 +6,11 @@ Every API of the registry publishes through here, so all of them refuse the same
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from skillwire.errors import SkillwireError, ValidationError
+from skillwire import limits
+from skillwire.errors import SkillwireError, StorageError, ValidationError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
 
 
 def read_upload(content: bytes, namespace: str, *, name: str = "") -> PreparedSkill:
-    """Return the skill in an archive (tar.gz, zip) or in a lone ``SKILL.md``, ready to be published in ``namespace``.
+    """Return the skill in an archive (tar.gz, zip), ready to be published in ``namespace``.
 
-    ``name`` is the one that it has to have. Takes milliseconds to seconds, so it belongs into a thread. Trust: the
-    bytes are hostile. Raises ValidationError (``SKILL_INVALID``, each finding in ``details``), and as
-    :func:`skillwire.trust.archive.read_archive`.
+    The files are at its root, or in one folder named as the skill. ``name`` is the one that it has to have. Takes
+    milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises ValidationError
+    (``SKILL_INVALID``, each finding in ``details``), and as :func:`skillwire.trust.archive.read_archive`.
     """
-    return read_files(read_archive(content).files, namespace, name=name)
+    plan = read_archive(content, unwraps=True)
+    if name and plan.folder not in {"", name}:
+        raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
+    return read_files(plan.files, namespace, name=name or plan.folder)
 
 
 def read_files(files: Sequence[FileContent], namespace: str, *, name: str = "") -> PreparedSkill:
@@ -69,15 +74,24 @@ class Publications:
     def __init__(self, registry: Registry, blobs: BlobStore) -> None:
         self.registry = registry
         self._blobs = blobs
+        self._reading = asyncio.Semaphore(limits.REGISTRY_READING)
 
     async def publish(
-        self, actor: Actor, read: Callable[[], PreparedSkill], uploaded: Digest, *, version: str = ""
+        self,
+        actor: Actor,
+        read: Callable[[], PreparedSkill],
+        uploaded: Digest,
+        *,
+        version: str = "",
+        dry_run: bool = False,
     ) -> PublishedVersion:
         """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
-        prepared = await asyncio.to_thread(read)
-        result = await self.registry.publish(actor, prepared, uploaded, version=version)
+        async with self._reading:
+            prepared = await asyncio.to_thread(read)
+        result = await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
         if result.how == "created":
-            await asyncio.to_thread(self._write_blobs, prepared)
+            with suppress(StorageError):  # they can be made from its artifact, and are before the catalog lists it
+                await asyncio.to_thread(self._write_blobs, prepared)
         return result
 
     def _write_blobs(self, prepared: PreparedSkill) -> None:

@@ -134,7 +134,7 @@ class TestVersions:
         assert store.publish(version, b"one", change()) == "created"
         assert store.package(NOTES) == Package(NOTES, 1.0, Access.PUBLIC, State(), "1.0.0")
         assert store.version(NOTES, "1.0.0") == version
-        assert store.versions(NOTES) == store.by_artifact(Digest.of(b"one")) == [version]
+        assert store.versions(NOTES) == store.by_artifact(Digest.of(b"one"), 9) == [version]
         assert store.artifact(Digest.of(b"one")) == b"one"
 
     def test_what_is_not_there_is_not_found(self, store):
@@ -142,7 +142,11 @@ class TestVersions:
         other = PackageName("acme", "others")
         assert (store.package(other), store.version(other, "1.0.0"), store.versions(other)) == (None, None, [])
         assert (store.version(NOTES, "2.0.0"), store.artifact(Digest.of(b"two"))) == (None, None)
-        assert (store.by_artifact(Digest.of(b"two")), store.readers(other), store.downloads(other, "")) == ([], [], {})
+        assert (store.by_artifact(Digest.of(b"two"), 9), store.readers(other), store.downloads(other, "")) == (
+            [],
+            [],
+            {},
+        )
 
     def test_a_large_artifact_is_kept_too(self, store):
         content = bytes(limits.REGISTRY_ROW_BYTES + 1)

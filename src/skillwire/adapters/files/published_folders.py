@@ -253,14 +253,14 @@ class PublishedFolders:
                 yield LoadResult(key, one.skill.artifact.digest, pack_skill(one.skill), one.findings, one.skill.access)
 
     def _follow_packages(self) -> None:
-        """Take what changed in the registry, and write the bytes of packages again that are lost."""
+        """Take what changed in the registry, and write the bytes of packages that are not in the blob store."""
         if self._packages is None:
             return
         for number, packed in self._packages.changes():
             key = f"{_PACKAGE}{number:012}"
             before = self._states.pop(key, None)
             if packed is not None:
-                self._states[key] = self._good(_PACKAGE, packed)
+                self._states[key] = self._good(_PACKAGE if self._has_blobs(packed) else "", packed)
             self._changed |= self._states.get(key) != before
         for key, state in self._states.items():
             if key.startswith(_PACKAGE) and not state.signature and state.packed is not None:

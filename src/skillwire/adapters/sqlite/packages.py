@@ -18,6 +18,7 @@ from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
+    CLOSED,
     Account,
     AuditEntry,
     Change,
@@ -40,7 +41,7 @@ from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from sqlite3 import Connection
 
     from skillwire.adapters.files.blobs import FileBlobs
@@ -54,8 +55,6 @@ _VERSION: Final = "skill, published, publisher, uploaded, status, reason, succes
 _ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
-#: States in which a package takes no new versions.
-_CLOSED: Final = {Status.ARCHIVED, Status.DELETED, Status.QUARANTINED}
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
@@ -118,10 +117,11 @@ class SqlitePackages(Store):
     @writes
     def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
         row = connection.execute(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,)).fetchone()
-        if row is None or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
+        if row is None or row[-1] or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
             return False
         connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
-        connection.execute("UPDATE members SET namespace = ? WHERE namespace = ?", (new, old))
+        for table in ("members", "audit"):
+            connection.execute(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
             number for (number,) in connection.execute("SELECT number FROM packages WHERE namespace = ?", (old,))
         ]
@@ -171,6 +171,9 @@ class SqlitePackages(Store):
         skill = version.skill
         digest = _raw(skill.artifact.digest)
         found = _find(connection, version.package)
+        renamed = "SELECT 1 FROM namespaces WHERE name = ? AND renamed_to != ''"
+        if connection.execute(renamed, (skill.publisher,)).fetchone():
+            return "closed"
         if found is None:
             columns = f"{_PACKAGE}, changed"
             statement = f"INSERT INTO packages ({columns}) VALUES (?, ?, ?, ?, ?, '', '', '', '', {_NEXT_CHANGE})"
@@ -180,13 +183,14 @@ class SqlitePackages(Store):
             number, package = found
             query = "SELECT artifact FROM versions WHERE package = ? AND version = ?"
             same = connection.execute(query, (number, version.version)).fetchone()
-            if package.state.status in _CLOSED or package.renamed_to:
+            if package.state.status in CLOSED or package.renamed_to:
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
             access = narrowest_access(package.access, skill.access)
             connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
-        connection.execute("INSERT OR IGNORE INTO artifacts (digest, content) VALUES (?, ?)", (digest, content))
+        statement = "INSERT OR IGNORE INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
+        connection.execute(statement, (digest, content, skill.artifact.size))
         columns = f"package, version, artifact, {_VERSION}"
         connection.execute(
             f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -274,9 +278,9 @@ class SqlitePackages(Store):
         return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
 
     @reads
-    def by_artifact(self, connection: Connection, digest: Digest) -> Sequence[PackageVersion]:
-        query = f"SELECT {_VERSION} FROM versions WHERE artifact = ? ORDER BY published"
-        return [_read_version(row) for row in connection.execute(query, (_raw(digest),))]
+    def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:
+        query = f"SELECT {_VERSION} FROM versions WHERE artifact = ? ORDER BY published LIMIT ?"
+        return [_read_version(row) for row in connection.execute(query, (_raw(digest), limit))]
 
     async def artifact(self, digest: Digest) -> bytes | None:
         found, content = await self._artifact(digest)
@@ -298,10 +302,35 @@ class SqlitePackages(Store):
             found.append(ChangedPackage(number, package, served))
         return ChangedPackages(cursor, tuple(found))
 
+    @writes
+    def record(self, connection: Connection, change: Change) -> None:
+        _record(connection, change)
+
     @reads
-    def audit(self, connection: Connection, after: int, limit: int) -> Sequence[AuditEntry]:
-        query = f"SELECT {_ENTRY} FROM audit WHERE number > ? ORDER BY number LIMIT ?"
-        return [_read_entry(row) for row in connection.execute(query, (after, limit))]
+    def audit(
+        self, connection: Connection, after: int, limit: int, namespaces: Collection[str] | None = None
+    ) -> Sequence[AuditEntry]:
+        condition, names = "number > ?", tuple(namespaces or ())
+        if namespaces is not None:
+            marks = ", ".join("?" * len(names))
+            condition += f" AND namespace IN ({marks})"
+        query = f"SELECT {_ENTRY} FROM audit WHERE {condition} ORDER BY number LIMIT ?"
+        return [_read_entry(row) for row in connection.execute(query, (after, *names, limit))]
+
+    @reads
+    def statistics(self, connection: Connection, *, with_private: bool) -> Mapping[str, int]:
+        known = "SELECT number FROM packages WHERE status != ?" + ("" if with_private else " AND access != ?")
+        row = (Status.DELETED.value,) if with_private else (Status.DELETED.value, Access.PRIVATE.value)
+        stored = f"SELECT DISTINCT artifact FROM versions WHERE package IN ({known})"
+        queries = {
+            "namespaces": "SELECT count(*) FROM namespaces WHERE renamed_to = ''",
+            "packages": f"SELECT count(*) FROM ({known})",
+            "versions": f"SELECT count(*) FROM versions WHERE package IN ({known})",
+            "downloads": f"SELECT count(*) FROM downloads WHERE package IN ({known})",
+            "bytes": f"SELECT ifnull(sum(size), 0) FROM artifacts WHERE digest IN ({stored})",
+        }
+        counted = {key: connection.execute(query, row if "?" in query else ()) for key, query in queries.items()}
+        return {key: int(found.fetchone()[0]) for key, found in counted.items()}
 
     @writes
     def count_download(self, connection: Connection, name: PackageName, version: str, day: str, counted: bytes) -> None:
@@ -348,8 +377,8 @@ def _record(connection: Connection, change: Change) -> None:
     last = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
     number, previous = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
     details = json.dumps(change.details, sort_keys=True)
-    row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change))
-    connection.execute(f"INSERT INTO audit ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change), change.namespace)
+    connection.execute(f"INSERT INTO audit ({_ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _read_account(row: tuple[Any, ...] | None) -> Account | None:

@@ -179,13 +179,17 @@ _SKILL_MD: Final = "SKILL.md"
 
 
 class ArchivePlan(NamedTuple):
-    """Files that are safe to write below one folder, sorted by path, ``SKILL.md`` among them."""
+    """Files that are safe to write below one folder, sorted by path, ``SKILL.md`` among them.
+
+    ``folder`` is the name of the wrapper folder that they were taken out of, if any.
+    """
 
     files: tuple[FileContent, ...]
+    folder: str = ""
 
 
-def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
-    """Return the plan of an archive's entries.
+def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False) -> ArchivePlan:
+    """Return the plan of an archive's entries; ``unwraps`` takes files that are all in one folder out of it.
 
     Trust: entries are hostile; copies of links count against the same bounds as files, and linked folders are walked at
     most as often as entries are allowed.
@@ -201,6 +205,11 @@ def plan_entries(entries: Iterable[Entry]) -> ArchivePlan:
         tree.add(entry)
     files = sorted(_files_below(tree.root, "", (tree.root,), tree, budget), key=lambda file: file.path)
     if not any(file.path == _SKILL_MD for file in files):
+        wrappers = {file.path.partition("/")[0] for file in files}
+        if unwraps and len(wrappers) == 1 and any(file.path == f"{min(wrappers)}/{_SKILL_MD}" for file in files):
+            (wrapper,) = wrappers
+            unwrapped = (file._replace(path=file.path.removeprefix(f"{wrapper}/")) for file in files)
+            return ArchivePlan(tuple(unwrapped), wrapper)
         for folder, _, rest in (file.path.partition("/") for file in files):
             if rest == _SKILL_MD:
                 raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")

@@ -1,0 +1,32 @@
+"""TXT records, asked of the name servers that this machine is configured with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from skillwire import limits
+from skillwire.errors import FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+async def find_txt_records(name: str) -> Sequence[str]:
+    """Return the TXT records of ``name``, none for a name without any. Raises FetchError (``HOST_NOT_FOUND``)."""
+    return await asyncio.to_thread(_find_txt_records, name)
+
+
+def _find_txt_records(name: str) -> list[str]:
+    import dns.exception  # noqa: PLC0415  # takes 0.1 s, and few servers prove a namespace
+    import dns.resolver  # noqa: PLC0415  # same
+
+    try:
+        answer = dns.resolver.resolve(
+            f"{name}.", "TXT", lifetime=limits.REGISTRY_PROOF_SECONDS, raise_on_no_answer=False
+        )
+        return [b"".join(record.strings).decode("utf-8", "replace") for record in answer]
+    except dns.resolver.NXDOMAIN:
+        return []
+    except dns.exception.DNSException as error:
+        raise FetchError("HOST_NOT_FOUND", f"{name} cannot be looked up: {error}") from error

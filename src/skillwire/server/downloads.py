@@ -1,0 +1,100 @@
+"""Downloads of packages: the bytes of any version, and how often they are fetched.
+
+The blob store holds what the catalog serves. The bytes of other versions, and lost ones, are made again from the
+artifact in the package store. A download counts once for each identity and day: an account, or an address. Only a keyed
+hash of the identity is stored, in a task beside the response, so counting neither delays nor fails a download.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.errors import SkillwireError, one_line
+from skillwire.model.access import Access
+from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
+from skillwire.server.blob_responses import BlobSender
+from skillwire.server.package_feed import files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skillwire.model.package import Package, PackageName, PackageVersion
+    from skillwire.model.skill import Skill
+    from skillwire.ports import BlobStore, PackageStore
+    from skillwire.registry.tokens import Tokens
+    from skillwire.server.context import RequestContext
+
+_PURPOSE: Final = "counted downloads 1"
+_HASH_BYTES: Final = 16
+
+
+class Downloads:
+    """Sends the bytes of versions and counts downloads; ``tokens`` is first called when one is counted."""
+
+    def __init__(
+        self, store: PackageStore, blobs: BlobStore, tokens: Callable[[], Tokens], clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._sender = BlobSender(blobs)
+        self._tokens = tokens
+        self._clock = clock
+        self._counted: OrderedDict[bytes, None] = OrderedDict()  # lately, so that repeated ones write nothing
+        self._counting: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Wait for the downloads that are being counted."""
+        await asyncio.gather(*self._counting)
+
+    async def send_artifact(self, context: RequestContext, package: Package, version: PackageVersion) -> None:
+        """Send the artifact of a version that the caller may download, and count it."""
+        artifact = version.skill.artifact
+        cache = CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE
+        await self.send(
+            context, BlobResponse(artifact.media_type, cache, artifact.digest, artifact.size), version.skill
+        )
+        self.count(context, package.name, version.version)
+
+    async def send(self, context: RequestContext, response: BlobResponse, skill: Skill) -> None:
+        """Send a file or the artifact of ``skill``. Raises StorageError."""
+        if not await asyncio.to_thread(self._blobs.has, response.digest, response.size):
+            content = await self._store.artifact(skill.artifact.digest)
+            if content is not None:  # otherwise the sender reports the loss
+                await asyncio.to_thread(self._write, skill, content)
+        await self._sender.send(response, context.scope, context.send)
+
+    def _write(self, skill: Skill, content: bytes) -> None:
+        for one in (*files_of(skill, content), content):
+            self._blobs.put(one)
+
+    def count(self, context: RequestContext, name: PackageName, version: str) -> None:
+        """Count a download by the caller, unless it was counted today or the request was HEAD."""
+        if context.method != "GET" or len(self._counting) >= limits.REGISTRY_COUNTING:
+            return
+        account = context.principal.account if context.principal else ""
+        identity = f"account {account}" if account else context.owner
+        day = time.strftime("%Y-%m-%d", time.gmtime(self._clock()))
+        task = asyncio.create_task(self._count(identity, name, version, day))
+        self._counting.add(task)
+        task.add_done_callback(self._counting.discard)
+
+    async def _count(self, identity: str, name: PackageName, version: str, day: str) -> None:
+        try:
+            key = (await asyncio.to_thread(self._tokens)).key_for(_PURPOSE)
+            counted = hmac.digest(key, f"{day} {identity}".encode(), hashlib.sha256)[:_HASH_BYTES]
+            recent = counted + f"{name}@{version}".encode()
+            if recent not in self._counted:
+                await self._store.count_download(name, version, day, counted)
+                self._counted[recent] = None
+                if len(self._counted) > limits.REGISTRY_COUNTED:
+                    self._counted.popitem(last=False)
+        except SkillwireError as error:
+            structlog.get_logger("skillwire").warning("a download is not counted", reason=one_line(error))

@@ -1,0 +1,345 @@
+"""The registry's own API: namespaces, packages and their versions.
+
+:mod:`skillwire.registry.packages` decides who may do what. Every answer starts from the caller's principal: what it may
+not know of is answered as what is not there, on every path. A renamed namespace or package redirects (308). See
+``docs/reference/registry-api.md``; accounts, tokens and records are in :mod:`.registry_accounts`.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from skillwire import limits
+from skillwire.errors import (
+    ConflictError,
+    DecodeError,
+    NotFoundError,
+    SkillwireError,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
+from skillwire.model.access import EVERY_SKILL
+from skillwire.model.digest import Digest
+from skillwire.model.package import PackageName, Proof, Role, State, Status
+from skillwire.registry.packages import ADMIN
+from skillwire.server.components import Protocol
+from skillwire.server.openapi import PART, in_parts
+from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
+from skillwire.server.responses import no_content
+from skillwire.server.routes import registry_messages as messages
+from skillwire.server.routes.registry_accounts import AccountRoutes
+from skillwire.server.routes.registry_requests import (
+    API,
+    ARCHIVES,
+    CHANGE_REFUSALS,
+    REFUSALS,
+    Method,
+    actor_of,
+    answer,
+    changes,
+    principal_of,
+    read_page,
+    read_query,
+    read_request,
+    reads,
+    row,
+    tagged_answer,
+)
+from skillwire.server.routing import Answer, Operation
+from skillwire.server.uploads import read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.model.package import Namespace, Package
+    from skillwire.server.components import RegistryComponents, Services
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Route
+
+_DAY: Final = 86_400
+_STATUSES: Final = (
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (ValidationError, 422),
+    (TrustError, 422),
+    (DecodeError, 400),
+    (UsageError, 400),
+)
+_STATUS_OF_CODE: Final = {"AUTH_REQUIRED": 401, "PERMISSION_DENIED": 403, "QUARANTINED": 403, "ARCHIVE_SIZE": 413}
+_ARCHIVES: Final = Bounds(
+    limits.ARCHIVE_BYTES,
+    limits.REGISTRY_BODIES_BYTES,
+    limits.REGISTRY_BODIES_ADDRESS_BYTES,
+    Problem(413, "ARCHIVE_SIZE", f"an archive has at most {limits.ARCHIVE_BYTES:,} bytes"),
+    Problem(415, "MEDIA_TYPE", COMPRESSED),
+    Problem(503, "NOT_READY", "too many archives are being received at once", fields={"Retry-After": "1"}),
+)
+
+
+class RegistryApi(Protocol):
+    """The registry's own API; a server that publishes folders alone has no rows of it."""
+
+    name = "Registry"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the API."""
+        parts = services.packages
+        return [] if parts is None else [*AccountRoutes(parts).routes(), *PackageRoutes(parts).routes()]
+
+    def error_table(self, error: SkillwireError) -> Problem:
+        """Return the response that reports ``error``; findings of a refused skill are in its details."""
+        return registry_problem(error)
+
+
+def registry_problem(error: SkillwireError) -> Problem:
+    """Return the response that reports ``error`` of a use case of the registry."""
+    status = _STATUS_OF_CODE.get(error.code) or next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
+    if status is None:
+        raise error
+    fields = {"WWW-Authenticate": 'Bearer realm="skillwire"'} if error.code == "AUTH_REQUIRED" else {}
+    details = {**error.details, "fix": error.diagnostics().fix}
+    return Problem(status, error.code, error.message, details, fields)
+
+
+class PackageRoutes:
+    """Answers for namespaces and packages; ``parts`` are those of the registry."""
+
+    def __init__(self, parts: RegistryComponents) -> None:
+        self._registry = parts.registry
+        self._store = parts.registry.store
+        self._publications = parts.publications
+        self._downloads = parts.downloads
+        self._proofs = parts.proofs
+        self._bodies = Bodies(_ARCHIVES)
+
+    def routes(self) -> Sequence[Route]:
+        """Return their rows."""
+        namespace, package = "/namespaces/{namespace}", "/packages/{namespace}/{package}"
+        downloaded = Operation("The artifact of a version", {**in_parts(*ARCHIVES, "text/markdown"), **REFUSALS}, PART)
+        return [
+            row(
+                "/namespaces",
+                GET=reads(self.namespaces, "The namespaces", messages.NamespaceList, "after-name", "rows"),
+                POST=changes(
+                    self.create, "Make a namespace", messages.NamespaceObject, messages.NamespaceRequest, status=201
+                ),
+            ),
+            row(
+                namespace,
+                GET=reads(
+                    self.namespace, "A namespace and its packages", messages.NamespaceDetails, "after-name", "rows"
+                ),
+            ),
+            row(
+                f"{namespace}/proof",
+                POST=changes(self.prove, "Prove a namespace", messages.NamespaceObject, messages.ProofRequest),
+            ),
+            row(
+                f"{namespace}/rename",
+                POST=changes(self.rename, "Rename a namespace", messages.NamespaceObject, messages.RenameRequest),
+            ),
+            row(
+                f"{namespace}/members/{{account}}",
+                PUT=changes(self.set_member, "Give an account a role", None, messages.RoleRequest),
+                DELETE=changes(self.set_member, "Take the role of an account away", None),
+            ),
+            row(f"{namespace}/packages", POST=Method(self.publish, _PUBLISH)),
+            row(
+                package,
+                GET=reads(self.package, "A package", messages.PackageObject),
+                PATCH=changes(
+                    self.change, "Set the access or the state", messages.PackageObject, messages.PackageRequest
+                ),
+                DELETE=changes(self.delete, "Delete a package; its name stays taken", None),
+            ),
+            row(
+                f"{package}/readers/{{account}}",
+                PUT=changes(self.set_reader, "Let an account read a package", None),
+                DELETE=changes(self.set_reader, "Let an account read a package no longer", None),
+            ),
+            row(
+                f"{package}/{{version}}",
+                GET=reads(self.version, "A version", messages.VersionObject),
+                PATCH=changes(
+                    self.change_version, "Set the state of a version", messages.VersionObject, messages.VersionRequest
+                ),
+            ),
+            row(f"{package}/{{version}}/download", GET=Method(self.download, downloaded)),
+        ]
+
+    # --- namespaces --------------------------------------------------------------------------------------
+
+    async def namespaces(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of the namespaces."""
+        after, limit = read_page(context)
+        found = await self._store.namespaces(after, limit + 1)
+        rows = [messages.namespace_object(one) for one in found[:limit]]
+        return tagged_answer(messages.NamespaceList(rows, rows[-1].name if len(found) > limit else None))
+
+    async def create(self, context: RequestContext) -> ASGIApp:
+        """Make a namespace."""
+        asked = await read_request(context, messages.NamespaceRequest)
+        made = await self._registry.create_namespace(await actor_of(self._registry, context), asked.name)
+        return answer(messages.namespace_object(made), 201)
+
+    async def namespace(self, context: RequestContext) -> ASGIApp:
+        """Answer a namespace with a page of its packages; its members to its members."""
+        asked, principal = context.parameters["namespace"], principal_of(context)
+        found = await self._registry.namespace(asked)
+        if found.name != asked:
+            return _moved(context, f"/namespaces/{found.name}", str(found.name))
+        packages, following = await self._registry.packages(principal, found.name, *read_page(context))
+        described = messages.namespace_details(found, packages, following)
+        if self._is_member(context, found.name):
+            described.members = dict(await self._store.members(found.name))
+        return tagged_answer(described)
+
+    async def prove(self, context: RequestContext) -> ASGIApp:
+        """Prove a namespace: by its domain, or by an operator's word."""
+        asked, actor = await read_request(context, messages.ProofRequest), await actor_of(self._registry, context)
+        name = await self._registry.require(actor, Role.OWNER, context.parameters["namespace"], scope=ADMIN)
+        domain = "" if asked.kind == "operator" else asked.domain.lower()
+        if asked.kind != "operator":
+            await self._proofs.check(asked.kind, domain, name)
+        proven = await self._registry.prove_namespace(actor, name, Proof(asked.kind, domain, time.time()))
+        return answer(messages.namespace_object(proven))
+
+    async def rename(self, context: RequestContext) -> ASGIApp:
+        """Rename a namespace."""
+        asked, actor = await read_request(context, messages.RenameRequest), await actor_of(self._registry, context)
+        renamed = await self._registry.rename_namespace(actor, context.parameters["namespace"], asked.to)
+        return answer(messages.namespace_object(renamed))
+
+    async def set_member(self, context: RequestContext) -> ASGIApp:
+        """Give an account a role, or take it away."""
+        where, actor = context.parameters, await actor_of(self._registry, context)
+        role = (await read_request(context, messages.RoleRequest)).role if context.method == "PUT" else None
+        await self._registry.set_role(actor, where["namespace"], where["account"], role)
+        return no_content
+
+    # --- packages ----------------------------------------------------------------------------------------
+
+    async def publish(self, context: RequestContext) -> ASGIApp:
+        """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
+        query, actor = read_query(context), await actor_of(self._registry, context)
+        namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
+        async with self._bodies.reading(context.scope, context.receive) as body:
+            read = partial(read_upload, body.data, namespace, name=query.get("name", ""))
+            published = await self._publications.publish(
+                actor,
+                read,
+                Digest.of(body.data),
+                version=query.get("version", ""),
+                dry_run=query.get("dry_run", "0") != "0",
+            )
+        return answer(messages.publication_object(published), 201 if published.how == "created" else 200)
+
+    async def package(self, context: RequestContext) -> ASGIApp:
+        """Answer a package with its versions."""
+        return tagged_answer(await self._describe(context, await self._find(context)))
+
+    async def change(self, context: RequestContext) -> ASGIApp:
+        """Set the access or the state of a package."""
+        asked, actor = await read_request(context, messages.PackageRequest), await actor_of(self._registry, context)
+        found = await self._find(context)
+        if asked.access is None and asked.status is None:
+            raise UsageError("QUERY", "neither access nor status is given")
+        if asked.access is not None:
+            found = await self._registry.set_access(actor, found, asked.access)
+        if asked.status is not None:
+            state = State(Status(asked.status), asked.reason, asked.successor)
+            found = await self._registry.set_state(actor, found, state)
+        return answer(await self._describe(context, found))
+
+    async def delete(self, context: RequestContext) -> ASGIApp:
+        """Delete a package; its name stays taken."""
+        actor = await actor_of(self._registry, context)
+        await self._registry.set_state(actor, await self._find(context), State(Status.DELETED))
+        return no_content
+
+    async def set_reader(self, context: RequestContext) -> ASGIApp:
+        """Let an account read a package, or no longer."""
+        actor, may_read = await actor_of(self._registry, context), context.method == "PUT"
+        account = context.parameters["account"]
+        await self._registry.set_reader(actor, await self._find(context), account, may_read=may_read)
+        return no_content
+
+    async def version(self, context: RequestContext) -> ASGIApp:
+        """Answer a version, also one that may not be downloaded."""
+        package = await self._find(context)
+        found = await self._registry.describe_version(package, context.parameters["version"])
+        return tagged_answer(messages.version_object(found, package, context.site, with_files=True))
+
+    async def change_version(self, context: RequestContext) -> ASGIApp:
+        """Yank, deprecate or quarantine a version, or make it active again."""
+        asked, actor = await read_request(context, messages.VersionRequest), await actor_of(self._registry, context)
+        package = await self._find(context)
+        state = State(Status(asked.status), asked.reason, asked.successor)
+        changed = await self._registry.set_version_state(actor, package, context.parameters["version"], state)
+        return answer(messages.version_object(changed, package, context.site, with_files=True))
+
+    async def download(self, context: RequestContext) -> None:
+        """Send the artifact of a version."""
+        package = await self._find(context)
+        found = await self._registry.version(principal_of(context), package, context.parameters["version"])
+        await self._downloads.send_artifact(context, package, found)
+
+    # --- what several need -------------------------------------------------------------------------------
+
+    def _is_member(self, context: RequestContext, namespace: str) -> bool:
+        """Whether the caller's token reads all of a namespace."""
+        return not principal_of(context).grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
+
+    async def _find(self, context: RequestContext) -> Package:
+        """Return the package that the path names. Raises NotFoundError, ProblemError (308 for a renamed one)."""
+        asked = PackageName(context.parameters["namespace"], context.parameters["package"])
+        found = await self._registry.package(principal_of(context), asked)
+        if found.name != asked:
+            rest = context.path.removeprefix(f"{API}/packages/{asked}")
+            raise ProblemError(_moved(context, f"/packages/{found.name}{quote(rest)}", str(found.name)))
+        return found
+
+    async def _describe(self, context: RequestContext, package: Package) -> messages.PackageObject:
+        versions = await self._store.versions(package.name)
+        namespace: Namespace = await self._registry.namespace(package.name.namespace)
+        since = time.strftime("%Y-%m-%d", time.gmtime(time.time() - limits.REGISTRY_DOWNLOAD_DAYS * _DAY))
+        described = messages.package_object(
+            package,
+            namespace,
+            [messages.version_object(one, package, context.site) for one in versions],
+            dict(await self._store.downloads(package.name, since)),
+        )
+        if self._is_member(context, package.name.namespace):
+            described.readers = list(await self._store.readers(package.name))
+        return described
+
+
+def _moved(context: RequestContext, path: str, name: str) -> Problem:
+    """Return the redirect to ``path`` of the API, with the request's query."""
+    query = context.scope["query_string"].decode("latin-1")
+    location = f"{context.root}{API}{path}{'?' * bool(query)}{query}"
+    fix = "Use the new name."
+    return Problem(308, "RENAMED", f"it is called {name} now", {"name": name, "fix": fix}, {"Location": location})
+
+
+_PUBLISH: Final = Operation(
+    "Publish the skill in an archive",
+    {
+        "200": Answer(
+            "The same bytes were there before, or this was a dry run.", {"application/json": messages.PublicationObject}
+        ),
+        "201": Answer("It is published.", {"application/json": messages.PublicationObject}),
+        **CHANGE_REFUSALS,
+        "415": "RegistryCoding",
+        "422": "RegistrySkill",
+    },
+    ("package-version", "package-name", "dry_run"),
+    {media_type: {"type": "string", "format": "binary"} for media_type in ARCHIVES},
+)

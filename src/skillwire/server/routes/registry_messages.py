@@ -1,0 +1,356 @@
+"""The documents of the registry's API, and how values become them. Times are seconds since the epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from msgspec import UNSET, Struct, UnsetType
+
+from skillwire.model.access import Access
+from skillwire.model.package import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skillwire.model.access import Token
+    from skillwire.model.package import AuditEntry, Namespace, Package, PackageVersion, State
+    from skillwire.model.skill import SkillFile
+    from skillwire.registry.packages import PublishedVersion
+
+
+class RegistryInfo(Struct):
+    """The registry itself; without an operator it ``needs_setup``."""
+
+    site: str
+    needs_setup: bool
+    registry: Literal[True] = True
+
+
+class SetupRequest(Struct, forbid_unknown_fields=True):
+    """The one-time code that the server printed, and the account to make the first operator."""
+
+    code: str
+    account: str
+
+
+class CallerAccount(Struct):
+    """The account of a caller, what its token allows, and namespace → role."""
+
+    account: str
+    operator: bool
+    scopes: list[str]
+    namespaces: dict[str, Role]
+
+
+class NamespaceRequest(Struct, forbid_unknown_fields=True):
+    """A namespace to make."""
+
+    name: str
+
+
+class ProofRequest(Struct, forbid_unknown_fields=True):
+    """A proof to check; without a domain for an operator's word."""
+
+    kind: Literal["dns", "file", "operator"]
+    domain: str = ""
+
+
+class RenameRequest(Struct, forbid_unknown_fields=True):
+    """The new name of a namespace."""
+
+    to: str
+
+
+class RoleRequest(Struct, forbid_unknown_fields=True):
+    """A role to give."""
+
+    role: Role
+
+
+class ProofObject(Struct):
+    """How a namespace is proven; ``kind`` is empty while it is not."""
+
+    kind: Literal["", "dns", "file", "operator"]
+    domain: str
+    at: float
+
+
+class NamespaceObject(Struct):
+    """A namespace."""
+
+    name: str
+    created: float
+    proof: ProofObject
+
+
+class NamespaceList(Struct):
+    """A page of namespaces; the next one begins behind ``next``."""
+
+    namespaces: list[NamespaceObject]
+    next: str | None
+
+
+class StateObject(Struct, omit_defaults=True):
+    """A state, in the shape of PEP 792."""
+
+    status: Literal["active", "archived", "deprecated", "yanked", "quarantined", "deleted"]
+    reason: str = ""
+    successor: str = ""
+
+
+class FileObject(Struct):
+    """A file of a skill."""
+
+    path: str
+    size: int
+    digest: str
+
+
+class VersionObject(Struct):
+    """A version; ``digest`` is that of the artifact at ``url``, ``uploaded`` that of what its publisher sent.
+
+    Only the answer about one version has ``files``.
+    """
+
+    version: str
+    published: float
+    publisher: str
+    digest: str
+    uploaded: str
+    size: int
+    media_type: str
+    description: str
+    license: str | None
+    requires: list[str]
+    status: StateObject
+    url: str
+    files: list[FileObject] | UnsetType = UNSET
+
+
+class PackageSummary(Struct):
+    """A package; ``latest`` is empty where no version is resolved."""
+
+    namespace: str
+    name: str
+    created: float
+    access: Access
+    status: StateObject
+    latest: str
+
+
+class PackageObject(PackageSummary):
+    """A package with its versions, highest first, and downloads by day; ``readers`` for members of its namespace."""
+
+    proof: ProofObject
+    versions: list[VersionObject]
+    downloads: dict[str, int]
+    dependents: list[str]
+    readers: list[str] | UnsetType = UNSET
+
+
+class NamespaceDetails(NamespaceObject):
+    """A namespace with a page of its packages; ``members`` for its members."""
+
+    packages: list[PackageSummary]
+    next: str | None
+    members: dict[str, Role] | UnsetType = UNSET
+
+
+class PackageRequest(Struct, forbid_unknown_fields=True):
+    """An access or a state to set."""
+
+    access: Access | None = None
+    status: Literal["active", "archived", "deprecated", "quarantined", "deleted"] | None = None
+    reason: str = ""
+    successor: str = ""
+
+
+class VersionRequest(Struct, forbid_unknown_fields=True):
+    """A state to set."""
+
+    status: Literal["active", "deprecated", "yanked", "quarantined"]
+    reason: str = ""
+    successor: str = ""
+
+
+class FindingObject(Struct):
+    """What a rule found in a skill."""
+
+    code: str
+    level: str
+    message: str
+    place: str
+    fix: str
+
+
+class PublicationObject(Struct):
+    """A publication: created, repeated when the same bytes were there, or checked for a dry run."""
+
+    package: str
+    version: str
+    status: Literal["created", "repeated", "checked"]
+    digest: str
+    uploaded: str
+    size: int
+    files: list[FileObject]
+    access: Access
+    findings: list[FindingObject]
+
+
+class TokenRequest(Struct, forbid_unknown_fields=True):
+    """A token to make; ``expires_in`` is in seconds. Operators also name an account, which is made if it is new."""
+
+    name: str
+    scopes: tuple[str, ...] = ("publish",)
+    expires_in: float | None = None
+    account: str = ""
+    operator: bool = False
+
+
+class IssuedToken(Struct):
+    """A new token; its secret ``token`` is shown once."""
+
+    id: str
+    account: str
+    token: str
+
+
+class TokenObject(Struct):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    account: str
+    scopes: list[str]
+    created: float
+    expires: float | None
+    used: float | None
+    revoked: float | None
+
+
+class TokenList(Struct):
+    """The tokens of the caller's account; for an operator those of all accounts."""
+
+    tokens: list[TokenObject]
+
+
+class AuditEntryObject(Struct):
+    """A change; ``digest`` chains it to the entry before."""
+
+    number: int
+    at: float
+    account: str
+    action: str
+    target: str
+    details: dict[str, Any]
+    address: str
+    request_id: str
+    digest: str
+
+
+class AuditPage(Struct):
+    """A page of the audit log, oldest first; the next one begins behind ``next``."""
+
+    entries: list[AuditEntryObject]
+    next: int | None
+
+
+class RegistryStatistics(Struct):
+    """How much there is; private packages are counted for operators alone."""
+
+    namespaces: int
+    packages: int
+    versions: int
+    downloads: int
+    bytes: int
+
+
+def namespace_object(namespace: Namespace) -> NamespaceObject:
+    """Return a namespace as a document."""
+    return NamespaceObject(namespace.name, namespace.created, ProofObject(*namespace.proof))
+
+
+def namespace_details(namespace: Namespace, packages: Iterable[Package], following: str | None) -> NamespaceDetails:
+    """Return a namespace with a page of its packages as a document; the next page begins behind ``following``."""
+    rows = [PackageSummary(**_package_fields(package)) for package in packages]
+    return NamespaceDetails(namespace.name, namespace.created, ProofObject(*namespace.proof), rows, following)
+
+
+def package_object(
+    package: Package, namespace: Namespace, versions: list[VersionObject], downloads: dict[str, int]
+) -> PackageObject:
+    """Return a package as a document."""
+    proof = ProofObject(*namespace.proof)
+    return PackageObject(**_package_fields(package), proof=proof, versions=versions, downloads=downloads, dependents=[])
+
+
+def _package_fields(package: Package) -> dict[str, Any]:
+    state = state_object(package.state)
+    fields = {"created": package.created, "access": package.access, "status": state, "latest": package.latest}
+    return package.name._asdict() | fields
+
+
+def state_object(state: State) -> StateObject:
+    """Return a state as a document."""
+    return StateObject(state.status.value, state.reason, state.successor)
+
+
+def version_object(version: PackageVersion, package: Package, site: str, *, with_files: bool = False) -> VersionObject:
+    """Return a version as a document; ``site`` is the address of the registry."""
+    skill = version.skill
+    return VersionObject(
+        version=version.version,
+        published=version.published,
+        publisher=version.publisher,
+        digest=str(skill.artifact.digest),
+        uploaded=str(version.uploaded),
+        size=skill.artifact.size,
+        media_type=skill.artifact.media_type,
+        description=skill.description,
+        license=skill.license,
+        requires=[],
+        status=state_object(version.state),
+        url=f"{site}/api/registry/packages/{package.name}/{quote(version.version)}/download",
+        files=_files(skill.files) if with_files else UNSET,
+    )
+
+
+def publication_object(published: PublishedVersion) -> PublicationObject:
+    """Return a publication as a document."""
+    version = published.version
+    skill = version.skill
+    return PublicationObject(
+        package=str(version.package),
+        version=version.version,
+        status=published.how,
+        digest=str(skill.artifact.digest),
+        uploaded=str(version.uploaded),
+        size=skill.artifact.size,
+        files=_files(skill.files),
+        access=published.access,
+        findings=[FindingObject(one.code, one.level, one.message, str(one.place), one.fix) for one in skill.findings],
+    )
+
+
+def token_object(token: Token) -> TokenObject:
+    """Return a token as a document."""
+    return TokenObject(
+        id=token.token_id,
+        name=token.name,
+        account=token.account,
+        scopes=sorted(token.scopes),
+        created=token.created,
+        expires=token.expires,
+        used=token.used,
+        revoked=token.revoked,
+    )
+
+
+def entry_object(entry: AuditEntry) -> AuditEntryObject:
+    """Return an entry of the audit log as a document."""
+    return AuditEntryObject(number=entry.number, digest=entry.digest, **entry.change._asdict())
+
+
+def _files(files: Iterable[SkillFile]) -> list[FileObject]:
+    return [FileObject(file.path, file.size, str(file.digest)) for file in files]

@@ -1,0 +1,134 @@
+"""What the routes of the registry's API share: their rows, the caller, request bodies, pages, and answers with tags."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import DecodeError, UsageError
+from skillwire.model.access import ANONYMOUS
+from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, OPEN_FIELDS
+from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.server.http import encode_fields, matching_tag, read_pairs
+from skillwire.server.openapi import CONDITION, kept
+from skillwire.server.problems import Problem
+from skillwire.server.responses import BytesResponse, json_response
+from skillwire.server.routing import Answer, Operation, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from skillwire.model.access import Principal
+    from skillwire.registry.packages import Actor, Registry
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Handler
+
+#: The path of the API, and the media types of archives.
+API: Final = "/api/registry"
+ARCHIVES: Final = ("application/gzip", "application/zip")
+T = TypeVar("T", bound=msgspec.Struct)
+_PARAMETERS: Final = 8
+_REQUEST_ID_LENGTH: Final = 64
+_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
+REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
+CHANGE_REFUSALS: Final = {**REFUSALS, "409": "RegistryConflict", "413": "RegistryTooLarge"}
+
+
+class Method(NamedTuple):
+    """A method of a row: its handler, and its description without the parameters of the path."""
+
+    handler: Handler
+    operation: Operation
+
+
+def reads(handler: Handler, summary: str, kind: Any, *parameters: str) -> Method:
+    """Return a GET of a document that clients may keep."""
+    return Method(handler, Operation(summary, {**kept(kind), **REFUSALS}, (*parameters, CONDITION)))
+
+
+def changes(handler: Handler, summary: str, kind: Any, body: Any = None, *, status: int = 200) -> Method:
+    """Return a method that changes something, and answers with a document, or with nothing (204)."""
+    answer = Answer("The document.", {JSON: kind}, ("Cache-Control",)) if kind else Answer("Done.")
+    answers: dict[str, Answer | str] = {str(status if kind else 204): answer, **CHANGE_REFUSALS}
+    return Method(handler, Operation(summary, answers, (), {JSON: body} if body else {}))
+
+
+def row(path: str, **methods: Method) -> Route:
+    """Return a row of the API; each method has its handler and its description."""
+
+    async def handle(context: RequestContext) -> ASGIApp | None:
+        return await methods["GET" if context.method == "HEAD" else context.method].handler(context)
+
+    named = tuple(re.findall(r"\{(\w+)\}", path))
+    described = {
+        name.lower(): one.operation._replace(parameters=(*named, *one.operation.parameters))
+        for name, one in methods.items()
+    }
+    every = (*methods, "HEAD") if "GET" in methods else tuple(methods)
+    return Route(f"{API}{path}", handle, "service", methods=every, loads=False, describes=described)
+
+
+def principal_of(context: RequestContext) -> Principal:
+    """Return the caller."""
+    return context.principal or ANONYMOUS
+
+
+async def actor_of(registry: Registry, context: RequestContext) -> Actor:
+    """Return the caller as one who may change things; the audit log has the ``X-Request-Id`` of the request."""
+    request = context.fields(b"x-request-id").get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
+    return await registry.actor(context.principal, context.address, request if request.isprintable() else "")
+
+
+async def read_request(context: RequestContext, kind: type[T]) -> T:
+    """Return the document in the body. Raises DecodeError (``JSON_SYNTAX``), UsageError (``QUERY``), ProblemError."""
+    body = await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise UsageError("QUERY", f"the body does not fit: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DecodeError("JSON_SYNTAX", f"the body is no JSON: {error}") from error
+
+
+def read_query(context: RequestContext) -> Mapping[str, str]:
+    """Return the parameters of the query, of equal ones the last. Raises UsageError (``QUERY``)."""
+    return dict(read_pairs(context.scope["query_string"], _PARAMETERS))
+
+
+def read_page(context: RequestContext) -> tuple[str, int]:
+    """Return ``after`` and ``limit`` of a list. Raises UsageError (``QUERY``)."""
+    query = read_query(context)
+    text = query.get("limit", str(int(limits.REGISTRY_PAGE)))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= limits.REGISTRY_PAGE):
+        raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.REGISTRY_PAGE}")
+    return query.get("after", ""), int(text)
+
+
+def answer(document: msgspec.Struct, status: int = 200) -> ASGIApp:
+    """Return the answer to a change, which no cache keeps."""
+    return json_response(msgspec.json.encode(document), status)
+
+
+def tagged_answer(document: msgspec.Struct) -> ASGIApp:
+    """Return an answer with a strong tag; caches may keep that of an anonymous client for a while."""
+    body = msgspec.json.encode(document)
+    tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
+    own = {"ETag": tag, "Cache-Control": CachePolicy.BRIEF.value, "Vary": IDENTITY_FIELDS}
+    fields = encode_fields(own, OPEN_FIELDS)
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        held = b",".join(value for name, value in scope["headers"] if name == b"if-none-match").decode("latin-1")
+        if held and matching_tag(held, (tag,)):
+            await send({"type": "http.response.start", "status": 304, "headers": fields})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            typed = encode_fields({"Content-Type": JSON})
+            await BytesResponse(200, body, [*typed, *fields])(scope, receive, send)
+
+    return respond

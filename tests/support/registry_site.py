@@ -1,0 +1,86 @@
+"""A server with a registry that is called over ASGI, its accounts, and archives of skills to publish."""
+
+import io
+import json
+import tarfile
+import zipfile
+from typing import Any, cast
+
+from tests.support.publishing import Asgi
+
+from skillwire.adapters.sqlite import open as opening
+from skillwire.model.package import Account, Change
+from skillwire.server import create_app
+
+API = "/api/registry"
+ALL = ("read", "publish", "admin")
+
+
+def skill_files(name="notes", version="1.0.0", text="Do it.\n", **files):
+    """Return the files of a skill that passes the strict rules, by path; ``skill_toml`` stands for ``skill.toml``."""
+    head = f'---\nname: {name}\ndescription: "Does something useful."\nmetadata:\n  version: {version}\n---\n\n{text}'
+    return {"SKILL.md": head, **{path.replace("_", "."): content for path, content in files.items()}}
+
+
+def tar_gz(files, folder=""):
+    """Return the files as an archive, in ``folder`` if one is named."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for path, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            member = tarfile.TarInfo(f"{folder}/{path}" if folder else path)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def zipped(files, folder=""):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in files.items():
+            archive.writestr(f"{folder}/{path}" if folder else path, content)
+    return packed.getvalue()
+
+
+def skill_archive(name="notes", version="1.0.0", text="Do it.\n", **files):
+    return tar_gz(skill_files(name, version, text, **files))
+
+
+class RegistrySite(Asgi):
+    """A registry, with the tokens of its accounts; ``look`` takes what was published into the catalog."""
+
+    def __init__(self, folder, *, folders=(), **options):
+        application = create_app(
+            folders, blobs=folder / "blobs", publisher="local", registry=True, access_log=False, **options
+        )
+        super().__init__(application)
+        self.parts = cast("Any", application.services).packages
+        self.registry = self.parts.registry
+        self.store = self.registry.store
+        self.tokens: dict[str, str] = {}
+
+    def look(self):
+        self.application.catalog._refresh(None)
+
+    async def account(self, name, *scopes, is_operator=False):
+        """Make an account with a token of these scopes, all by default; return the token."""
+        await self.store.add_account(Account(name, 1.0, is_operator), Change(1.0, name, "account.create", name))
+        self.tokens[name] = await self.token(name, *scopes)
+        return self.tokens[name]
+
+    async def token(self, account, *scopes):
+        return (await opening.open_tokens().issue("test", scopes=scopes or ALL, account=account)).secret
+
+    async def call(self, method, path, document=None, *, by=None, body=b"", fields=None):
+        """Call the API; ``by`` is an account's name, or a token."""
+        own = dict(fields or {})
+        if by:
+            own["Authorization"] = f"Bearer {self.tokens.get(by, by)}"
+        if document is not None:
+            body = json.dumps(document).encode()
+        return await self.request(f"{API}{path}", own, method=method, body=body)
+
+    async def publish(self, namespace, archive=None, *, by=None, query=""):
+        archive = skill_archive() if archive is None else archive
+        path = f"/namespaces/{namespace}/packages{query and '?'}{query}"
+        return await self.call("POST", path, body=archive, by=by or namespace)

@@ -1,0 +1,387 @@
+"""The registry's own API: each route, who may use it, and what it answers."""
+
+import asyncio
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from tests.support.publishing import Asgi
+from tests.support.registry_site import RegistrySite, skill_archive, skill_files, tar_gz, zipped
+
+from skillwire import limits
+from skillwire.server import create_app, openapi
+
+
+@pytest.fixture
+async def site(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site = RegistrySite(tmp_path)
+    site.look()
+    await site.account("ann")
+    await site.account("bob")
+    await site.account("root", is_operator=True)
+    yield site
+    await site.parts.downloads.close()
+
+
+def code_of(answer):
+    return answer.json()["error"]["code"]
+
+
+class TestAccounts:
+    async def test_first_operator_is_made_once_with_the_code(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+        site = RegistrySite(tmp_path)
+        code = await site.parts.first_operator.prepare()
+        assert (await site.call("GET", "")).json()["needs_setup"]
+        wrong = await site.call("POST", "/setup", {"code": "x", "account": "ann"})
+        assert (wrong.status, code_of(wrong)) == (403, "PERMISSION_DENIED")
+        malformed = await site.call("POST", "/setup", {"code": code, "account": "An N"})
+        assert (malformed.status, code_of(malformed)) == (400, "ACCOUNT_FORM")
+        made = await asyncio.gather(*[site.call("POST", "/setup", {"code": code, "account": "ann"}) for _ in range(3)])
+        assert sorted(one.status for one in made) == [201, 403, 403]
+        token = next(one.json()["token"] for one in made if one.status == 201)
+        assert not (await site.call("GET", "")).json()["needs_setup"]
+        assert await site.parts.first_operator.prepare() == ""
+        assert (await site.call("GET", "/whoami", by=token)).json() == {
+            "account": "ann",
+            "operator": True,
+            "scopes": ["admin", "publish", "read"],
+            "namespaces": {},
+        }
+
+    async def test_without_an_account_there_is_no_answer_about_one(self, site):
+        for method, path in (("GET", "/whoami"), ("GET", "/tokens"), ("GET", "/audit"), ("DELETE", "/tokens/x")):
+            answer = await site.call(method, path)
+            assert (answer.status, code_of(answer)) == (401, "AUTH_REQUIRED")
+            assert answer.fields["www-authenticate"].startswith("Bearer")
+
+    async def test_tokens_are_made_shown_once_listed_and_revoked(self, site):
+        made = await site.call("POST", "/tokens", {"name": "ci", "scopes": ["read"], "expires_in": 60}, by="ann")
+        assert made.status == 201
+        secret, number = made.json()["token"], made.json()["id"]
+        listed = await site.call("GET", "/tokens", by="ann")
+        assert secret not in listed.body.decode()
+        row = next(one for one in listed.json()["tokens"] if one["id"] == number)
+        assert (row["name"], row["scopes"], row["expires"] - row["created"]) == ("ci", ["read"], 60)
+        assert (await site.call("GET", "/whoami", by=secret)).status == 200
+        assert (await site.call("DELETE", f"/tokens/{number}", by="bob")).status == 404
+        assert (await site.call("DELETE", f"/tokens/{number}", by="ann")).status == 204
+        assert (await site.call("GET", "/whoami", by=secret)).status == 401
+
+    async def test_operators_make_accounts_and_see_all_tokens(self, site):
+        asked = {"name": "eve's", "account": "eve"}
+        assert (await site.call("POST", "/tokens", asked, by="ann")).status == 403
+        made = await site.call("POST", "/tokens", asked, by="root")
+        assert (made.status, made.json()["account"]) == (201, "eve")
+        assert (await site.call("GET", "/whoami", by=made.json()["token"])).json()["account"] == "eve"
+        accounts = {one["account"] for one in (await site.call("GET", "/tokens", by="root")).json()["tokens"]}
+        assert accounts == {"ann", "bob", "root", "eve"}
+
+    async def test_changes_are_in_the_audit_log_with_their_request(self, site):
+        fields = {"X-Request-Id": "r-17"}
+        await site.call("POST", "/namespaces", {"name": "acme"}, by="ann", fields=fields)
+        await site.call("POST", "/namespaces", {"name": "other"}, by="bob")
+        every = (await site.call("GET", "/audit", by="root")).json()["entries"]
+        assert [one["number"] for one in every] == list(range(1, len(every) + 1))
+        made = every[-2]
+        assert {key: made[key] for key in ("account", "action", "target", "address", "request_id")} == {
+            "account": "ann",
+            "action": "namespace.create",
+            "target": "acme",
+            "address": "192.0.2.7",
+            "request_id": "r-17",
+        }
+        own = (await site.call("GET", "/audit", by="ann")).json()["entries"]
+        assert [one["target"] for one in own] == ["acme"]
+        page = (await site.call("GET", "/audit?after=1&limit=2", by="root")).json()
+        assert ([one["number"] for one in page["entries"]], page["next"]) == ([2, 3], 3)
+        await site.account("eve")
+        assert (await site.call("GET", "/audit", by="eve")).status == 403
+        assert (await site.call("GET", "/audit?after=x", by="root")).status == 400
+
+
+class TestNamespaces:
+    async def test_are_made_listed_renamed_and_never_given_out_again(self, site):
+        made = await site.call("POST", "/namespaces", {"name": "acme"}, by="ann")
+        assert (made.status, made.json()["name"], made.json()["proof"]["kind"]) == (201, "acme", "")
+        again = await site.call("POST", "/namespaces", {"name": "acme"}, by="bob")
+        assert (again.status, code_of(again)) == (409, "NAMESPACE_TAKEN")
+        assert (await site.call("POST", "/namespaces", {"name": "local"}, by="ann")).status == 409
+        assert (await site.call("POST", "/namespaces", {"name": "A b"}, by="ann")).status == 400
+        renamed = await site.call("POST", "/namespaces/acme/rename", {"to": "apex"}, by="ann")
+        assert (renamed.status, renamed.json()["name"]) == (200, "apex")
+        moved = await site.call("GET", "/namespaces/acme?limit=3")
+        assert (moved.status, moved.fields["location"]) == (308, "/api/registry/namespaces/apex?limit=3")
+        assert (await site.call("POST", "/namespaces", {"name": "acme"}, by="bob")).status == 409
+        again = await site.call("POST", "/namespaces/acme/rename", {"to": "ajax"}, by="ann")
+        assert again.json()["name"] == "ajax"
+        assert (await site.call("GET", "/namespaces/apex")).status == 308
+        assert (await site.call("GET", "/namespaces/ajax", by="ann")).json()["members"] == {"ann": "owner"}
+        listed = (await site.call("GET", "/namespaces")).json()
+        assert ([one["name"] for one in listed["namespaces"]], listed["next"]) == (["ajax"], None)
+
+    async def test_a_page_names_where_the_next_one_begins(self, site):
+        for name in ("c", "a", "b"):
+            await site.call("POST", "/namespaces", {"name": name}, by="ann")
+        first = (await site.call("GET", "/namespaces?limit=2")).json()
+        assert ([one["name"] for one in first["namespaces"]], first["next"]) == (["a", "b"], "b")
+        last = (await site.call("GET", "/namespaces?limit=2&after=b")).json()
+        assert ([one["name"] for one in last["namespaces"]], last["next"]) == (["c"], None)
+        for bad in ("0", "101", "x", "-1", "99999999999"):
+            assert (await site.call("GET", f"/namespaces?limit={bad}")).status == 400
+
+    async def test_members_come_and_go_and_the_last_owner_stays(self, site):
+        await site.call("POST", "/namespaces", {"name": "acme"}, by="ann")
+        path = "/namespaces/acme/members/bob"
+        assert (await site.call("PUT", path, {"role": "publisher"}, by="bob")).status == 403
+        assert (await site.call("PUT", path, {"role": "king"}, by="ann")).status == 400
+        assert (await site.call("PUT", path, {"role": "publisher"}, by="ann")).status == 204
+        assert (await site.call("PUT", "/namespaces/acme/members/eve", {"role": "owner"}, by="ann")).status == 404
+        assert (await site.call("GET", "/namespaces/acme")).json().get("members") is None
+        members = (await site.call("GET", "/namespaces/acme", by="bob")).json()["members"]
+        assert members == {"ann": "owner", "bob": "publisher"}
+        assert (await site.call("DELETE", path, by="ann")).status == 204
+        last = await site.call("DELETE", "/namespaces/acme/members/ann", by="ann")
+        assert (last.status, code_of(last)) == (400, "LAST_OWNER")
+
+
+class TestPublishing:
+    async def test_a_version_is_made_once_and_described_as_it_is(self, site):
+        archive = skill_archive(a_txt="hello")
+        made = await site.publish("ann", archive)
+        assert made.status == 201
+        told = made.json()
+        assert [one["path"] for one in told["files"]] == ["SKILL.md", "a.txt"]
+        assert {key: told[key] for key in ("package", "version", "status", "access")} == {
+            "package": "ann/notes",
+            "version": "1.0.0",
+            "status": "created",
+            "access": "public",
+        }
+        again = await site.publish("ann", archive)
+        assert (again.status, again.json()["status"]) == (200, "repeated")
+        other = await site.publish("ann", skill_archive(a_txt="other"))
+        assert (other.status, code_of(other)) == (409, "VERSION_EXISTS")
+        package = (await site.call("GET", "/packages/ann/notes")).json()
+        assert (package["latest"], package["access"], package["status"]) == ("1.0.0", "public", {"status": "active"})
+        version = (await site.call("GET", "/packages/ann/notes/1.0.0")).json()
+        assert (version["digest"], version["uploaded"], version["publisher"]) == (
+            told["digest"],
+            told["uploaded"],
+            "ann",
+        )
+        assert version["files"] == told["files"]
+        artifact = await site.request(version["url"].removeprefix("http://127.0.0.1:8000"))
+        assert (artifact.status, len(artifact.body)) == (200, version["size"])
+        assert artifact.fields["cache-control"] == "public, max-age=31536000, immutable"
+
+    async def test_a_dry_run_tells_the_same_and_stores_nothing(self, site):
+        checked = await site.publish("ann", query="dry_run=1")
+        assert (checked.status, checked.json()["status"]) == (200, "checked")
+        assert (await site.call("GET", "/namespaces/ann")).status == 404
+        made = (await site.publish("ann")).json()
+        assert {**checked.json(), "status": "created"} == made
+        assert (await site.publish("ann", skill_archive(text="Other.\n"), query="dry_run=1")).status == 409
+        assert (await site.publish("ann", query="dry_run=1")).json()["status"] == "checked"
+
+    @pytest.mark.parametrize("pack", [tar_gz, zipped])
+    @pytest.mark.parametrize("folder", ["", "notes"])
+    async def test_any_archive_gives_the_same_artifact(self, site, pack, folder):
+        made = await site.publish("ann", pack(skill_files(a_txt="hello"), folder))
+        plain = (await site.publish("bob", skill_archive(a_txt="hello"))).json()
+        assert (made.status, made.json()["digest"]) == (201, plain["digest"])
+
+    @pytest.mark.parametrize(
+        ("archive", "query", "status", "code"),
+        [
+            (b"junk", "", 400, "ARCHIVE_MALFORMED"),
+            (b"", "", 400, "ARCHIVE_MALFORMED"),
+            (tar_gz({"README.md": "x"}), "", 422, "NO_SKILL_MD"),
+            (tar_gz({"../SKILL.md": "x"}), "", 422, "PATH_TRAVERSAL"),
+            (tar_gz(skill_files(), "memos"), "", 422, "SKILL_INVALID"),
+            (tar_gz(skill_files(), "notes"), "name=memos", 422, "NO_SKILL_MD"),
+            (tar_gz({**skill_files("a"), "b/SKILL.md": "x", "a/SKILL.md": "x"}), "name=b", 422, "SKILL_INVALID"),
+            (skill_archive(), "name=memos", 422, "SKILL_INVALID"),
+            (skill_archive(), "version=one", 400, "PACKAGE_VERSION"),
+            (skill_archive(skill_toml='id = "other/notes"\n'), "", 400, "IDENTIFIER_FOREIGN"),
+        ],
+    )
+    async def test_what_is_wrong_is_refused_with_the_reason_and_nothing_is_stored(
+        self, site, archive, query, status, code
+    ):
+        refused = await site.publish("ann", archive, query=query)
+        assert (refused.status, code_of(refused)) == (status, code)
+        assert refused.json()["error"]["details"]["fix"]
+        assert (await site.store.statistics(with_private=True))["versions"] == 0
+
+    async def test_a_refused_skill_names_every_finding_with_its_place(self, site):
+        refused = await site.publish("ann", tar_gz({"SKILL.md": "---\nname: Notes\nlicence: MIT\n---\n"}))
+        findings = refused.json()["error"]["details"]["findings"]
+        assert {one["level"] for one in findings} >= {"error"}
+        assert all(one["code"] and one["message"] and one["fix"] and "SKILL.md" in one["place"] for one in findings)
+
+    async def test_who_may_not_publish_is_told_before_the_body_is_read(self, site):
+        await site.publish("ann")
+        for token, status in ((None, 401), ("bob", 403)):
+            scope = site.scope("/api/registry/namespaces/ann/packages", method="POST")
+            if token:
+                scope["headers"] = [(b"authorization", f"Bearer {site.tokens[token]}".encode())]
+            sent: list[Any] = []
+
+            async def receive():
+                pytest.fail("the body was read")
+
+            async def send(message, sent=sent):
+                sent.append(message)
+
+            await site.application(scope, receive, send)
+            assert sent[0]["status"] == status
+        missing = await site.publish("nowhere", by="ann")
+        assert (missing.status, code_of(missing)) == (404, "NAMESPACE_NOT_FOUND")
+
+    async def test_a_body_has_a_bound_and_no_coding(self, site):
+        coded = await site.call(
+            "POST", "/namespaces/ann/packages", by="ann", body=b"x", fields={"Content-Encoding": "gzip"}
+        )
+        assert (coded.status, code_of(coded)) == (415, "MEDIA_TYPE")
+        large = await site.publish("ann", bytes(limits.ARCHIVE_BYTES + 1))
+        assert (large.status, code_of(large)) == (413, "ARCHIVE_SIZE")
+        request = await site.call("POST", "/namespaces", by="ann", body=b" " * (limits.REGISTRY_REQUEST_BYTES + 1))
+        assert (request.status, code_of(request)) == (413, "LIMIT_SIZE")
+        for body, code in ((b"{", "JSON_SYNTAX"), (b"\xff", "JSON_SYNTAX"), (b"{}", "QUERY"), (b'{"x":1}', "QUERY")):
+            answer = await site.call("POST", "/namespaces", by="ann", body=body)
+            assert (answer.status, code_of(answer)) == (400, code)
+
+    async def test_of_many_that_publish_one_version_one_makes_it(self, site):
+        archives = [skill_archive(text=f"Do {number % 4}.\n") for number in range(32)]
+        answers = await asyncio.gather(*[site.publish("ann", archive) for archive in archives])
+        assert sorted({one.status for one in answers}) == [200, 201, 409]
+        assert [one.status for one in answers].count(201) == 1
+        first = next(number for number, one in enumerate(answers) if one.status == 201)
+        for number, one in enumerate(answers):
+            if one.status != 201:
+                assert one.status == (200 if number % 4 == first % 4 else 409)
+        assert (await site.store.statistics(with_private=True))["versions"] == 1
+
+    async def test_a_renamed_namespace_is_published_to_under_its_new_name(self, site):
+        await site.publish("ann")
+        await site.call("POST", "/namespaces/ann/rename", {"to": "apex"}, by="ann")
+        again = await site.publish("ann", skill_archive(version="1.1.0"))
+        assert (again.status, again.json()["package"]) == (201, "apex/notes")
+        moved = await site.call("GET", "/packages/ann/notes/1.1.0/download?x=1")
+        assert (moved.status, moved.fields["location"]) == (
+            308,
+            "/api/registry/packages/apex/notes/1.1.0/download?x=1",
+        )
+
+
+class TestStates:
+    async def test_a_yanked_version_is_not_the_latest_and_can_be_fetched(self, site):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive(version="1.1.0"))
+        path = "/packages/ann/notes/1.1.0"
+        assert (await site.call("PATCH", path, {"status": "yanked"}, by="ann")).status == 400
+        assert (await site.call("PATCH", path, {"status": "yanked", "reason": "x"}, by="bob")).status == 403
+        yanked = await site.call("PATCH", path, {"status": "yanked", "reason": "loses data"}, by="ann")
+        assert yanked.json()["status"] == {"status": "yanked", "reason": "loses data"}
+        package = (await site.call("GET", "/packages/ann/notes")).json()
+        assert package["latest"] == "1.0.0"
+        assert [one["status"]["status"] for one in package["versions"]] == ["yanked", "active"]
+        assert (await site.call("GET", f"{path}/download")).status == 200
+        assert (await site.call("PATCH", path, {"status": "archived"}, by="ann")).status == 400
+
+    async def test_quarantine_is_for_operators_and_refuses_downloads_with_the_reason(self, site):
+        await site.publish("ann")
+        state = {"status": "quarantined", "reason": "steals keys"}
+        for path in ("/packages/ann/notes/1.0.0", "/packages/ann/notes"):
+            assert (await site.call("PATCH", path, state, by="ann")).status == 403
+            assert (await site.call("PATCH", path, state, by="root")).status == 200
+            refused = await site.call("GET", "/packages/ann/notes/1.0.0/download", by="root")
+            assert (refused.status, code_of(refused)) == (403, "QUARANTINED")
+            assert "steals keys" in refused.json()["error"]["message"]
+            assert (await site.call("GET", path)).json()["status"]["reason"] == "steals keys"
+            assert (await site.call("PATCH", path, {"status": "active"}, by="ann")).status == 403
+            assert (await site.call("PATCH", path, {"status": "active"}, by="root")).status == 200
+        assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
+
+    async def test_an_archived_package_takes_no_versions_until_it_is_active(self, site):
+        await site.publish("ann")
+        path = "/packages/ann/notes"
+        archived = await site.call("PATCH", path, {"status": "archived", "successor": "bob/memos"}, by="ann")
+        assert archived.json()["status"] == {"status": "archived", "successor": "bob/memos"}
+        closed = await site.publish("ann", skill_archive(version="2.0.0"))
+        assert (closed.status, code_of(closed)) == (409, "PACKAGE_CLOSED")
+        assert (await site.call("PATCH", path, {"status": "active"}, by="ann")).status == 200
+        assert (await site.publish("ann", skill_archive(version="2.0.0"))).status == 201
+        for bad in ({"status": "yanked"}, {}, {"status": "archived", "successor": "x"}, {"access": "secret"}):
+            assert (await site.call("PATCH", path, bad, by="ann")).status == 400
+
+    async def test_a_deleted_package_is_gone_and_its_name_stays_taken(self, site):
+        await site.publish("ann")
+        assert (await site.call("DELETE", "/packages/ann/notes", by="bob")).status == 403
+        assert (await site.call("DELETE", "/packages/ann/notes", by="ann")).status == 204
+        for path in ("", "/1.0.0", "/1.0.0/download"):
+            assert (await site.call("GET", f"/packages/ann/notes{path}", by="ann")).status == 404
+        assert (await site.call("GET", "/namespaces/ann", by="ann")).json()["packages"] == []
+        assert (await site.publish("ann", skill_archive(version="2.0.0"))).status == 409
+
+
+class TestAnswers:
+    async def test_lists_carry_a_tag_and_are_confirmed_by_it(self, site):
+        await site.publish("ann")
+        for path in ("/namespaces", "/namespaces/ann", "/packages/ann/notes", "/packages/ann/notes/1.0.0", "/stats"):
+            answer = await site.call("GET", path)
+            assert answer.fields["cache-control"] == "public, max-age=60, stale-while-revalidate=300"
+            held = await site.call("GET", path, fields={"If-None-Match": answer.fields["etag"]})
+            assert (held.status, held.body, held.fields["etag"]) == (304, b"", answer.fields["etag"])
+            head = await site.call("HEAD", path)
+            assert (head.status, head.body, head.fields["etag"]) == (200, b"", answer.fields["etag"])
+            own = await site.call("GET", path, by="ann")
+            assert own.fields["cache-control"] == "private, no-cache"
+            assert "Authorization" in own.fields["vary"]
+
+    async def test_downloads_are_counted_once_for_each_identity_and_day(self, site):
+        await site.publish("ann")
+        for token in (None, None, "ann", "bob", "bob"):
+            await site.call("GET", "/packages/ann/notes/1.0.0/download", by=token)
+        await site.call("HEAD", "/packages/ann/notes/1.0.0/download", by="root")
+        await site.parts.downloads.close()
+        assert list((await site.call("GET", "/packages/ann/notes")).json()["downloads"].values()) == [3]
+        assert (await site.call("GET", "/stats")).json() == {
+            "namespaces": 1,
+            "packages": 1,
+            "versions": 1,
+            "downloads": 3,
+            "bytes": (await site.call("GET", "/packages/ann/notes/1.0.0")).json()["size"],
+        }
+
+    async def test_a_server_without_a_registry_has_none_of_it(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+        site = Asgi(create_app([], blobs=tmp_path / "blobs", access_log=False))
+        site.application.catalog._refresh(None)
+        for path in ("", "/namespaces", "/setup"):
+            assert (await site.get(f"/api/registry{path}")).status == 404
+
+    async def test_lost_bytes_are_made_again_from_the_artifact(self, site, tmp_path):
+        made = (await site.publish("ann", skill_archive(a_txt="x"))).json()
+        digest = made["digest"].removeprefix("sha256:")
+        (tmp_path / "blobs" / digest[:2] / digest[2:]).unlink()
+        assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
+
+
+async def test_answers_fit_the_description_of_the_api(site):
+    document = openapi.document(site.application.routes)
+    described = {path: item for path, item in document["paths"].items() if path.startswith("/api/registry")}
+    assert len(described) == 17
+    schemathesis.openapi.from_dict(json.loads(json.dumps(document))).validate()
+    await site.publish("ann")
+    named = {"namespace": "ann", "package": "notes", "version": "1.0.0"}
+    for path, item in described.items():
+        if "get" in item and not path.endswith("/download"):
+            answer = await site.get(path.format(**named), {"Authorization": f"Bearer {site.tokens['root']}"})
+            schema = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            whole = {**schema, "components": document["components"]}
+            jsonschema_rs.Draft202012Validator(whole).validate(answer.json())

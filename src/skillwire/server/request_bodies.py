@@ -69,7 +69,7 @@ class Body:
         """Count ``size`` bytes of it as held. Raises ProblemError (503) when that is too much."""
         counted = size if size > limits.EXECUTION_SMALL_BODY_BYTES else 0
         if not self._bodies.change(self._address, counted - self._counted):
-            raise ProblemError(self._bodies.bounds.crowded)
+            raise ProblemError(self._bodies.crowded)
         self._counted = counted
 
     def release(self) -> None:
@@ -83,13 +83,18 @@ class Bodies:
     """The bodies that are held now, within ``bounds``."""
 
     def __init__(self, bounds: Bounds = INVOCATIONS) -> None:
-        self.bounds = bounds
+        self._bounds = bounds
         self._held = 0
         self._of: Counter[str] = Counter()
 
+    @property
+    def crowded(self) -> Problem:
+        """The response to a body for which there is no room now."""
+        return self._bounds.crowded
+
     def change(self, address: str, size: int) -> bool:
         """Count so many bytes more of an address, or less; return whether there was room for them."""
-        if size > 0 and (self._of[address] + size > self.bounds.of_address or self._held + size > self.bounds.held):
+        if size > 0 and (self._of[address] + size > self._bounds.of_address or self._held + size > self._bounds.held):
             return False
         self._held += size
         self._of[address] += size
@@ -105,13 +110,13 @@ class Bodies:
             if scope["method"] in WITH_BODY:
                 coding = read_fields(scope["headers"], b"content-encoding").get(b"content-encoding", "identity")
                 if coding.strip().lower() not in {"", "identity"}:
-                    raise ProblemError(self.bounds.compressed)
+                    raise ProblemError(self._bounds.compressed)
                 data, is_whole = bytearray(), False
                 while not is_whole:
                     message = await receive()
                     data += message.get("body", b"")
-                    if len(data) > self.bounds.largest:
-                        raise ProblemError(self.bounds.too_large)
+                    if len(data) > self._bounds.largest:
+                        raise ProblemError(self._bounds.too_large)
                     body.count(len(data))
                     is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
                 body.data = bytes(data)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from skillwire.client.lan import AsyncLan, Lan
-from skillwire.model.lan import LanChange, LanMember, LanNotice, LanScene, LanSkill, LanSnapshot, SceneResult
+from skillwire.model.lan import LanChange, LanMember, LanScene, LanSkill, LanSnapshot, SceneResult
 
 __all__ = [
     "AsyncLan",
     "Lan",
     "LanChange",
     "LanMember",
-    "LanNotice",
     "LanScene",
     "LanSkill",
     "LanSnapshot",

@@ -347,7 +347,6 @@ LAN_CHALLENGES = Bound(2_048, "challenges", "under way at once; forged ones, 20,
 LAN_HELD_DATAGRAMS = Bound(4, "datagrams", "of one address that wait until it has proven itself")
 LAN_SENT = Bound(512, "datagrams", "that we sent lately, for which we answer a challenge")
 LAN_MEMBERS = Bound(256, "agents", "notified of changes in one scene; each change is some datagrams to each")
-LAN_NOTICES = Bound(4_096, "facts", "of the groups that we are in, as others tell them; each tells 8 a second at most")
 LAN_ANSWER_SKILLS = Bound(1_000, "skills", "in the answer to one discovery, 70 datagrams; the rest is omitted")
 LAN_ANSWERS_PER_HOST_BYTES = Bound(96 * KIB, "bytes", "of answers to one unproven host of our own network in 10 s")
 LAN_ANSWERS_BYTES = Bound(MIB, "bytes", "of answers to all of them in 10 s; their addresses can be forged")

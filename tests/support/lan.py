@@ -4,6 +4,7 @@ from ipaddress import ip_network
 from random import Random
 from typing import Any
 
+from skillwire.protocols.skill_discovery.codec import decode
 from skillwire.protocols.skill_discovery.events import ProbeRequested
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
 from skillwire.protocols.skill_discovery.identity import GroupKey
@@ -37,6 +38,7 @@ class Lan(FakeNetwork):
     def __init__(self, seed=1, **options):
         self.told: list[tuple[float, str, Any]] = []
         self.nodes: dict[str, DiscoveryNode] = {}
+        self._notices: dict[tuple[str, str, bytes], float] = {}
         self.refusing: set[str] = set()  # hosts without a server at the endpoint
         super().__init__(seed, on_event=self._tell, **options)
 
@@ -84,6 +86,16 @@ class Lan(FakeNetwork):
 
         self._send = keep  # type: ignore[method-assign]  # on this network alone
         return found
+
+    def _send(self, sender, datagram):
+        if datagram.to is not None and datagram.data.startswith(b"SCENE_EVENT:"):
+            self._notices.setdefault((datagram.to.host, sender.peer.host, datagram.data), self.clock.steady)
+        super()._send(sender, datagram)
+
+    def notices(self, member, sender=None):
+        """Return the notices to a member, each once, with the time when it was first sent."""
+        found = self._notices.items()
+        return [(at, decode(data)) for (to, by, data), at in found if to == member and sender in {None, by}]
 
     def events(self, kind, host=None):
         return [event for _, at, event in self.told if isinstance(event, kind) and host in {None, at}]

@@ -75,10 +75,6 @@ class Agent:
         order = [(one["kind"], one["skill"]["skill_id"]) for one in self.changes if one["skill"]]
         assert order.index(first) < order.index(second)
 
-    def wait_for_notice(self, event):
-        """Wait until it has told what others tell of a group; return it."""
-        return self._wait_for(lambda change: change["notice"] and change["notice"]["event"] == event, event)
-
     def _wait_for(self, is_wanted, what):
         ends = time.monotonic() + PATIENCE
         seen = 0

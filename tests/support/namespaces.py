@@ -28,12 +28,6 @@ from tests.support.eventually import PATIENCE, eventually
 HOSTS = 5
 _numbers = count(1)
 _NAME = re.compile(r"swt([0-9a-f]+)n\d+(?:s|h\d+)")
-_DEAF = """table inet deaf {{
-  chain heard {{
-    type filter hook input priority 0; meta l4proto udp ip saddr {four} drop; meta l4proto udp ip6 saddr {six} drop;
-  }}
-}}
-"""
 _LOSS = """table inet loss
 delete table inet loss
 table inet loss {{
@@ -144,13 +138,6 @@ class Network:
         if shutil.which("nft") is None:
             pytest.skip("nft is not installed, which loses datagrams")
         rules = _LOSS.format(percent=percent) if percent else "table inet loss\ndelete table inet loss\n"
-        self.run(host, "nft", "-f", "-", input=rules)
-
-    def deafen(self, host, other):
-        """Drop each datagram of another host, and let connections through, for as long as the network is there."""
-        if shutil.which("nft") is None:
-            pytest.skip("nft is not installed, which drops what comes from a host")
-        rules = _DEAF.format(four=self.address(other), six=self.address(other, 6))
         self.run(host, "nft", "-f", "-", input=rules)
 
     @property

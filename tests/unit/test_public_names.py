@@ -51,7 +51,7 @@ def test_public_names():
 
 
 def test_the_other_names_are_in_modules_of_their_own():
-    lan = "AsyncLan Lan LanChange LanMember LanNotice LanScene LanSkill LanSnapshot SceneResult"
+    lan = "AsyncLan Lan LanChange LanMember LanScene LanSkill LanSnapshot SceneResult"
     rpc = "AsyncRpcSkills BlobPart CreatedBlob DescribedSkill ListedSkill OutputBlob RemoteBlob RemoteFailure RpcSkills"
     assert skillwire.lan.__all__ == lan.split()
     assert skillwire.rpc.__all__ == [*rpc.split(), "RunError", "RunResult", "SkillPage"]

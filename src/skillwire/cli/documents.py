@@ -445,15 +445,6 @@ class LanMissedEvent(LanEvent):
     event: Annotated[Literal["missed"], "Some changes were missed; a snapshot follows"]
 
 
-class NoticeObject(TypedDict):
-    scene: Annotated[str, "Scene"]
-    group_id: Annotated[str, "Group"]
-    event: Annotated[Literal["MEMBER_JOINED", "MEMBER_LEFT", "STATUS_CHANGED", "PRIMARY_CHANGED"], "What happened"]
-    agent_id: Annotated[str, "Agent of the skill"]
-    skill_id: Annotated[str, "Skill"]
-    status: Annotated[str, "Health of the skill"]
-
-
 class SceneJoinedEvent(JoinedScene):
     schema: Literal["skillwire/scene-event/1"]
     event: Annotated[Literal["joined"], "The scene was joined"]
@@ -462,16 +453,13 @@ class SceneJoinedEvent(JoinedScene):
 class SceneChangeEvent(TypedDict):
     schema: Literal["skillwire/scene-event/1"]
     event: Annotated[
-        Literal[
-            "registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "notice", "missed"
-        ],
+        Literal["registered", "updated", "status", "suspected", "stale", "left", "evicted", "scene", "missed"],
         "A change of the scene or of a skill in it",
     ]
     at: Annotated[float, "Time in seconds since the epoch"]
     skill: Annotated[LanSkillObject | None, "The skill, in its current or last state; null for a scene"]
     scene: Annotated[SceneObject | None, "The scene, in its current state; null for a skill"]
     reason: Annotated[Literal["", LeaveReason, EvictReason], "Reason of left and evicted; otherwise empty"]
-    notice: Annotated[NoticeObject | None, "Unconfirmed notice; null for other events"]
 
 
 #: What ``Output.document`` takes.

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 _FAULTS: Final = frozenset({"DISC_005"})
 _OFFERED: Final = 9  # skills to choose from
 _MARGIN: Final = 4
-_NOTICES: Final = {"MEMBER_JOINED": "has joined", "MEMBER_LEFT": "has left", "PRIMARY_CHANGED": "is PRIMARY"}
 
 
 def _not_joined(result: SceneResult, capabilities: Sequence[str], settings: LanSettings) -> SkillwireError:
@@ -131,13 +130,11 @@ class Joined:
 
     def _concerns_scene(self, change: LanChange) -> bool:
         scene = self._result.scene
-        if change.notice is not None:
-            return change.notice.scene == scene
         has_skill = change.skill is not None and scene in change.skill.scenes
         return change.kind == "missed" or has_skill or (change.scene is not None and change.scene.name == scene)
 
     def _print_change(self, change: LanChange) -> None:
-        output, skill, scene, notice = self._output, change.skill, change.scene, change.notice
+        output, skill, scene = self._output, change.skill, change.scene
         at = dim(f"{datetime.fromtimestamp(change.at).astimezone():%H:%M:%S}  ")
         if output.as_json:
             event = {
@@ -146,13 +143,8 @@ class Joined:
                 "reason": change.reason,
                 "skill": None if skill is None else lan_object(skill),
                 "scene": None if scene is None else scene_object(scene),
-                "notice": None if notice is None else notice._asdict(),
             }
             _print_event(event)
-        elif notice is not None:
-            state = f" of {notice.agent_id} {_NOTICES.get(notice.event, f'is {notice.status}')}"
-            doubt = dim("; this machine sees another state")
-            output.line(at, warning("unconfirmed: "), bold(notice.skill_id), state, doubt)
         elif scene is not None:
             first = next((member for member in scene.members if member.role == "PRIMARY"), None)
             backups = sum(member.role == "BACKUP" for member in scene.members)

@@ -140,11 +140,7 @@ class Lan:
         return self._runner.run(self._flows.snapshot())
 
     def listen(self) -> Iterator[LanChange]:
-        """Return the changes on the network; a slow reader gets ``missed`` for lost ones.
-
-        Members of a joined scene also announce changes, unsigned. A change that is not confirmed a heartbeat later is a
-        ``notice``, a hint to request the scene again.
-        """
+        """Return the changes on the network; a slow reader gets ``missed`` for lost ones."""
         return self._flows.thread.each(listen)
 
     def close(self) -> None:

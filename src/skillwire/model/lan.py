@@ -145,25 +145,13 @@ class LanScene(NamedTuple):
     members: tuple[LanMember, ...]
 
 
-class LanNotice(NamedTuple):
-    """An unsigned notice of another agent about a skill of a joined scene; ``event`` is such as ``MEMBER_JOINED``."""
-
-    scene: str
-    group_id: str
-    event: str
-    agent_id: str
-    skill_id: str
-    status: str
-
-
 class LanChange(NamedTuple):
     """A change on the network.
 
     Args:
         kind: ``registered``, ``updated``, ``status``, ``suspected``, ``stale``, ``left`` or ``evicted`` of a skill;
-            ``scene`` when a group has another PRIMARY or other members; ``notice`` about a member of a joined scene
-            that this agent does not hear itself; ``missed`` when a slow listener lost changes and has to read a
-            snapshot.
+            ``scene`` when a group has another PRIMARY or other members; ``missed`` when a slow listener lost changes
+            and has to read a snapshot.
         at: seconds since the epoch.
         skill, scene: their newest state.
         reason: why a skill is gone: one that was ``evicted`` is ``silent``, ``revoked`` (its certificate), or
@@ -176,7 +164,6 @@ class LanChange(NamedTuple):
     skill: LanSkill | None = None
     scene: LanScene | None = None
     reason: str = ""
-    notice: LanNotice | None = None
 
 
 class LanSnapshot(NamedTuple):

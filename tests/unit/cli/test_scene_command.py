@@ -12,7 +12,7 @@ from tests.support.fake_lan import FakeLanAgent, lan_skill
 from skillwire.cli.main import run
 from skillwire.client.session import ClientSession
 from skillwire.errors import FetchError, SourceLocation
-from skillwire.model.lan import FoundVia, LanChange, LanMember, LanNotice, LanScene, SceneResult
+from skillwire.model.lan import FoundVia, LanChange, LanMember, LanScene, SceneResult
 from skillwire.model.skill import Finding
 
 SKILL = lan_skill()
@@ -284,16 +284,7 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
         LanChange("scene", 3.0, scene=changed),
         LanChange("missed", 4.0),
         LanChange("left", 5.0, SKILL, reason="maintenance"),
-        LanChange(
-            "notice", 6.5, SKILL, notice=LanNotice("paper", "group-paper-001", "MEMBER_LEFT", "a", "b", "OFFLINE")
-        ),
         LanChange("evicted", 6.0, SKILL, reason="silent"),
-        LanChange(
-            "notice", 7.0, notice=LanNotice("auth", "group-auth-001", "PRIMARY_CHANGED", "agent-7", "staff", "HEALTHY")
-        ),
-        LanChange(
-            "notice", 8.0, notice=LanNotice("auth", "group-auth-001", "STATUS_CHANGED", "agent-7", "staff", "DEGRADED")
-        ),
     ]
 
     class Listened(FakeLanAgent):
@@ -309,16 +300,11 @@ def test_what_changes_in_the_scene_is_followed_and_nothing_else(agent, capsys):
     assert "PRIMARY staff-directory of agent-6; 0 BACKUP" in shown
     assert "some changes were missed" in shown
     assert re.search("left staff-directory .* maintenance\n", shown)
-    assert "unconfirmed: staff of agent-7 is PRIMARY; this machine sees another state" in shown
-    assert "unconfirmed: staff of agent-7 is DEGRADED" in shown
     assert run(["scene", "join", "auth", "--follow", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    told_of = ["joined", "status", "scene", "missed", "left", "evicted", "notice", "notice"]
+    told_of = ["joined", "status", "scene", "missed", "left", "evicted"]
     assert [line["event"] for line in lines] == told_of
     assert [line["reason"] for line in lines[1:6]] == ["", "", "", "maintenance", "silent"]
-    expected = told[7].notice
-    assert expected is not None
-    assert [line["notice"] for line in lines[5:7]] == [None, expected._asdict()]
 
 
 def test_a_request_that_is_answered_joins(agent, capsys):

@@ -4,10 +4,6 @@ Everything runs on one event loop, and nothing blocks it. The agent hands out va
 messages of the protocol stay inside. Each link has a node of its own, whose events go to the parts that they concern
 (:class:`EventRouter`).
 
-A registry notifies the members of a group of changes, unsigned. What an agent hears itself is signed and says the same,
-so a notice reaches the user only when it is about a skill that this agent does not hear. It is a hint then, and a
-reason to request the scene again.
-
 **Identity.** Two processes that offer skills under one name and key would unregister each other's. So an agent that
 offers skills holds a lock on its name, which the system releases with the process. A name from the state directory may
 change: the next process is ``NAME-2``, with a key, a certificate and a state of its own in the folder
@@ -38,18 +34,10 @@ from skillwire.adapters.lan.sockets import SystemNetwork, why_none
 from skillwire.adapters.lan.state import LanState, StateWriter
 from skillwire.adapters.lan.view import View
 from skillwire.errors import ConflictError, FetchError, SourceLocation, TrustError, ValidationError
-from skillwire.model.lan import LanChange, LanNotice, LanSkill, LanSnapshot, SceneResult
-from skillwire.protocols.skill_discovery.events import (
-    Acknowledged,
-    GroupChanged,
-    NameInUse,
-    PeerMismatch,
-    ProbeRequested,
-    Refused,
-)
+from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+from skillwire.protocols.skill_discovery.events import Acknowledged, NameInUse, PeerMismatch, ProbeRequested, Refused
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
-from skillwire.protocols.skill_discovery.limits import BoundedDict
-from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Outcome, Reason
+from skillwire.protocols.skill_discovery.messages import HealthStatus, Outcome, Reason
 from skillwire.protocols.skill_discovery.node import DiscoveryNode, Role
 from skillwire.protocols.skill_discovery.search import every_provider
 from skillwire.protocols.skill_discovery.settings import agent as read_agent_id
@@ -64,7 +52,6 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
-    from skillwire.protocols.skill_discovery.health import Key
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.search import StopCondition
@@ -75,9 +62,8 @@ _GOODBYES_TAKE: Final = 2.5
 _GOODBYE_LOOK: Final = 0.05
 #: Seconds in which changes of a scene are collected, so that a hundred members that start together are one change.
 _REST_PAUSE: Final = 0.05
-#: Notes for the user, and skills that were removed lately.
+#: Notes for the user.
 _NOTES: Final = 8
-_REMOVED: Final = 256
 #: Changes that wait for one listener.
 _WAITING: Final = 4096
 
@@ -207,7 +193,6 @@ class EventRouter:
         suspects: SuspectProbes,
         queries: Queries,
         *,
-        listeners: Listeners,
         on_trouble: Callable[[TrustError], object],
     ) -> None:
         self.warnings: tuple[TrustError, ...] = ()
@@ -215,9 +200,7 @@ class EventRouter:
         self._state = state
         self._suspects = suspects
         self._queries = queries
-        self._listeners = listeners
         self._on_trouble = on_trouble
-        self._removed: BoundedDict[Key, None] = BoundedDict(_REMOVED)
         self._rest_timer: asyncio.TimerHandle | None = None
 
     def take(self, link: Link, events: Sequence[NodeEvent]) -> None:
@@ -231,8 +214,6 @@ class EventRouter:
                 named = f"the registration of {event.skill_id or 'a skill'} by {event.agent_id or 'an agent'}"
                 reason = f"{event.status}, {ascii(event.reason)[1:-1]}"
                 self._on_trouble(TrustError("LAN_REFUSED", f"{event.by.host}: {named} is refused: {reason}"))
-            elif isinstance(event, GroupChanged):
-                self._notice(link, event)
             elif isinstance(event, NameInUse):
                 theirs = f"{event.by.host} takes part as {event.agent_id}, too, with another key"
                 self._note("LAN_NAME", f"{theirs}: agents that know one refuse the other")
@@ -258,26 +239,10 @@ class EventRouter:
 
     def _changed(self, link: Link, change: Change) -> None:
         self._view.changed(change)
-        if change.after is None:
-            self._removed.put(change.listed.key, None)
         if self._state is not None:
             self._state.changed(link.name, change)
         if change.kind is ChangeKind.SUSPECTED:
             self._suspects.probe(link, change.listed)
-
-    def _notice(self, link: Link, event: GroupChanged) -> None:
-        """Report a notice about a member that this agent does not hear, nor heard lately."""
-        key, has_left = (event.agent_id, event.skill_id), event.event is GroupEvent.MEMBER_LEFT
-        if event.event is GroupEvent.MEMBER_JOINED:
-            self._removed.pop(key, None)
-        skill = self._view.skill(key)
-        is_heard = (
-            (has_left or event.scene in skill.scenes) if skill is not None else (has_left and key in self._removed)
-        )
-        if is_heard:
-            return
-        notice = LanNotice(event.scene, event.group_id, str(event.event), *key, str(event.status))
-        self._listeners.put(LanChange("notice", link.clock().wall, skill=skill, notice=notice))
 
     def _note(self, code: str, text: str) -> None:
         """Keep a note that holds as long as the agent runs, and report it once."""
@@ -389,9 +354,7 @@ class LanAgent:
         # `request_scene` decides whether an uncertified provider may be used at all.
         self._queries.secrets = SecretsClient(self.agent_id, kept.identity, kept.authority, use_unverified=True)
         self._suspects = SuspectProbes()
-        self._router = EventRouter(
-            self._view, self._state, self._suspects, self._queries, listeners=self._listeners, on_trouble=on_trouble
-        )
+        self._router = EventRouter(self._view, self._state, self._suspects, self._queries, on_trouble=on_trouble)
         self._links: Links | None = None
         self._mdns: Hints | None = None
         self._offers: dict[str, Offer] = {}

@@ -15,14 +15,7 @@ from skillwire.protocols.skill_discovery.identity import Standing
 if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.health import ListedSkill
     from skillwire.protocols.skill_discovery.identity import Judgement
-    from skillwire.protocols.skill_discovery.messages import (
-        GroupEvent,
-        HealthStatus,
-        Message,
-        Outcome,
-        SceneAnswer,
-        SkillRecord,
-    )
+    from skillwire.protocols.skill_discovery.messages import Message, Outcome, SceneAnswer, SkillRecord
     from skillwire.wire.node import Peer
 
 
@@ -86,17 +79,6 @@ class SceneMissing(NamedTuple):
     is_certain: bool
 
 
-class GroupChanged(NamedTuple):
-    """Another agent reports a change in the group of a scene that this agent joined; not signed."""
-
-    scene: str
-    group_id: str
-    event: GroupEvent
-    agent_id: str
-    skill_id: str
-    status: HealthStatus
-
-
 class Refused(NamedTuple):
     """A registration of another agent was refused; a few for each host. The names can be empty."""
 
@@ -134,7 +116,6 @@ NodeEvent = (
     | Discovered
     | SceneJoined
     | SceneMissing
-    | GroupChanged
     | NameInUse
     | PeerMismatch
     | ProbeRequested

@@ -310,7 +310,6 @@ class DiscoveryNode:
             m.JoinSceneResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
             m.SceneJoinResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
             m.SceneNotFound: (frozenset({Role.END_AGENT}), self.memberships.on_missing),
-            m.SceneEvent: (frozenset({Role.END_AGENT}), self.memberships.on_notice),
         }
         self._handlers = {kind: handler for kind, (of, handler) in handlers.items() if of & roles}
         parts = self.mcp_agent, self.route_agent, self.searches, self.memberships, self._challenges, self._proofs

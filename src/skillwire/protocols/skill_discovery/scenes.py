@@ -11,9 +11,8 @@ member.
 
 **Memberships.** A request for a scene is repeated after short pauses, since datagrams are lost. The first answers
 compete: the agent asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the
-others. An answer to no request is dropped. Notices are not signed and come from every registry of the network: of one
-sender the timestamp tells which notice is newer, and what another sender said a moment ago is the same change. Spec:
-SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
+others. An answer to no request is dropped. A member of ours ignores the notices, which are not signed: it hears the
+skills of the scene itself. Spec: SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.challenges import Responder
-from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined, SceneMissing
+from skillwire.protocols.skill_discovery.events import SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import ChangeKind
-from skillwire.protocols.skill_discovery.limits import BoundedDict
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue
 
@@ -229,64 +227,6 @@ _MOST_ANSWERS: Final = 64
 _MOST_OF_HOST: Final = 4
 #: Seconds after the first answer in which others arrive: the longest answer delay and a round trip.
 _ANSWERS_COME: Final = 0.3
-#: Seconds in which several registries report one change.
-_SAME_CHANGE: Final = 2.0
-
-#: The subject of a notice: a group, and one of its members or its PRIMARY.
-_Subject = tuple[str, ...]
-
-
-class GroupNotices:
-    """Which notices about groups are new.
-
-    A timestamp two windows ahead of our clock is ignored later: a sender whose clock was set right begins anew.
-    """
-
-    def __init__(self, window: float) -> None:
-        self._window = window
-        self._primaries: dict[str, tuple[str, str]] = {}
-        self._statuses: BoundedDict[_Subject, HealthStatus | None] = BoundedDict(limits.LAN_NOTICES)  # None: it left
-        self._newest: BoundedDict[tuple[_Subject, Peer], int] = BoundedDict(limits.LAN_NOTICES)
-        self._reported: BoundedDict[tuple[_Subject, object], tuple[Peer, float]] = BoundedDict(limits.LAN_NOTICES)
-
-    def begin(self, group: str, primary: tuple[str, str]) -> None:
-        """Record the PRIMARY of a group that was joined: its agent and skill."""
-        self._primaries[group] = primary
-
-    def take(self, message: m.SceneEvent, source: Peer, now: Moment) -> bool:
-        """Return whether a notice says something new, and remember it."""
-        group, member = message.group_id, (message.agent_id, message.skill_id)
-        is_primary = message.event is GroupEvent.PRIMARY_CHANGED
-        status = None if message.event is GroupEvent.MEMBER_LEFT else message.status
-        subject, says = ((group,), member) if is_primary else ((group, *member), status)
-        newest = self._newest.get((subject, source), -1)
-        if message.timestamp <= newest <= (now.wall + 2 * self._window) * 1000:
-            return False
-        by, at = self._reported.get((subject, says), (source, 0.0))
-        if by != source and now.steady < at + _SAME_CHANGE:
-            return False
-        self._newest.put((subject, source), message.timestamp)
-        known = self._primaries.get(group) if is_primary else self._statuses.get(subject, HealthStatus.OFFLINE)
-        if known == says:
-            return False
-        self._reported.put((subject, says), (source, now.steady))
-        if is_primary:
-            self._primaries[group] = member
-            return True
-        self._statuses.put(subject, status)
-        if status is None and self._primaries.get(group) == member:
-            del self._primaries[group]
-        return True
-
-    def forget(self, group: str) -> None:
-        """Forget a group that was left."""
-        self._primaries.pop(group, None)
-        for subject in [subject for subject in self._statuses if subject[0] == group]:
-            del self._statuses[subject]
-        for key in [key for key in self._newest if key[0][0] == group]:
-            del self._newest[key]
-        for reported in [reported for reported in self._reported if reported[0][0] == group]:
-            del self._reported[reported]
 
 
 class _Request(NamedTuple):
@@ -316,8 +256,6 @@ class Memberships:
         self._proofs = proofs
         self._requests: dict[str, _Request] = {}
         self._answers: dict[str, _SceneAnswers] = {}
-        self._groups: dict[str, str] = {}  # group of each joined scene, as the answer named it
-        self._notices = GroupNotices(settings.window)
         self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("scene" or "answers", scene)
         self.timer: Timer = self._schedule.timer
 
@@ -333,8 +271,6 @@ class Memberships:
         """Join a scene no more; registries forget this member after a while."""
         self._forget_answers(scene)
         self._requests.pop(scene, None)
-        for group in {group_id(scene), self._groups.pop(scene, "")}:
-            self._notices.forget(group)
         self._schedule.cancel(("scene", scene))
 
     def on_answer(
@@ -385,14 +321,6 @@ class Memberships:
             self._requests[message.scene] = request._replace(is_missing=True, ends=ends)
         return ()
 
-    def on_notice(self, received: VerifiedMessage, message: m.SceneEvent, now: Moment) -> Sequence[NodeEvent] | None:
-        """Take a notice about a group; None when this agent did not join it, or knows the change."""
-        group = message.group_id
-        scene = next((one for one in self._requests if group in (group_id(one), self._groups.get(one))), None)
-        if scene is None or not self._notices.take(message, received.source, now):
-            return None
-        return [GroupChanged(scene, group, message.event, message.agent_id, message.skill_id, message.status)]
-
     def on_timer(self, now: Moment) -> list[NodeEvent]:
         """Repeat requests, and end those whose time is over."""
         events: list[NodeEvent] = []
@@ -429,10 +357,6 @@ class Memberships:
     def _take(self, scene: str, joined: SceneJoined, now: Moment) -> Sequence[NodeEvent]:
         self._forget_answers(scene)
         self._stay(scene, now)
-        self._groups[scene] = joined.answer.group_id
-        primary = next((one for one in joined.answer.members if one.role == "PRIMARY"), None)
-        if primary is not None:
-            self._notices.begin(joined.answer.group_id, (primary.agent_id, primary.skill_id))
         return [joined]
 
     def _stay(self, scene: str, now: Moment) -> None:

@@ -40,7 +40,7 @@ _TRUST: Final = re.compile(r"[0-9a-f]{0,64}", re.ASCII)
 _CLOCK: Final = 60.0
 #: Changes after which an entry is kept anew; changes without effect. Any other change drops the entry.
 _KEPT_BY: Final = frozenset({"registered", "updated"})
-_IGNORED: Final = frozenset({"scene", "notice", "missed"})
+_IGNORED: Final = frozenset({"scene", "missed"})
 
 #: Agent and skill; and the endpoint where the agent is not known.
 Key = tuple[str, str, str]

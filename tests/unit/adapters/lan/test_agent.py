@@ -1,28 +1,19 @@
-"""Agents on a network in memory, with virtual time: what they list, and which notices reach the user."""
+"""Agents on a network in memory, with virtual time: what they list."""
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from tests.support.virtual_lan import VirtualLan
 from tests.support.virtual_time import VirtualTimeLoop, virtual_loop
 
 from skillwire.adapters.lan import probes
-from skillwire.adapters.lan.agent import EventRouter, LanAgent
-from skillwire.model.execution import Moment
-from skillwire.model.lan import LanChange, LanNotice, LanSkill
-from skillwire.protocols.skill_discovery.events import GroupChanged
-from skillwire.protocols.skill_discovery.health import Change, ChangeKind
+from skillwire.adapters.lan.agent import LanAgent
 from skillwire.protocols.skill_discovery.identity import GroupKey
-from skillwire.protocols.skill_discovery.messages import Endpoint, GroupEvent, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
 KEY = GroupKey(b"a secret that all of us share")
-JOINED, LEFT = GroupEvent.MEMBER_JOINED, GroupEvent.MEMBER_LEFT
-STATUS, PRIMARY = GroupEvent.STATUS_CHANGED, GroupEvent.PRIMARY_CHANGED
-SKILL = LanSkill("agent-a", "skill-a", "1.0.0", "tool-skill", "192.0.2.1", 80, scenes=("auth",), status="HEALTHY")
 
 
 class Agents:
@@ -160,71 +151,3 @@ def test_a_scene_is_requested_and_its_backup_takes_over(play):
         assert (await asks.request_scene("auth")).connection_info["endpoint"] == "192.168.1.2:8080"
 
     play(scenario)
-
-
-class Here:
-    """An agent's router with one listed skill, and the changes that its user gets."""
-
-    def __init__(self):
-        self.skills = [SKILL]
-        self.reported: list[LanChange] = []
-        view: Any = SimpleNamespace(skill=self._skill, changed=lambda _: None, has_more=False)
-        listeners: Any = SimpleNamespace(put=self.reported.append)
-        nothing: Any = None
-        self._router = EventRouter(view, None, nothing, nothing, listeners=listeners, on_trouble=lambda _: None)
-        self._link: Any = SimpleNamespace(name="eth0/4", clock=lambda: Moment(1.0, 1.0))
-
-    def _skill(self, key):
-        return next((one for one in self.skills if (one.agent_id, one.skill_id) == key), None)
-
-    def take(self, event, status="HEALTHY", agent="agent-a", scene="auth"):
-        self._router.take(self._link, [GroupChanged(scene, "group", event, agent, "skill-a", HealthStatus(status))])
-
-    def remove(self):
-        """Have the skill leave."""
-        self.skills = []
-        listed: Any = SimpleNamespace(key=("agent-a", "skill-a"))
-        self._router.take(self._link, [Change(ChangeKind.LEFT, listed, None)])
-
-
-@pytest.fixture
-def here():
-    return Here()
-
-
-@pytest.mark.spec("SDP-notice-hint")
-@pytest.mark.parametrize("event", [JOINED, STATUS, PRIMARY, LEFT])
-def test_a_notice_about_a_skill_that_is_heard_here_counts_for_nothing(here, event):
-    here.take(event)
-    assert here.reported == []
-
-
-@pytest.mark.spec("SDP-notice-hint")
-@pytest.mark.parametrize("event", [JOINED, STATUS, PRIMARY, LEFT])
-def test_a_notice_about_a_skill_that_is_not_heard_here_is_a_hint(here, event):
-    here.take(event, agent="agent-b")
-    [change] = here.reported
-    notice = LanNotice("auth", "group", str(event), "agent-b", "skill-a", "HEALTHY")
-    assert (change.kind, change.notice, change.skill, change.scene) == ("notice", notice, None, None)
-
-
-@pytest.mark.spec("SDP-notice-hint")
-def test_that_a_skill_left_is_reported_once_by_its_own_goodbye(here):
-    here.remove()
-    here.take(LEFT)
-    assert here.reported == []
-
-
-@pytest.mark.spec("SDP-notice-hint")
-def test_that_one_left_that_came_again_elsewhere_only_is_a_hint(here):
-    here.remove()
-    here.take(JOINED)
-    here.take(LEFT)
-    assert [change.notice.event for change in here.reported if change.notice] == [JOINED, LEFT]
-
-
-@pytest.mark.spec("SDP-notice-hint")
-def test_a_skill_that_is_here_and_in_another_scene_is_no_member(here):
-    here.skills = [SKILL._replace(scenes=("paper",))]
-    here.take(JOINED)
-    assert [change.notice.event for change in here.reported if change.notice] == [JOINED]

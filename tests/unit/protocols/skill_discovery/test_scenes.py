@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from tests.support.datagrams import registration
 from tests.support.lan import ASKS, GROUP_KEY, OFFERS, REGISTRY, Lan, ReportingRegistry
 
-from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery.codec import decode
-from skillwire.protocols.skill_discovery.events import GroupChanged, SceneJoined
-from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason, SceneEvent
-from skillwire.protocols.skill_discovery.scenes import GroupNotices, Groups
+from skillwire.protocols.skill_discovery.events import SceneJoined
+from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, Profile, Reason
+from skillwire.protocols.skill_discovery.scenes import Groups
 from skillwire.protocols.skill_discovery.scheduling import Outbox
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 from skillwire.testing.fake_network import VirtualClock
@@ -47,10 +46,10 @@ def test_when_fifty_leave_at_once_each_is_told_once_and_the_new_primary_first():
     lan = network(seed=2)
     lan.do(A, lambda node, now: node.route_agent.close(Reason.SHUTDOWN, now))
     lan.run(1.5)
-    first = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)[:9]}  # on the way they are shuffled
+    first = {(one.event, one.agent_id) for _, one in lan.notices(C)[:9]}
     assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in first
     lan.run(12)
-    told = [(one.event, one.agent_id, one.skill_id) for one in lan.events(GroupChanged, C)]
+    told = [(one.event, one.agent_id, one.skill_id) for _, one in lan.notices(C)]
     assert len(told) == len(set(told)) == 51
     assert {skill for event, _, skill in told if event is GroupEvent.MEMBER_LEFT} == {
         f"skill-{n:02}" for n in range(50)
@@ -65,11 +64,11 @@ def test_members_are_told_of_a_single_change_at_once_and_once():
     lan.do(B, lambda node, now: node.route_agent.report("skill-03", *report, now))
     since = lan.clock.steady
     lan.run(0.1)
-    ((at, _, told),) = [one for one in lan.told if isinstance(one[2], GroupChanged)]
+    ((at, told),) = lan.notices(C)
     assert at - since < 0.1
     assert (told.event, told.skill_id, told.status) == (GroupEvent.STATUS_CHANGED, "skill-03", HealthStatus.DEGRADED)
     lan.run(10)
-    assert len(lan.events(GroupChanged, C)) == 1
+    assert len(lan.notices(C)) == 1
 
 
 class Watched(Lan):
@@ -121,7 +120,7 @@ def test_a_registry_that_missed_who_joined_lets_it_in_a_moment_later():
     lan.run(2)
     lan.crash(A)
     lan.run(20)
-    told = {(one.event, one.agent_id) for one in lan.events(GroupChanged, C)}
+    told = {(one.event, one.agent_id) for _, one in lan.notices(C)}
     assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in told
 
 
@@ -319,158 +318,3 @@ def test_a_hint_is_in_no_group_and_its_members_hear_nothing_of_it():
     told.registry.hint(registration("agent-001", at=AT), told.clock.steady, host="192.168.1.100")
     assert len(list(told.registry)) == 1
     assert told.run(3) == []
-
-
-GROUP = "group-auth-001"
-R1, R2 = Peer("192.168.1.1", 1), Peer("192.168.1.2", 2)
-WINDOW = 30.0
-JOINED, LEFT = GroupEvent.MEMBER_JOINED, GroupEvent.MEMBER_LEFT
-STATUS, PRIMARY = GroupEvent.STATUS_CHANGED, GroupEvent.PRIMARY_CHANGED
-WELL, ILL = HealthStatus.HEALTHY, HealthStatus.UNHEALTHY
-
-
-class Member:
-    """A member that is told: what is told it, it says whether that is news."""
-
-    def __init__(self):
-        self.clock = VirtualClock()
-        self.notices = GroupNotices(WINDOW)
-
-    def clock_of(self, seconds=0.0):
-        """Return the time of a clock that is so much ahead of ours."""
-        return self.clock.moment().wall + seconds
-
-    def told(self, event, at, by=R1, status=WELL, agent="agent-a"):
-        """Tell of an agent's skill, with a time in seconds by the clock of who tells it."""
-        message = SceneEvent(GROUP, event, agent, "skill-a", status, int(at * 1000))
-        return self.notices.take(message, by, self.clock.moment())
-
-    def waits(self, seconds):
-        self.clock.move_to(self.clock.steady + seconds)
-
-
-@pytest.fixture
-def member():
-    return Member()
-
-
-def new(*notice, **facts):
-    return True, notice, facts
-
-
-def known(*notice, **facts):
-    return False, notice, facts
-
-
-@pytest.mark.spec("SDP-notice-once")
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(
-            [new(STATUS, 1, status=ILL), new(LEFT, 2), new(JOINED, 3), new(STATUS, 4, status=ILL)],
-            id="a skill that came again falls silent again",
-        ),
-        pytest.param(
-            [
-                known(PRIMARY, 1), new(LEFT, 2), new(JOINED, 3), new(PRIMARY, 3.001), new(PRIMARY, 4, agent="agent-b"),
-                new(PRIMARY, 5),
-            ],
-            id="the PRIMARY of the answer leaves the group empty and is its PRIMARY again",
-        ),
-        pytest.param([new(LEFT, 1, agent="agent-b"), known(PRIMARY, 2)], id="a backup that left changes no PRIMARY"),
-        pytest.param(
-            [new(JOINED, 2), known(LEFT, 1), known(JOINED, 2), 60, known(LEFT, 1), new(LEFT, 3)],
-            id="earlier notices of one agent count no more, whenever they come",
-        ),
-        pytest.param(
-            [
-                new(LEFT, 100), new(JOINED, 100.5), 1.5, known(LEFT, 7, by=R2), known(JOINED, 7.5, by=R2),
-                new(LEFT, 102),
-            ],
-            id="the same change comes late from another agent, by another clock",
-        ),
-        pytest.param([new(LEFT, 1), new(JOINED, 2), 3, new(LEFT, 5, by=R2)], id="after a while it is another change"),
-        pytest.param(
-            [new(JOINED, 1), known(STATUS, 1.5, by=R2), new(STATUS, 2, status=ILL)],
-            id="the status of a skill that just came is known",
-        ),
-        pytest.param(
-            [
-                new(STATUS, 1, status=ILL), known(STATUS, 1, by=R2, status=ILL), new(STATUS, 2), 1.5,
-                known(STATUS, 2.5, by=R2, status=ILL), 1.0, new(STATUS, 2.5, by=R2, status=ILL),
-            ],
-            id="what one of two agents repeats counts when it cannot be late any more",
-        ),
-    ],
-)  # fmt: skip
-def test_a_notice_counts_once(member, steps):
-    member.notices.begin(GROUP, ("agent-a", "skill-a"))
-    for step in steps:
-        if isinstance(step, tuple):
-            is_new, notice, facts = step
-            assert member.told(*notice, **facts) is is_new, step
-        else:
-            member.waits(step)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_of_a_group_that_was_left_nothing_is_known(member):
-    assert member.told(JOINED, 1)
-    member.notices.forget("group-other")
-    assert not member.told(JOINED, 1)
-    member.notices.forget(GROUP)
-    assert member.told(JOINED, 1)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_who_told_with_a_clock_far_ahead_is_heard_when_it_is_right_again(member):
-    assert member.told(STATUS, member.clock_of(3600), status=ILL)
-    assert member.told(STATUS, member.clock_of(), status=WELL)
-    assert not member.told(STATUS, member.clock_of() - 1, status=ILL)
-    assert member.told(STATUS, member.clock_of(WINDOW), status=ILL), "this far they may differ"
-    assert not member.told(STATUS, member.clock_of(), status=WELL)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_who_is_primary_is_known_however_many_members_there_are(member):
-    member.notices.begin(GROUP, ("agent-a", "skill-a"))
-    for number in range(5000):
-        assert member.told(JOINED, 1, agent=f"agent-{number}")
-    assert not member.told(PRIMARY, 2)
-
-
-@pytest.mark.spec("SDP-notice-once")
-def test_strangers_cannot_make_it_grow(member):
-    for number in range(6000):
-        member.told(STATUS, number, by=Peer(f"10.0.{number % 250}.{number // 250}", number), agent=f"agent-{number}")
-    assert member.told(PRIMARY, 6000)
-    held = [len(one) for one in (member.notices._statuses, member.notices._newest, member.notices._reported)]
-    assert max(held) <= limits.LAN_NOTICES
-    assert len(member.notices._primaries) == 1
-
-
-@pytest.mark.spec("SDP-notice-once")
-@pytest.mark.parametrize("seed", range(8))
-def test_with_three_registries_and_loss_each_change_of_a_restart_is_told_once(seed):
-    lan, host, member = Lan(seed, loss=0.3, duplication=0.1, latency=(0.001, 0.15)), "192.168.1.10", "192.168.1.20"
-    for number in (1, 2, 3):
-        lan.node(f"192.168.1.{number}", REGISTRY, skew=number * 3.0)
-    lan.node(member, ASKS)
-
-    def start(since=0):
-        lan.node(host, OFFERS, agent_id=f"agent-{host}")
-        lan.offer(host, "skill-a")
-        lan.run(6 - since)
-
-    start()
-    lan.do(member, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
-    lan.run(6)
-    assert lan.events(SceneJoined, member)
-    lan.told.clear()
-    for _ in range(4):
-        lan.do(host, lambda node, now: node.route_agent.close(Reason.UPGRADE, now))
-        lan.run(0.7)
-        lan.crash(host)
-        start()
-    told = Counter(one.event for one in lan.events(GroupChanged, member))
-    assert told == {LEFT: 4, JOINED: 4, PRIMARY: 4}

@@ -139,7 +139,14 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
 
 def list_of_routes() -> str:
     """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills."""
-    names = {"{file}": "PATH", "{archive}": "ARCHIVE", "{artifact}": "ARTIFACT", "{blob}": "ID", "{execution}": "ID"}
+    names = {
+        "{file}": "PATH",
+        "{archive}": "ARCHIVE",
+        "{artifact}": "ARTIFACT",
+        "{blob}": "ID",
+        "{execution}": "ID",
+        "{namespace}": "PUBLISHER",
+    }
     rows = []
     for path, described in openapi.document(create_app([]).routes)["paths"].items():
         methods = [method for method in ("get", "post", "delete") if method in described]

@@ -307,7 +307,12 @@ def _parameter(
 _PARAMETERS: Final[Node] = {
     "skill": _parameter("path", "The name of a skill.", NAME, example="csv-profile"),
     "file": _parameter("path", "The path of a file of the skill; slashes in it stand as they are.", example="SKILL.md"),
-    "scope": _parameter("path", "A skill, a publisher or a scene.", "^[A-Za-z0-9._-]{1,128}$", example="csv-profile"),
+    "scope": _parameter(
+        "path",
+        "A skill, one version of it (`name@1.2.0`), a publisher or a scene.",
+        "^[A-Za-z0-9._-]{1,128}$",
+        example="csv-profile",
+    ),
     "archive": _parameter(
         "path",
         "A skill and the ending of its artifact.",

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from skillwire import limits
 from skillwire.protocols.agent_skills.messages import JSON
-from skillwire.protocols.agent_skills.server import INDEX_PATH, OLD_INDEX_PATH, CachePolicy, IndexResponse, Site
+from skillwire.protocols.agent_skills.server import (
+    INDEX_PATH,
+    OLD_INDEX_PATH,
+    CachePolicy,
+    IndexResponse,
+    Site,
+    VersionsResponse,
+)
 from skillwire.server.responses import ByteCache, CachedResponse
 
 if TYPE_CHECKING:
@@ -54,7 +61,7 @@ class SiteUrlBody:
 
 
 #: A document that is encoded on request; the number of its ``skills`` says how long that takes.
-Encodable: TypeAlias = IndexResponse | SiteUrlBody
+Encodable: TypeAlias = IndexResponse | VersionsResponse | SiteUrlBody
 
 
 class IndexCache:

@@ -138,6 +138,7 @@ async def everything(client):
         for entry in (await client.get("/skills", HOST)).json()
     }
     for skill in revision.catalog.skills:
+        paths.add(f"/@example-corp/{skill}/versions.json")
         paths |= {f"/skills/{skill}", f"/skills/{skill}/files/SKILL.md"}
     call = await client.invoke("ask-somebody", publisher="example-corp")
     execution = f"/executions/{call.json()['execution_id']}"

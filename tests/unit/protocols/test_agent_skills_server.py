@@ -17,6 +17,7 @@ from skillwire.protocols.agent_skills.server import (
     CachePolicy,
     IndexResponse,
     Site,
+    VersionsResponse,
     check_base_url,
     encode_indexes,
 )
@@ -96,6 +97,34 @@ def test_the_old_index_has_the_fields_of_its_generation_and_no_more():
 def test_the_urls_of_an_index_lead_to_the_artifact_from_wherever_it_was_found(path, mount):
     [url] = [entry["url"] for entry in document(path)["skills"] if entry["name"] == "tools"]
     assert urljoin(mount + path, url) == mount + ARCHIVE
+
+
+@pytest.mark.parametrize("path", ["/@tools/versions.json", "/@acme/tools/versions.json"])
+def test_the_versions_of_a_skill_name_its_artifact(path):
+    answer = SITE.lookup(path)
+    assert isinstance(answer, VersionsResponse)
+    found = json.loads(answer.encode())
+    [version] = found.pop("versions")
+    assert found == {"publisher": "acme", "name": "tools", "latest": "1.0.0", "status": {"status": "active"}}
+    assert urljoin("https://h.example/x" + path, version.pop("url")) == "https://h.example/x" + ARCHIVE
+    assert version == {
+        "version": "1.0.0",
+        "type": "archive",
+        "description": "Does tools.",
+        "digest": TOOLS.artifact.digest,
+        "size": TOOLS.artifact.size,
+        "status": {"status": "active"},
+    }
+
+
+def test_a_scope_may_be_a_version_and_a_skill_of_a_publisher():
+    index = "/.well-known/agent-skills/index.json"
+    for scope in ("@tools@1.0.0", "@acme/tools", "@acme/tools@1.0.0", "@someone-else@1.0.0"):
+        assert names(f"/{scope}{index}") == ["other" if scope.startswith("@some") else "tools"]
+    for scope in ("@tools@1.0.1", "@acme@1.0.0", "@acme/other", "@auth/tools", "@acme/tools/x", "@tools@", "@@1.0.0"):
+        assert SITE.lookup(f"/{scope}{index}") is None
+    for path in ("/versions.json", "/@acme/versions.json", "/@auth/versions.json", "/@nothing/versions.json"):
+        assert SITE.lookup(path) is None
 
 
 def test_a_base_url_makes_the_urls_absolute():

@@ -13,6 +13,7 @@ PARTS = {
     "{blob}": "ID",
     "{execution}": "ID",
     "{skill}": "NAME",
+    "{namespace}": "PUBLISHER",
     "{asset}": "NAME",
     "{file}": "PATH",
     "{archive}": "ARCHIVE",

@@ -47,7 +47,7 @@ from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
 from skillwire.model.packed_skills import finding_rows, pack_skill, read_findings
 from skillwire.model.skill import Finding
-from skillwire.protocols.agent_skills.server import IndexResponse, Site, artifact_name, skill_paths
+from skillwire.protocols.agent_skills.server import IndexResponse, Site, VersionsResponse, artifact_name, skill_paths
 from skillwire.protocols.skill_sharing import descriptor_path
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.protocols.skill_sharing.server import Sharing, encode_descriptor
@@ -179,7 +179,7 @@ class SiteWriter:
         site = Site(Catalog.of([skill]), self._base_url)
         for path in skill_paths(skill.name, artifact_name(skill), [file.path for file in skill.files]):
             answer = site.lookup(path)
-            if isinstance(answer, IndexResponse):
+            if isinstance(answer, IndexResponse | VersionsResponse):
                 self.write(path, answer.encode())
             elif answer is not None and answer.digest in written:
                 self._link(written[answer.digest], path)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skillwire.model.url import Url
+    from skillwire.protocols.agent_skills.messages import VersionEntry, VersionList
 
 _SKILL_MD: Final = "SKILL.md"
 #: Prefix of the URLs of an index that is encoded once for several places.
@@ -55,6 +56,30 @@ def encode_old_index(entries: Iterable[IndexEntry]) -> bytes:
             for entry in entries
         ),
     )
+
+
+def encode_versions(found: VersionList) -> bytes:
+    """Return the list of a skill's versions; what is empty is left out."""
+    head = {"publisher": found.publisher, "name": found.name, "latest": found.latest, "status": _state(found)}
+    versions = [
+        {
+            "version": one.version,
+            "type": one.artifact_type,
+            "description": one.description,
+            "url": one.url,
+            "digest": one.digest,
+            "size": one.size,
+            "status": _state(one),
+            **({"published": one.published, "published_by": one.published_by} if one.published is not None else {}),
+        }
+        for one in found.versions
+    ]
+    return _encoder.encode({**head, "versions": versions}).encode()
+
+
+def _state(one: VersionEntry | VersionList) -> dict[str, str]:
+    told = {"status": one.status, "reason": one.reason, "successor": one.successor}
+    return {key: text for key, text in told.items() if text}
 
 
 def _entry_object(entry: IndexEntry) -> dict[str, Any]:

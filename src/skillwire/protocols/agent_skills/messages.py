@@ -25,6 +25,8 @@ SCHEMA_URI: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 #: The folder of a 0.2.0 index, and that of the generations before it.
 WELL_KNOWN: Final = "/.well-known/agent-skills"
 WELL_KNOWN_OLD: Final = "/.well-known/skills"
+#: The versions of a skill **[extension]**, below its scope.
+VERSIONS: Final = "/versions.json"
 
 
 class Generation(StrEnum):
@@ -61,6 +63,40 @@ class Index(NamedTuple):
     generation: Generation
     entries: dict[str, IndexEntry]
     findings: tuple[Finding, ...] = ()
+
+
+class VersionEntry(NamedTuple):
+    """One version of a skill, with its artifact. ``published`` is seconds since the epoch, ``published_by`` an account.
+
+    ``status`` is ``active``, ``deprecated``, ``yanked`` or ``quarantined``; ``successor`` is the skill to use instead.
+    """
+
+    version: str
+    description: str
+    artifact_type: Literal["skill-md", "archive"]
+    url: str
+    digest: Digest
+    size: int
+    published: float | None = None
+    published_by: str = ""
+    status: str = "active"
+    reason: str = ""
+    successor: str = ""
+
+
+class VersionList(NamedTuple):
+    """The versions of a skill **[extension]**, the highest first; ``latest`` is empty where none may be resolved.
+
+    The status is that of the whole skill: also ``archived``.
+    """
+
+    publisher: str
+    name: str
+    versions: tuple[VersionEntry, ...]
+    latest: str
+    status: str = "active"
+    reason: str = ""
+    successor: str = ""
 
 
 MARKDOWN: Final = "text/markdown; charset=utf-8"

@@ -11,6 +11,9 @@ the static build (:meth:`Site.paths`) use the same value and give the same bytes
     /.well-known/agent-skills/NAME.tar.gz               the artifact of a skill of several files (or .zip)
     /.well-known/agent-skills/sha256/HEX.EXT            an artifact by its digest: never changes
     /@SCOPE/.well-known/...                             the same for one skill, publisher or scene
+    /@PUBLISHER/NAME/.well-known/...                    the same for one skill of a publisher
+    /@NAME@VERSION/.well-known/...                      the same for a skill while it has this version
+    /@NAME/versions.json                                the versions of a skill; also below a publisher
     /.well-known/agent-skills/.well-known/...           the same again, for a client given a pasted index URL
 
 An index names artifacts by their digest URLs, so an index and an artifact fetched before and after a change still fit.
@@ -31,8 +34,23 @@ from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import IndexedFile
 from skillwire.model.url import parse_url
-from skillwire.protocols.agent_skills.codec import UNPLACED, encode_index, encode_old_index, place_urls
-from skillwire.protocols.agent_skills.messages import JSON, MEDIA_TYPES, WELL_KNOWN, WELL_KNOWN_OLD, IndexEntry
+from skillwire.protocols.agent_skills.codec import (
+    UNPLACED,
+    encode_index,
+    encode_old_index,
+    encode_versions,
+    place_urls,
+)
+from skillwire.protocols.agent_skills.messages import (
+    JSON,
+    MEDIA_TYPES,
+    VERSIONS,
+    WELL_KNOWN,
+    WELL_KNOWN_OLD,
+    IndexEntry,
+    VersionEntry,
+    VersionList,
+)
 from skillwire.protocols.agent_skills.messages import media_type as media_type_of
 
 if TYPE_CHECKING:
@@ -46,6 +64,11 @@ INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
 OLD_INDEX_PATH: Final = f"{WELL_KNOWN_OLD}/index.json"
 
 _SCOPE: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+_SCOPED: Final = re.compile(
+    r"/@(?P<scope>[A-Za-z0-9._-]{1,128})(?:/(?P<name>[a-z0-9-]{1,64}))?(?:@(?P<version>[^/@]{1,128}))?"
+    r"(?P<rest>/(?:\.well-known/.+|versions\.json))",
+    re.ASCII | re.DOTALL,
+)
 _PASTED: Final = re.compile(r"/\.well-known/(?:agent-skills|skills)(?:/index\.json)?(?=/\.well-known/)")
 _WELL_KNOWN: Final = re.compile(r"/\.well-known/(agent-skills|skills)/([^/]+)(?:/(.+))?", re.DOTALL)
 _BY_DIGEST: Final = re.compile(r"sha256/([0-9a-f]{64})(\.md|\.tar\.gz|\.zip)", re.ASCII)
@@ -100,7 +123,40 @@ def encode_indexes(listings: Iterable[IndexResponse]) -> Iterator[bytes]:
         yield place_urls(encoded[key], listing.artifacts)
 
 
-Representation = BlobResponse | IndexResponse
+@dataclass(frozen=True, slots=True)
+class VersionsResponse:
+    """The versions of a skill, encoded on demand."""
+
+    found: VersionList
+    media_type: str = JSON
+    cache: CachePolicy = CachePolicy.BRIEF
+
+    @property
+    def skills(self) -> Sequence[VersionEntry]:
+        """What it lists."""
+        return self.found.versions
+
+    def encode(self) -> bytes:
+        """Return the document's bytes."""
+        return encode_versions(self.found)
+
+
+Representation = BlobResponse | IndexResponse | VersionsResponse
+
+
+class ScopedPath(NamedTuple):
+    """The parts of a path below ``/@``: a scope, a skill of it, its version, and the path in that site."""
+
+    scope: str
+    name: str | None
+    version: str | None
+    rest: str
+
+
+def read_scoped_path(path: str) -> ScopedPath | None:
+    """Return the parts of a path of a scope; None for any other. Trust: hostile."""
+    found = _SCOPED.fullmatch(path)
+    return ScopedPath(*found.group("scope", "name", "version", "rest")) if found else None
 
 
 class SiteTables(NamedTuple):
@@ -149,33 +205,28 @@ class Site:
 
     def lookup(self, path: str) -> Representation | None:
         """Return the response at ``path`` (percent-decoded, from the site's root), or None. Trust: hostile."""
-        scope, found = _take_apart(path)
-        names = self.names
-        if scope is not None:
-            # A skill's name goes before a publisher's, and that before a scene's.
-            names = (scope,) if scope in self._skills else tuple(self.tables.groups.get(scope, ()))
-        if found is None or (scope is not None and not names):
+        scoped = read_scoped_path(path)
+        names = self.names if scoped is None else self._scope(scoped)
+        if scoped is not None and scoped.rest == VERSIONS:
+            return VersionsResponse(self._versions(path, names[0])) if names == (scoped.name or scoped.scope,) else None
+        found = _in_site(scoped.rest if scoped else path)
+        if found is None or (scoped is not None and not names):
             return None
         generation, name, file = found.groups()
+        if name == "index.json" and file is None:
+            return IndexResponse(self._skills, names, self._artifacts_url(path), old=generation == "skills")
         if file is None:
-            if name == "index.json":
-                return IndexResponse(self._skills, names, self._artifacts_url(path), old=generation == "skills")
             return self._archive(name)
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
-            digest, extension = Digest(f"sha256:{by_digest[1]}"), by_digest[2]
-            file_name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
-            artifact = self._skills[file_name].artifact if file_name is not None else self.tables.superseded.get(digest)
-            if artifact is None or artifact.extension != extension:
-                return None
-            return BlobResponse(MEDIA_TYPES[extension], CachePolicy.FOREVER, digest, artifact.size)
+            return self._artifact(Digest(f"sha256:{by_digest[1]}"), by_digest[2])
         return self._file(name, file) if len(names) == len(self.names) or name in names else None
 
     def skill_at(self, path: str) -> str | None:
         """Return the name of the skill at ``path``, where :meth:`lookup` finds something; None for several skills."""
-        scope, found = _take_apart(path)
-        if scope in self._skills:
-            return scope
-        if found is None:
+        scoped = read_scoped_path(path)
+        if scoped is not None and len(names := self._scope(scoped)) == 1:
+            return names[0]
+        if (found := _in_site(scoped.rest if scoped else path)) is None:
             return None
         _, name, file = found.groups()
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
@@ -197,12 +248,33 @@ class Site:
         yield OLD_INDEX_PATH
         yield INDEX_PATH
 
+    def _scope(self, scoped: ScopedPath) -> tuple[str, ...]:
+        """Return the names of a scope: a skill's goes before a publisher's, and that before a scene's."""
+        scope, name, version, _ = scoped
+        names = (scope,) if scope in self._skills and name is None else tuple(self.tables.groups.get(scope, ()))
+        if name is not None:
+            names = (name,) if name in names and self._skills[name].publisher == scope else ()
+        if version is not None:
+            names = names if len(names) == 1 and self._skills[names[0]].version == version else ()
+        return names
+
+    def _versions(self, path: str, name: str) -> VersionList:
+        skill = self._skills[name]
+        return VersionList(skill.publisher, name, (version_entry(skill, self._artifacts_url(path)),), skill.version)
+
     def _artifacts_url(self, path: str) -> str:
         if self._base_url:
             return f"{self._base_url}{WELL_KNOWN}/"
         if path == INDEX_PATH:
             return ""
         return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
+
+    def _artifact(self, digest: Digest, extension: str) -> BlobResponse | None:
+        name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
+        artifact = self._skills[name].artifact if name is not None else self.tables.superseded.get(digest)
+        if artifact is None or artifact.extension != extension:
+            return None
+        return BlobResponse(MEDIA_TYPES[extension], CachePolicy.FOREVER, digest, artifact.size)
 
     def _archive(self, file: str) -> BlobResponse | None:
         name, dot, extension = file.partition(".")
@@ -219,12 +291,8 @@ class Site:
         return None
 
 
-def _take_apart(path: str) -> tuple[str | None, re.Match[str] | None]:
-    scope, rest = None, path
-    if path.startswith("/@"):
-        scope, slash, rest = path[2:].partition("/")
-        rest = slash + rest
-    return scope, _WELL_KNOWN.fullmatch(_PASTED.sub("", rest, count=1))
+def _in_site(path: str) -> re.Match[str] | None:
+    return _WELL_KNOWN.fullmatch(_PASTED.sub("", path, count=1))
 
 
 def artifact_name(skill: Skill) -> str:
@@ -243,6 +311,7 @@ def skill_paths(name: str, artifact: str, files: Iterable[str]) -> Iterator[str]
             yield f"{WELL_KNOWN}/{name}/{file}"
             yield f"{WELL_KNOWN_OLD}/{name}/{file}"
             yield f"/@{name}{WELL_KNOWN_OLD}/{name}/{file}"
+    yield f"/@{name}{VERSIONS}"
     yield f"/@{name}{OLD_INDEX_PATH}"
     yield f"/@{name}{INDEX_PATH}"
 
@@ -260,6 +329,13 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
         capabilities=skill.capabilities,
         scenes=skill.scenes,
     )
+
+
+def version_entry(skill: Skill, artifacts: str) -> VersionEntry:
+    """Return a version as its package lists it; ``artifacts`` is the prefix of ``sha256/`` in its URL."""
+    artifact = skill.artifact
+    url = f"{artifacts}sha256/{artifact_name(skill)}"
+    return VersionEntry(skill.version, skill.description, artifact.artifact_type, url, artifact.digest, artifact.size)
 
 
 def _is_plain(skill: Skill) -> bool:

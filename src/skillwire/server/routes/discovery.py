@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
-from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, encode_indexes
+from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD
+from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, VersionsResponse, encode_indexes
 from skillwire.server.blob_responses import BlobSender
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
@@ -58,6 +58,38 @@ class OldSkillsIndexDocument(Struct, forbid_unknown_fields=True):
     skills: list[OldIndexedSkill]
 
 
+class VersionState(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Whether a version, or a whole skill, may be used; ``successor`` is the skill to use instead."""
+
+    status: Literal["active", "archived", "deprecated", "yanked", "quarantined"]
+    reason: str = ""
+    successor: str = ""
+
+
+class ListedVersion(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A version; ``url`` is that of its artifact. Times are seconds since the epoch."""
+
+    version: str
+    type: Literal["skill-md", "archive"]
+    description: str
+    url: str
+    digest: Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")]
+    size: int
+    status: VersionState
+    published: float | None = None
+    published_by: str = ""
+
+
+class VersionsDocument(Struct, forbid_unknown_fields=True):
+    """The versions of a skill, the highest first; ``latest`` is empty where none may be resolved."""
+
+    publisher: str
+    name: str
+    latest: str
+    status: VersionState
+    versions: list[ListedVersion]
+
+
 class AgentSkills(Protocol):
     """The protocol Agent Skills Discovery."""
 
@@ -76,7 +108,7 @@ class AgentSkills(Protocol):
                 return NOT_FOUND
             if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
                 return other_method(context.method, READ)
-            if isinstance(answer, IndexResponse):
+            if isinstance(answer, IndexResponse | VersionsResponse):
                 prepared = context.revision.prepared.get(path) if view.is_public else None
                 context.label = "index" if prepared else "scope"
                 return prepared or await view.indexes.prepare(path, answer)
@@ -91,6 +123,10 @@ class AgentSkills(Protocol):
                     Route(f"{scope}{base}/{path}", respond, "file", methods=(), describes=operation)
                     for path, operation in _operations(index, ("scope",) if scope else ()).items()
                 ]
+        for names in (("skill",), ("namespace", "skill")):
+            described = Operation("The versions of a skill", _VERSIONS, (*names, CONDITION))
+            path = "/".join(f"{{{name}}}" for name in names)
+            rows.append(Route(f"/@{path}{VERSIONS}", respond, "scope", methods=(), describes=described))
         return [
             *rows,
             *(Route(f"{path}{{rest:path}}", respond, "file", methods=()) for path in ("/.well-known/", "/@")),
@@ -105,22 +141,25 @@ class AgentSkills(Protocol):
         return {path[1:]: body for path, body in zip(found, encode_indexes(found.values()), strict=True)}
 
 
+_ABSENT: Final = {"403": "Denied", "404": "NotFound"}
+_VERSIONS: Final = {**kept(VersionsDocument), **_ABSENT}
+
+
 def _operations(index: type[Struct], scope: tuple[str, ...]) -> dict[str, Operation]:
     """Return what each path of a generation answers; ``scope`` is the parameter that all of them have, if any."""
     whose = "a skill, a publisher or a scene" if scope else "all skills"
     archives = ("application/gzip", "application/zip")
-    absent = {"403": "Denied", "404": "NotFound"}
     return {
-        "index.json": Operation(f"The index of {whose}", kept(index) | absent, (*scope, CONDITION)),
+        "index.json": Operation(f"The index of {whose}", kept(index) | _ABSENT, (*scope, CONDITION)),
         "sha256/{artifact}": Operation(
             "An artifact by its digest: for good",
-            in_parts("text/markdown", *archives) | absent,
+            in_parts("text/markdown", *archives) | _ABSENT,
             (*scope, "artifact", *PART),
         ),
         "{archive}": Operation(
-            "The artifact of several files", in_parts(*archives) | absent, (*scope, "archive", *PART)
+            "The artifact of several files", in_parts(*archives) | _ABSENT, (*scope, "archive", *PART)
         ),
         "{skill}/{file:path}": Operation(
-            "A file of a skill", in_parts("*/*") | absent, (*scope, "skill", "file", *PART)
+            "A file of a skill", in_parts("*/*") | _ABSENT, (*scope, "skill", "file", *PART)
         ),
     }

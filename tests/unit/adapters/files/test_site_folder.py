@@ -216,9 +216,10 @@ def test_the_line_of_a_skill_stands_for_all_its_files():
         ".well-known/skills/tools/SKILL.md",
         ".well-known/agent-skills/tools.tar.gz",
         f".well-known/agent-skills/sha256/{skill.artifact.digest.hex}.tar.gz",
+        "@tools/versions.json",
         "@tools/.well-known/agent-skills/index.json",
         "@tools/.well-known/skills/index.json",
         "@tools/.well-known/skills/tools/SKILL.md",
     } < paths
-    assert len(paths) == 2 * 3 + 4
+    assert len(paths) == 2 * 3 + 5
     assert set(line_paths([skill_line(skill, described=True)])) == {*paths, "skills/tools.json"}

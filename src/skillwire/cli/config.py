@@ -105,7 +105,7 @@ def _rows(setting: TracedSetting, *, origin: bool) -> list[list[Part]]:
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(str(item) for item in value) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
 def _place(place: SourceLocation | None) -> str:

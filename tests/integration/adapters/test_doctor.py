@@ -395,7 +395,7 @@ def test_a_package_that_is_absent_is_a_problem_unless_it_is_optional(monkeypatch
     rows = {row.what: row.severity for row in _parts()}
     assert rows == {
         "the server: absent cannot be used": "problem",
-        "the server: extra-part is not installed, which is left to you": "ok",
+        "the server: extra-part is not installed; it is an optional package": "ok",
         "check and build: msgspec": "ok",
     }
 

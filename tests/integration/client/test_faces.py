@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillwire import AsyncClient, AsyncRemoteSkill, Client, RemoteSkill
+from skillwire.client.registry import AsyncRemoteRegistry, RemoteRegistry
 from skillwire.lan import AsyncLan, Lan
 from skillwire.rpc import AsyncRpcSkills, RpcSkills
 
@@ -23,7 +24,13 @@ def parameters(verb):
     return [(row.name, row.kind, row.annotation) for row in inspect.signature(verb).parameters.values()]
 
 
-KINDS = [(Client, AsyncClient), (RemoteSkill, AsyncRemoteSkill), (RpcSkills, AsyncRpcSkills), (Lan, AsyncLan)]
+KINDS = [
+    (Client, AsyncClient),
+    (RemoteSkill, AsyncRemoteSkill),
+    (RpcSkills, AsyncRpcSkills),
+    (Lan, AsyncLan),
+    (RemoteRegistry, AsyncRemoteRegistry),
+]
 
 
 @pytest.mark.parametrize(("blocking", "awaited"), KINDS)
@@ -35,11 +42,12 @@ def test_both_have_the_same_verbs_with_the_same_arguments(blocking, awaited):
         assert inspect.isgeneratorfunction(verb) == inspect.isasyncgenfunction(other)
         assert not inspect.iscoroutinefunction(verb)
         is_awaited = inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other)
-        assert is_awaited or name in {"set_token", "rpc", "listen"}
+        assert is_awaited or name in {"set_token", "rpc", "registry", "listen"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in (Client, RemoteSkill, RpcSkills) for name in verbs(kind)]
+    ("kind", "name"),
+    [(kind, name) for kind in (Client, RemoteSkill, RpcSkills, RemoteRegistry) for name in verbs(kind)],
 )
 def test_a_verb_is_documented_and_shown(kind, name):
     assert inspect.getdoc(getattr(kind, name))

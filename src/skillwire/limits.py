@@ -82,7 +82,9 @@ HTTP_INTERIM_RESPONSES = Bound(4, "responses", "1xx answers before the real one"
 HTTP_CHUNKS = Bound(100_000, "chunks", "of one body; chunks of one byte would cost more work than bytes")
 HTTP_ADDRESSES = Bound(4, "addresses", "of one host that are tried; the owner of a name decides how many it has")
 HTTP_CONNECT_SECONDS = Bound(10, "seconds", "to be connected, TLS included")
-HTTP_REQUEST_SECONDS = Bound(60, "seconds", "for one whole request, and for all indexes of a named origin")
+HTTP_REQUEST_SECONDS = Bound(
+    60, "seconds", "for one whole request, and for all questions to an origin about a reference"
+)
 HTTP_KEPT = Bound(32, "connections", "that wait for their next request, to all origins")
 HTTP_CONCURRENCY = Bound(6, "connections", "to one origin at once")
 DOWNLOAD_TRIES = Bound(4, "tries", "of one download that bring nothing new, one after the other")
@@ -141,7 +143,8 @@ SERVER_PIECE_BYTES = Bound(256 * KIB, "bytes", "of a file in memory for one clie
 SERVER_REMEMBERED_HEADS = Bound(1_000, "requests", "whose answer is known without parsing")
 SERVER_REMEMBERED_HEAD_BYTES = Bound(1 * KIB, "bytes", "of such a request; browsers send some 500")
 SERVER_BLOB_CACHE_BYTES = Bound(4 * MIB, "bytes", "of files and artifacts that were asked for lately")
-SERVER_LISTING_CACHE_BYTES = Bound(32 * MIB, "bytes", "of one audience's indexes; 10,000 skills take 7.5 MiB")
+SERVER_LISTING_CACHE_BYTES = Bound(32 * MIB, "bytes", "of the public indexes; 10,000 skills take 7.5 MiB")
+SERVER_PRINCIPAL_INDEXES_BYTES = Bound(128 * MIB, "bytes", "of the indexes of all principals together")
 
 # --- callers of the server ---------------------------------------------------------------------------------
 BEARER_TOKEN_BYTES = Bound(16 * KIB, "bytes", "of an access token; common ones have 1 KiB")

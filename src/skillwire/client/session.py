@@ -180,17 +180,29 @@ class ClientSession:
 
         return LanAgent(settings, roles=roles, keeps_state=False)
 
-    def resolve(self, text: str, *, refresh: bool = False) -> Flow[list[SkillRef]]:
-        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh."""
+    def resolve(self, text: str, *, refresh: bool = False, both: bool = False) -> Flow[list[SkillRef]]:
+        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh.
+
+        ``both`` adds the facts of Skill Sharing to a single skill.
+        """
         reference = parse_reference(text)
         yield from work(partial(self.access.allow, reference))
         context = self.context._replace(refresh=True) if refresh else self.context
-        return (yield from self._limit_lookup(resolve_reference(reference, context), reference.name))
+
+        def look_up() -> Flow[list[SkillRef]]:
+            found = yield from resolve_reference(reference, context)
+            if not both or len(found) != 1:
+                return found
+            from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
+
+            return (yield from add_facts(found, context))
+
+        return (yield from self._limit_lookup(look_up(), reference.name))
 
     def _limit_lookup(self, flow: Flow[T], bare_name: str | None = None) -> Flow[T]:
-        """Bound the indexes of a named origin to the time of one request; each source of a bare name has its own."""
-        is_one = bare_name is None or len(self.context.sources) == 1
-        return limit_time(flow, limits.HTTP_REQUEST_SECONDS if is_one else None)
+        """Bound all questions to a named origin, or to each source of a bare name, to the time of one request."""
+        places = 1 if bare_name is None else max(len(self.context.sources), 1)
+        return limit_time(flow, min(places * limits.HTTP_REQUEST_SECONDS, limits.CALL_WAIT_SECONDS))
 
     def resolve_one(self, text: str, *, both: bool = False) -> Flow[SkillRef]:
         """Return the one skill that a reference names; ``both`` adds the facts of Skill Sharing.
@@ -198,14 +210,10 @@ class ClientSession:
         Raises:
             UsageError: ``REFERENCE`` for several skills.
         """
-        found = yield from self.resolve(text)
+        found = yield from self.resolve(text, both=both)
         if len(found) != 1:
             example = reference_to(found[0]) if found else f"{text}/name"
             raise UsageError("REFERENCE", f"{text} means {len(found)} skills", fix=f"name one, such as {example}")
-        if both:
-            from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
-
-            found = yield from add_facts(found, self.context)
         return found[0]
 
     def which(self, text: str, *, explain: bool) -> Flow[Resolution]:
@@ -231,7 +239,7 @@ class ClientSession:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.rank import describe  # noqa: PLC0415  # only where that protocol is spoken
 
-        return describe(skill, self.context)
+        return self._limit_lookup(describe(skill, self.context))
 
     def prepare_call(
         self, skill: SkillRef, descriptor: SkillDescriptor | None, inputs: Mapping[str, Any], options: CallArguments

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError
 from skillwire.resolver.context import is_not_found
 from skillwire.resolver.references import parse_source, sharing_at
 from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, SKILL_SHARING, SKILLS_RPC, open_source
+from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +73,10 @@ def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: Reso
             if lookup.source == SKILL_SHARING:
                 from skillwire.resolver.rank import resolve_shared  # noqa: PLC0415  # installing does without
 
-                found = yield from resolve_shared(lookup, context)
+                flow = resolve_shared(lookup, context)
             else:
-                found = yield from open_source(lookup.source, context).resolve(lookup)
+                flow = open_source(lookup.source, context).resolve(lookup)
+            found = yield from limit_time(flow, limits.HTTP_REQUEST_SECONDS)
         except (NotFoundError, FetchError) as error:
             failure = failure or error
             if error.code == "SKILL_NOT_FOUND" and lookup.source == AGENT_SKILLS and not (missing and missing.fix):

@@ -64,21 +64,27 @@ class SiteUrlBody:
 Encodable: TypeAlias = IndexResponse | VersionsResponse | SiteUrlBody
 
 
-class IndexCache:
-    """The indexes of one revision that were requested so far. Large ones are made off the event loop, one at a time."""
+SharedIndexes: TypeAlias = ByteCache[tuple["IndexCache", str], CachedResponse]
 
-    def __init__(self) -> None:
-        self._kept: ByteCache[str, CachedResponse] = ByteCache(limits.SERVER_LISTING_CACHE_BYTES)
+
+class IndexCache:
+    """The indexes of one view that were requested so far. Large ones are made off the event loop, one at a time.
+
+    ``kept`` holds those of several views, within one bound.
+    """
+
+    def __init__(self, kept: SharedIndexes | None = None) -> None:
+        self._kept = SharedIndexes(limits.SERVER_LISTING_CACHE_BYTES) if kept is None else kept
         self._making: dict[str, asyncio.Task[CachedResponse]] = {}
         self._turn = asyncio.Lock()
 
     def has(self, path: str) -> bool:
         """Whether the answer at ``path`` is made already, or is being made."""
-        return path in self._making or self._kept.get(path) is not None
+        return path in self._making or self._kept.get((self, path)) is not None
 
     async def prepare(self, path: str, listing: Encodable) -> CachedResponse:
         """Return the index at ``path``, encoded and compressed."""
-        if (kept := self._kept.get(path)) is not None:
+        if (kept := self._kept.get((self, path))) is not None:
             return kept
         if len(listing.skills) <= _FEW:
             return self._keep(path, prepare(listing))
@@ -94,7 +100,7 @@ class IndexCache:
             del self._making[path]
 
     def _keep(self, path: str, prepared: CachedResponse) -> CachedResponse:
-        self._kept.put(path, prepared, prepared.size + _OVERHEAD)
+        self._kept.put((self, path), prepared, prepared.size + _OVERHEAD)
         return prepared
 
 
@@ -208,6 +214,7 @@ class AccessViews:
         self._base_url = base_url
         self._number = 0
         self._kept: OrderedDict[frozenset[str], asyncio.Task[AccessView]] = OrderedDict()
+        self._indexes = SharedIndexes(limits.SERVER_PRINCIPAL_INDEXES_BYTES)
 
     async def of(self, principal: Principal | None, revision: Revision) -> AccessView:
         """Return the view of ``principal`` in ``revision``; the public view for None."""
@@ -216,9 +223,10 @@ class AccessViews:
         if revision.number != self._number:
             self._number = revision.number
             self._kept.clear()
+            self._indexes = SharedIndexes(limits.SERVER_PRINCIPAL_INDEXES_BYTES)
         task = self._kept.get(principal.grants)
         if task is None:
-            making = asyncio.to_thread(make_access_view, revision, principal, self._base_url)
+            making = asyncio.to_thread(make_access_view, revision, principal, self._base_url, self._indexes)
             task = self._kept[principal.grants] = asyncio.create_task(making)
             if len(self._kept) > _KEPT_VIEWS:
                 self._kept.popitem(last=False)
@@ -232,7 +240,9 @@ class AccessViews:
         return await asyncio.shield(task)  # the task outlives a request that is cancelled
 
 
-def make_access_view(revision: Revision, principal: Principal, base_url: str) -> AccessView:
+def make_access_view(
+    revision: Revision, principal: Principal, base_url: str, indexes: SharedIndexes | None = None
+) -> AccessView:
     """Return what ``principal`` may know of and use; only guarded skills are judged, so public ones cost no time."""
     public, guarded = revision.public_view, revision.guarded
     visible = revision.everything.only({*public.visible.skills, *guarded.visible_to(principal).skills})
@@ -243,4 +253,5 @@ def make_access_view(revision: Revision, principal: Principal, base_url: str) ->
         usable,
         Site(usable, base_url, before, below=public.site),
         Site(guarded.visible_to(principal).without(usable)),
+        indexes=IndexCache(indexes),
     )

@@ -5,6 +5,7 @@ import json
 import os
 import tarfile
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -23,7 +24,7 @@ from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.settings import Settings
 from skillwire.testing.publisher import SimulatedPublisher
-from skillwire.wire.exchange import HttpResponse
+from skillwire.wire.exchange import HttpRequest, HttpResponse
 
 ORIGIN = "https://example.com"
 INDEX = f"{ORIGIN}/.well-known/agent-skills/index.json"
@@ -193,6 +194,28 @@ class TestLooking:
 
 
 class TestSilentOrigin:
+    @pytest.fixture
+    def answer_late(self, site, monkeypatch):
+        """Return what lets each answer take a share of the time that its request has; all of it: none comes."""
+
+        def answer_late(share, responses=()):
+            now, took = 0.0, Counter[str]()
+
+            def send(request):
+                nonlocal now
+                now += share * request.timeout
+                host = request.url.split("/")[2]
+                took[host] += share * request.timeout
+                if share == 1:
+                    raise FetchError("TIMEOUT", "no answer")
+                return dict(responses).get(request.url) or HttpResponse(request.url, 404, {}, b"")
+
+            monkeypatch.setattr(time, "monotonic", lambda: now)
+            monkeypatch.setattr(site.publisher, "send", send)
+            return took
+
+        return answer_late
+
     @pytest.mark.parametrize(
         "ask",
         [
@@ -203,21 +226,26 @@ class TestSilentOrigin:
         ],
     )
     @pytest.mark.parametrize("share", [1, 0.9])
-    def test_all_indexes_of_an_origin_take_the_time_of_one_request(self, client, site, monkeypatch, ask, share):
-        now = 0.0
-
-        def send(request):
-            nonlocal now
-            now += share * request.timeout
-            if share == 1:
-                raise FetchError("TIMEOUT", "no answer")
-            return HttpResponse(request.url, 404, {}, b"")
-
-        monkeypatch.setattr(time, "monotonic", lambda: now)
-        monkeypatch.setattr(site.publisher, "send", send)
+    def test_all_indexes_of_an_origin_take_the_time_of_one_request(self, client, answer_late, ask, share):
+        took = answer_late(share)
         with suppress(SkillwireError):  # the answer of which holds it
             ask(client)
-        assert 54 <= now <= limits.HTTP_REQUEST_SECONDS + 0.5
+        assert 54 <= took["example.com"] <= limits.HTTP_REQUEST_SECONDS + 0.5
+
+    @pytest.mark.parametrize("share", [1, 0.9])
+    def test_each_source_of_a_bare_name_takes_the_time_of_one_request(self, client, site, answer_late, share):
+        sourced = site.open(client.root, settings=Settings(sources=("example.net", "example.com")))
+        took = answer_late(share)
+        with pytest.raises(SkillwireError):
+            sourced.plan("one")
+        assert all(54 <= took[host] <= limits.HTTP_REQUEST_SECONDS + 0.5 for host in ("example.net", "example.com"))
+
+    def test_the_facts_of_skill_sharing_are_within_that_time(self, client, site, answer_late):
+        site.put()
+        index = site.publisher.send(HttpRequest(INDEX))
+        took = answer_late(0.9, {INDEX: index})
+        assert client.show("example.com/one", both=True).ref.name == "one"
+        assert took["example.com"] <= limits.HTTP_REQUEST_SECONDS
 
 
 class TestCache:

@@ -14,9 +14,12 @@ from tests.support.opened import open_tokens
 from tests.support.publishing import Asgi, write_skill
 
 from skillwire import limits
+from skillwire.model.access import Principal
+from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.protocols.skill_sharing.signing import sign
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server import blob_responses, create_app, revision
+from skillwire.server.revision import SiteUrlBody
 
 INDEX = "/.well-known/agent-skills/index.json"
 OLD_INDEX = "/.well-known/skills/index.json"
@@ -174,6 +177,17 @@ class TestWithAGrant:
             broken.setattr(revision, "make_access_view", lambda *_: 1 / 0)
             assert (await client.get(INDEX, fields)).status == 500
         assert SECRET_NAME in names_in(await client.get(INDEX, fields))
+
+    async def test_indexes_of_all_principals_together_are_bounded(self, client, monkeypatch):
+        body = SiteUrlBody((), lambda: b"{}", CachePolicy.PRIVATE)
+        size = (await revision.IndexCache().prepare(INDEX, body)).size + revision._OVERHEAD
+        monkeypatch.setattr(limits, "SERVER_PRINCIPAL_INDEXES_BYTES", 5 * size)
+        views = revision.AccessViews("")
+        current = await client.application.catalog.first()
+        made = [await views.of(Principal("caller", frozenset({f"skill-{number}"})), current) for number in range(10)]
+        for view in made:
+            await view.indexes.prepare(INDEX, body)
+        assert [view.indexes.has(INDEX) for view in made] == [False] * 5 + [True] * 5
 
     async def test_grant_ends_with_its_token(self, client, tokens, key):
         fields = key(SECRET_NAME)

@@ -33,7 +33,7 @@ import errno
 import mimetypes
 import os
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -373,15 +373,19 @@ class PythonExecutor:
         return folder.path
 
     async def _judge(self, attempt: Attempt, ending: Ending, bounds: ResourceLimits, found: tuple[str, ...]) -> Outcome:
-        shown = Shown(found, "the code" if is_code(attempt.skill) else "the skill")
-        log = shown.log(ending, bounds.log_shown_bytes)
-        identifier = attempt.execution.execution_id
-        self._log.debug("skill ran", skill=attempt.skill.name, execution=identifier, code=ending.code, log=log)
-        report = None if ending.limit else read_report(ending.report, bounds)
-        outcome = outcome_of(ending, report, bounds, shown)
-        if ending.files is not None:
-            listed = report and report.get("files")
-            outcome = await self._with_files(attempt, ending.files, listed, outcome, bounds)
+        def judge() -> tuple[str, object, Outcome]:
+            shown = Shown(found, "the code" if is_code(attempt.skill) else "the skill")
+            report = None if ending.limit else read_report(ending.report, bounds)
+            outcome = outcome_of(ending, report, bounds, shown)
+            return shown.log(ending, bounds.log_shown_bytes), report and report.get("files"), outcome
+
+        with ending.files or nullcontext():
+            # A report of several MiB takes seconds to read and to search for secrets.
+            log, listed, outcome = await asyncio.to_thread(judge)
+            identifier = attempt.execution.execution_id
+            self._log.debug("skill ran", skill=attempt.skill.name, execution=identifier, code=ending.code, log=log)
+            if ending.files is not None:
+                outcome = await self._with_files(attempt, ending.files, listed, outcome, bounds)
         outcome = outcome._replace(log=log)
         if outcome.failure is None or not log:
             return outcome
@@ -392,17 +396,16 @@ class PythonExecutor:
         self, attempt: Attempt, files: BinaryIO, listed: object, outcome: Outcome, bounds: ResourceLimits
     ) -> Outcome:
         """Return the outcome with what was handed out, all of it; or why it has failed of that."""
-        with files:
-            if outcome.failure is not None or self._run_blobs is None:
-                return outcome
-            try:
-                rows = read_output_rows(listed, files.seek(0, os.SEEK_END), bounds)
-            except (DecodeError, TrustError) as error:
-                called = "the code" if is_code(attempt.skill) else "the skill"
-                message = f"what {called} handed out is refused: {error.message}"
-                return Outcome(failure=Failure("output", message))
-            try:
-                kept = await store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
-            except SkillwireError as error:
-                return self._unable(attempt, error)
+        if outcome.failure is not None or self._run_blobs is None:
+            return outcome
+        try:
+            rows = read_output_rows(listed, files.seek(0, os.SEEK_END), bounds)
+        except (DecodeError, TrustError) as error:
+            called = "the code" if is_code(attempt.skill) else "the skill"
+            message = f"what {called} handed out is refused: {error.message}"
+            return Outcome(failure=Failure("output", message))
+        try:
+            kept = await store_output_files(self._run_blobs, attempt.execution.caller, rows, files, time.time())
+        except SkillwireError as error:
+            return self._unable(attempt, error)
         return Outcome(failure=kept) if isinstance(kept, Failure) else outcome._replace(blobs=kept)

@@ -116,6 +116,7 @@ class SecretMask:
         self._secrets = tuple(filter(None, secrets))
         self._forms = tuple({form for secret in self._secrets for form in _forms(secret)})
         self._encoded = tuple({core for secret in self._secrets for core in _encoded(secret)})
+        self._shortest = min(map(len, (*self._forms, *self._encoded)), default=0)
 
     @property
     def longest(self) -> int:
@@ -123,7 +124,9 @@ class SecretMask:
         return _ESCAPED_LENGTH * max(map(len, self._secrets), default=0)
 
     def text(self, text: str) -> str:
-        """Return ``text`` without secrets."""
+        """Return ``text`` without secrets; one that is too short for any costs no search."""
+        if len(text) < self._shortest:
+            return text
         text = _replaced(text, self._spans(text))
         plain = _ESCAPED.sub(_unescape, text)
         spans = [] if plain == text else self._spans(plain)
@@ -168,8 +171,8 @@ class SecretMask:
             return {self.text(key): self.value(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.value(item) for item in value]
-        if isinstance(value, int | float) and self._spans(str(value)):
-            return _HIDDEN
+        if isinstance(value, int | float):
+            return _HIDDEN if self.text(text := str(value)) != text else value
         return self.text(value) if isinstance(value, str) else value
 
     def data(self, data: bytes) -> bytes:

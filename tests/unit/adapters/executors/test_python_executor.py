@@ -1,13 +1,14 @@
 """What the Python executor gives a sandbox, and what it makes of its end; no sandbox is started."""
 
 import errno
+import threading
 from typing import cast
 
 import pytest
 from tests.support.sandbox_driver import make_attempt, make_skill
 
 from skillwire.adapters.executors.python import PythonExecutor, Shown, outcome_of
-from skillwire.adapters.executors.secrets import Secrets
+from skillwire.adapters.executors.secrets import SecretMask, Secrets
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sandbox.process import Ending
 from skillwire.adapters.sandbox.resources import ResourceLimits
@@ -23,10 +24,11 @@ class RecordingSandbox:
 
     def __init__(self):
         self.jobs = []
+        self.report = b'{"output": 1}'
 
     async def run(self, job):
         self.jobs.append(job)
-        return ENDED._replace(report=b'{"output": 1}')
+        return ENDED._replace(report=self.report)
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1.5, 5.0])
@@ -54,6 +56,32 @@ async def test_a_call_whose_blob_is_missing_may_be_tried_again(tmp_path):
     assert (failure.reason, failure.is_passing) == ("unavailable", True)
     blobs.put(files["main.py"])
     assert (await executor.execute(attempt)).output == 1
+
+
+async def test_a_report_is_read_and_searched_beside_the_event_loop(tmp_path, monkeypatch):
+    """One of 8 MiB whose message is to be searched for secrets held the loop for seconds."""
+    blobs, sandbox, threads = FileBlobs(tmp_path / "blobs"), RecordingSandbox(), []
+    sandbox.report = b'{"exception": "Sorry", "message": "my-secret-value"}'
+    action = Action("python", "main.py", "main", Permissions(secrets=("A_KEY",)))
+    executor = PythonExecutor(
+        blobs,
+        folder=tmp_path / "unpacked",
+        secrets=Secrets({"A_KEY": "my-secret-value"}),
+        sandbox=cast("Sandbox", sandbox),
+    )
+    search = SecretMask.text
+
+    def recorded(mask, text):
+        threads.append(threading.current_thread())
+        return search(mask, text)
+
+    monkeypatch.setattr(SecretMask, "text", recorded)
+    skill = make_skill(blobs, {"main.py": b"def main(args): pass"}, action)
+    failure = (await executor.execute(make_attempt(skill, {}, 5.0))).failure
+    assert failure is not None
+    assert failure.message == "the skill raised Sorry: [secret]"
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize(

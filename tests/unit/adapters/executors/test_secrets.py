@@ -38,6 +38,20 @@ def test_toml_is_read_as_such_and_anew_each_time(tmp_path):
     assert secrets.value("A_KEY") == "two"
 
 
+def test_values_too_short_for_a_secret_are_not_searched(monkeypatch):
+    """An output of 4 MiB has 700,000 short texts; to search each took 2 s for each secret."""
+    searched, search = [], SecretMask._spans
+
+    def recorded(mask, text):
+        searched.append(text)
+        return search(mask, text)
+
+    monkeypatch.setattr(SecretMask, "_spans", recorded)
+    value = {"id": [7, 1.5, None, True, "short"], "name": "a-long-text-of-another"}
+    assert SecretMask(["a-secret-value"]).value(value) == value
+    assert searched == ["a-long-text-of-another"]
+
+
 def test_our_own_variables_are_nobody_elses_secrets():
     assert Secrets({"SKILLWIRE_TOKENS": "x"}).find(["SKILLWIRE_TOKENS"]) == ({}, ["SKILLWIRE_TOKENS"])
 

@@ -31,6 +31,7 @@ from skillwire.folder.executors import (
 )
 from skillwire.folder.fields import Fields, check_entrypoint, check_export, check_network, check_secret
 from skillwire.model.access import Access
+from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Action, Permissions
 from skillwire.model.url import parse_url
 from skillwire.trust.guarded_toml import load_toml
@@ -94,6 +95,7 @@ class Manifest:
     skill_type: str | None = None
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()  # other skills and capabilities
     idempotent: bool = False
     executor: Mapping[str, Any] | None = None
     auth: Mapping[str, Any] | None = None
@@ -139,6 +141,7 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
         skill_type=fields.choice("skill_type", SKILL_TYPES),
         capabilities=fields.identifiers("capabilities"),
         scenes=fields.identifiers("scenes"),
+        requires=fields.checked_texts("requires", lambda text: parse_requirement(text).text),
         idempotent=fields.flag("idempotent"),
         executor=_executor(fields.table("executor")),
         auth=auth.keep(),
@@ -154,6 +157,8 @@ def read_manifest(data: bytes, *, source: str = "skill.toml") -> tuple[Manifest,
     kind = (manifest.executor or {}).get("kind")
     if manifest.kind == "action" and "runtime" not in manifest.document and kind not in {"http", "human", "function"}:
         fields.refuse("FIELD", "an action needs [runtime], or an [executor] of kind http or human", "kind")
+    if len(manifest.requires) > limits.REQUIREMENTS:
+        fields.refuse("FIELD", f"requires has more than {limits.REQUIREMENTS} rows", "requires")
     if kind == "http":
         _check_upstream(manifest, fields)
     if manifest.kind == "instruction" and "runtime" in manifest.document:

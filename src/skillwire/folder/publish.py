@@ -370,6 +370,7 @@ def _prepare(examination: CheckedFolder, publisher: str) -> PreparedSkill | Refu
             action=load_action(manifest) if kind == "action" else None,
             findings=folder.findings,
             skill_type=manifest.skill_type,
+            requires=manifest.requires,
         )
         return PreparedSkill(folder.path, skill, folder.files, content, folder)
     except SkillwireError as error:

@@ -59,6 +59,7 @@ def pack_skill(skill: Skill) -> bytes:
             action and action._replace(settings=dict(action.settings)),
             finding_rows(skill.findings),
             skill.skill_type,
+            skill.requires,
         )
     )
 
@@ -89,6 +90,7 @@ def unpack_skill(data: bytes) -> Skill:
         action=action and _read_action(action),
         findings=read_findings(findings),
         skill_type=later[0] if later else None,
+        requires=tuple(later[1]) if len(later) > 1 else (),
     )
 
 

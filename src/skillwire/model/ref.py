@@ -53,6 +53,7 @@ class SkillRef(NamedTuple):
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
         files: with their bytes, if already loaded.
+        requires: see :mod:`skillwire.model.requirement`.
         described: an endpoint's description of a skill requested by name.
     """
 
@@ -74,6 +75,7 @@ class SkillRef(NamedTuple):
     files: Files | None = None
     requested_by_name: bool = True
     described: Any = None
+    requires: tuple[str, ...] = ()
 
     @property
     def is_local(self) -> bool:

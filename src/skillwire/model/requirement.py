@@ -37,11 +37,13 @@ class VersionRange(NamedTuple):
     prereleases: frozenset[Any] = frozenset()  # the versions whose prereleases are in it
 
     def __contains__(self, version: object) -> bool:
-        """Whether a version of Semantic Versioning is in the range."""
+        """Whether a version is in the range; every one, and none at all, is in ``*``."""
+        if self.text == "*":
+            return True
         if not isinstance(version, str) or not is_version(version):
             return False
         numbers, is_release, _ = order = version_order(version)
-        if not (is_release or numbers in self.prereleases or self.text == "*"):
+        if not (is_release or numbers in self.prereleases):
             return False
         return self.first <= (*order, 0) and (not self.end or (*order, 0) < self.end)
 

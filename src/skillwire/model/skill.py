@@ -213,6 +213,7 @@ class Skill(NamedTuple):
     action: Action | None = None
     findings: tuple[Finding, ...] = ()
     skill_type: str | None = None
+    requires: tuple[str, ...] = ()  # see skillwire.model.requirement
 
 
 class Identifiers(NamedTuple):

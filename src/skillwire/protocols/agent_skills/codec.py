@@ -34,6 +34,7 @@ _SKILL_MD: Final = "SKILL.md"
 #: Prefix of the URLs of an index that is encoded once for several places.
 UNPLACED: Final = "\0"
 #: A capability or a scene. Spec: specs §3 "reserved characters in values".
+_REQUIREMENT_LENGTH: Final = 200
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _ENTRIES_PER_CALL: Final = 64  # a call of the encoder costs as much as encoding four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -96,6 +97,8 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
         fields["capabilities"] = entry.capabilities
     if entry.scenes:
         fields["scenes"] = entry.scenes
+    if entry.requires:
+        fields["requires"] = entry.requires
     if entry.files:
         fields["files"] = [file.path for file in entry.files]
     return fields
@@ -231,6 +234,12 @@ class _Reader:
             return ()
         return tuple(name for name in found if isinstance(name, str) and _IDENTIFIER.fullmatch(name))
 
+    def requires(self) -> tuple[str, ...]:
+        """Return the requirements, unread: one that is malformed cannot be met."""
+        found = self.item.get("requires")
+        texts = found[: limits.REQUIREMENTS] if isinstance(found, list) else []
+        return tuple(neutralise(str(text))[:_REQUIREMENT_LENGTH] for text in texts)
+
     def paths(self, read: Callable[[object], str]) -> list[str]:
         files = self.item.get("files")
         if not isinstance(files, list) or not files or len(files) > limits.ARCHIVE_ENTRIES:
@@ -269,6 +278,7 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
         version=entry.version(),
         capabilities=entry.names("capabilities"),
         scenes=entry.names("scenes"),
+        requires=entry.requires(),
     )
 
 

@@ -43,7 +43,7 @@ class IndexEntry(NamedTuple):
 
     ``artifact_type`` is ``files`` for generations that list files; ``url`` is then that of ``SKILL.md``. Decoding makes
     URLs absolute. ``digest`` is None only in generations without digests. ``capabilities`` and ``scenes`` are Skill
-    Discovery's **[extension]**.
+    Discovery's, ``requires`` is ours **[extension]**.
     """
 
     name: str
@@ -55,6 +55,7 @@ class IndexEntry(NamedTuple):
     version: str | None = None
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
 
 
 class Index(NamedTuple):

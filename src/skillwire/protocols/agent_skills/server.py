@@ -328,6 +328,7 @@ def _entry(skill: Skill, artifacts: str) -> IndexEntry:
         version=skill.version,
         capabilities=skill.capabilities,
         scenes=skill.scenes,
+        requires=skill.requires,
     )
 
 

@@ -83,6 +83,7 @@ class AgentSkills:
                     fetched_at=document.fetched_at,
                     capabilities=entry.capabilities,
                     scenes=entry.scenes,
+                    requires=entry.requires,
                     artifact_type=entry.artifact_type,
                     url=entry.url,
                     index_url=url,

@@ -76,6 +76,7 @@ def _load(folder: Path, root: Path) -> SkillRef:
         fetched_at=0.0,
         capabilities=loaded.manifest.capabilities,
         scenes=loaded.manifest.scenes,
+        requires=loaded.manifest.requires,
         artifact_type="files",
         url=relative,
         files=loaded.files,

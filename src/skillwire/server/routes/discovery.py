@@ -35,6 +35,7 @@ class IndexedSkill(Struct, forbid_unknown_fields=True):
     files: list[str] = []
     capabilities: list[str] = []
     scenes: list[str] = []
+    requires: list[str] = []
 
 
 class SkillsIndexDocument(Struct, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, open_client, run_async
+from skillwire.cli.options import CommandGroup, Duration, open_client, run_async, utc_time
 from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import ConflictError, UsageError
@@ -267,17 +267,18 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, regi
 @output_options
 def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
     """Show every change of the registry, oldest first: when, who, what, from where."""
-    rows = _rows(output, registry, "/audit", "entries", most)
-    if verify:
-        from skillwire.registry.audit import read_entries, verify_entries  # noqa: PLC0415  # --help does without
+    from skillwire.registry.audit import read_entries, verify_entries  # noqa: PLC0415  # --help does without
 
-        last = verify_entries(read_entries(rows))
-        output.line(
-            success("verified "), f"{len(rows):,} entries", dim(f"; the last digest is {last.digest}" if last else "")
-        )
+    entries = list(read_entries(_rows(output, registry, "/audit", "entries", most)))
+    if verify:
+        last = verify_entries(entries)
+        digest = dim(f"; the last digest is {last.digest}" if last else "")
+        output.line(success("verified "), f"{len(entries):,} entries", digest)
         return
+    changes = [entry.change for entry in entries]
     output.table(
-        [dim(_text(row, "at")), bold(_text(row, "account")), _text(row, "action"), _text(row, "target")] for row in rows
+        [dim(utc_time(one.at)), bold(one_line(one.account)), *map(one_line, (one.action, one.target, one.address))]
+        for one in changes
     )
 
 

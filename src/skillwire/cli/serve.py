@@ -175,7 +175,7 @@ def command(
         address = address_of(listeners[0])
         exposure = exposure_warning(network, host, listeners)
         announced = announced_at(network, listeners)
-        announce = partial(_announce, output, events, address, base_url)
+        announce = partial(_announce, output, events, address, base_url, registry=registry)
         announce = partial(announce, announced=announced, no_workers=workers == 0, exposure=exposure)
         run(application, *listeners, on_ready=announce)
     events.end()
@@ -190,22 +190,25 @@ def _announce(
     base_url: str | None,
     revision: Revision,
     *,
+    registry: bool,
     announced: Sequence[str],
     no_workers: bool,
     exposure: tuple[str, str] | None,
 ) -> None:
-    """Print the address of the server, and how to add a skill."""
+    """Print the address of the server, and how to add a skill, or to publish the first one of a registry."""
     where = (base_url or address).rstrip("/")
-    names, every = revision.site.names, len(revision.everything.skills)
+    names, every, verb = revision.site.names, len(revision.everything.skills), "add"
     if names:
         hint = f"skillwire add {where}/{names[0]}"
     elif every:
         hint = "requires a token; create one with skillwire token create"
+    elif registry:
+        verb, hint = "publish", f"skillwire publish FOLDER --registry {where}"
     else:
         hint = "no skills yet; create one with skillwire init"
     number = plural(every, "skill")
     opened = "" if revision.skills == every else f", {revision.skills or 'none'} of them public,"
-    output.line("serving ", bold(number), f"{opened} at ", bold(address), "; add one: ", nowrap(hint))
+    output.line("serving ", bold(number), f"{opened} at ", bold(address), f"; {verb} one: ", nowrap(hint))
     if exposure is not None:
         output.note(warning(exposure[0]), exposure[1])
     if announced:

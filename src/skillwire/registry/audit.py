@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: What the first entry is chained to.
 FIRST_DIGEST: Final = "0" * 64
+_TEXTS: Final = ("account", "action", "target", "address", "request_id")
 
 
 def chain_digest(previous: str, number: int, change: Change) -> str:
@@ -30,8 +31,8 @@ def read_entries(rows: Iterable[Mapping[str, Any]]) -> Iterator[AuditEntry]:
     """Yield the entries that the API answered. Raises ValidationError (``REGISTRY_ANSWER``) for another form."""
     for row in rows:
         try:
-            told = {key: row[key] for key in Change._fields}
-            change = Change(**told)
+            account, action, target, address, request = (str(row[key]) for key in _TEXTS)
+            change = Change(float(row["at"]), account, action, target, dict(row["details"]), address, request)
             yield AuditEntry(int(row["number"]), change, str(row["digest"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValidationError("REGISTRY_ANSWER", "an entry of the audit log has another form") from error

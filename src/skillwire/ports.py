@@ -103,6 +103,9 @@ class SkillSearch(Protocol):
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
         """Return the same within two milliseconds, or None. Raises UsageError: as :meth:`search`."""
 
+    def rank(self, text: str) -> Sequence[str]:
+        """Return the names of all hits, best first. It may take 20 ms. Raises UsageError (``QUERY``)."""
+
 
 class SkillIndex(Protocol):
     """A full-text index that serves several revisions at once."""

@@ -78,6 +78,7 @@ from skillwire.server.routes.pages import SkillPages
 from skillwire.server.routes.registry import RegistryApi
 from skillwire.server.routes.rpc import SkillsRpcProtocol
 from skillwire.server.routes.sharing import SkillSharing
+from skillwire.server.routes.skill_center import SkillCenter
 from skillwire.server.routes.system import system_routes
 from skillwire.server.routing import RouteTable
 from skillwire.server.rpc_methods import SkillListCache
@@ -110,6 +111,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     Mcp(),
     SkillDiscovery(),
     RegistryApi(),
+    SkillCenter(),
     Interop(),
     AgentSkills(),
 ]

@@ -1,4 +1,4 @@
-"""Responses that are sent without the application: prepared indexes and searches, by the head of their request.
+"""Responses that are sent without the application: prepared indexes, searches and details of skills.
 
 Two thirds of the time of such a response would go into a task, a scope and messages for the application. An unusual
 request or connection takes the ordinary way, on which the application gives the same response. The head of a request is
@@ -40,7 +40,7 @@ from skillwire.server import problems
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
 from skillwire.server.middleware import Outcome
-from skillwire.server.search import SEARCH_PATH
+from skillwire.server.search import DETAILS, SEARCH_PATH
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     Client = tuple[str, int] | None
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
-_SEARCH: Final = f"{SEARCH_PATH}?".encode("ascii")
+_ANSWERED: Final = (f"{SEARCH_PATH}?".encode("ascii"), DETAILS)
 #: Fields with which a request goes the ordinary way: it has a body, came through a proxy that names its client, or has
 #: credentials.
 _UNUSUAL: Final = frozenset(
@@ -133,7 +133,7 @@ class FastPath:
         started = time.perf_counter()
         path = url.decode("latin-1")  # prepared paths have no escapes
         prepared = revision.prepared.get(path)
-        if url.startswith(_SEARCH):
+        if url.startswith(_ANSWERED):
             response = revision.answers.ready_at_once(url, method, fields)
         else:
             response = prepared.ready(method, fields) if prepared else None

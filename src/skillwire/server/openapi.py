@@ -282,6 +282,11 @@ RESPONSES: Final[dict[str, Answer]] = {
     "RegistryTooLarge": problem("The body is larger than anything that is needed here."),
     "RegistryCoding": problem("The body is compressed once more: `MEDIA_TYPE`."),
     "RegistrySkill": problem("The skill breaks rules: `SKILL_INVALID` with `findings`, or a code of archives."),
+    "CenterQuery": problem("A parameter is beyond its bounds, or there is no such capability type.", schema=_EITHER),
+    "CenterNotFound": problem("No skill that this caller may know of has this ID, or this version: `DISC_002`."),
+    "CenterUnavailable": problem(
+        "The caller may not use the skill, or it is in quarantine: `DISC_006`.", schema=_EITHER
+    ),
     "Unavailable": problem(
         "The skills are still being loaded: `NOT_READY`. Or the authorization server does not answer.",
         "Retry-After",
@@ -306,6 +311,10 @@ def _parameter(
 
 _PARAMETERS: Final[Node] = {
     "skill": _parameter("path", "The name of a skill.", NAME, example="csv-profile"),
+    "center-skill": _parameter(
+        "path", "The skillId of a skill.", "^[A-Za-z0-9._-]{1,128}$", name="skill", example="csv-profile"
+    ),
+    "download-version": _parameter("query", "The version, on a registry any.", name="version"),
     "file": _parameter("path", "The path of a file of the skill; slashes in it stand as they are.", example="SKILL.md"),
     "scope": _parameter(
         "path",

@@ -1,4 +1,4 @@
-"""``GET /api/search``: the query's parameters, the search, and its hits as JSON.
+"""``GET /api/search``: the query's parameters, the search, and its hits as JSON; and ``GET /api/skills/ID``.
 
 A hit carries the fields that the ``skills`` CLI reads (``id``, ``name``, ``source``, ``installs``) and ours. A client
 joins ``source`` and ``@name`` to an address that it can add from, so ``source`` is this site's address as the client
@@ -24,6 +24,7 @@ from skillwire.model.packed_skills import read_summary
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.agent_skills.messages import OPEN_FIELDS, WELL_KNOWN
 from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.protocols.skill_discovery.center import SKILLS, center_details, center_id
 from skillwire.registry.search import FACETS, skill_kind
 from skillwire.server.http import encode_fields, join_fields, matching_tag, read_pairs
 from skillwire.server.responses import WIRE_READ, ByteCache, WireResponse
@@ -31,6 +32,8 @@ from skillwire.web.address import host_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from starlette.types import Receive, Scope, Send
 
     from skillwire.model.packed_skills import PackedSkills
     from skillwire.model.search import SearchPage
@@ -71,6 +74,7 @@ def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
 
 
 SEARCH_PATH: Final = "/api/search"
+DETAILS: Final = f"{SKILLS}/".encode("ascii")
 
 _SINGLE: Final = ("q", "limit", "after", "facets")
 _DIGITS: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
@@ -99,6 +103,12 @@ class SearchAnswer:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n" % len(self.body)
         return WireResponse(200, head + self._lines, b"" if method == b"HEAD" else self.body)
 
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer a request, as an ASGI application."""
+        ready = self.ready(scope["method"].encode("ascii"), scope["headers"])
+        await send({"type": "http.response.start", "status": ready.status, "headers": self.header_fields(ready.status)})
+        await send({"type": "http.response.body", "body": ready.body})
+
     def header_fields(self, status: int) -> Fields:
         """Return the fields of the answer with ``status``, as ASGI has them."""
         own = {"ETag": self._tag}
@@ -126,11 +136,26 @@ class SearchAnswers:
         site = self.base_url or host_address("http", hosts[0].decode("latin-1"))
         if not site:  # the ordinary way knows another
             return None
+        if url.startswith(DETAILS):
+            answer = self.details(url[len(DETAILS) :].decode("latin-1"), site)
+            return None if answer is None else answer.ready(method, fields)
         try:
             answer = self.answer_briefly(url.partition(b"?")[2], f"{site}/")
         except UsageError:  # the ordinary way tells it
             return None
         return None if answer is None else answer.ready(method, fields)
+
+    def details(self, skill_id: str, site: str) -> SearchAnswer | None:
+        """Return the details of the skill whose name and ID this is, if everyone may use it."""
+        key = DETAILS + skill_id.encode(), site
+        if (kept := self._kept.get(key)) is not None:
+            return kept
+        skill = self._skills.get(skill_id)
+        if skill is None or center_id(skill) != skill_id:
+            return None
+        answer = SearchAnswer(_encode(center_details(skill, site)))
+        self._kept.put(key, answer, len(answer.body) + _OVERHEAD)
+        return answer
 
     def answer_briefly(self, query: bytes, site: str) -> SearchAnswer | None:
         """Return the answer if it takes at most a millisecond or two; ``site`` ends with a slash. Raises UsageError."""

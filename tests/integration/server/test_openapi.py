@@ -40,7 +40,16 @@ ai_catalog = "1.0"
 agent_card = "1.0"
 """
 #: What is called and not read, and the stream that does not end.
-UNREAD = ("/skills/ask-somebody/executions", "/rpc", "/blobs", "/mcp", "/search", "/lan/certificates", "/lan/events")
+UNREAD = (
+    "/skills/ask-somebody/executions",
+    "/rpc",
+    "/blobs",
+    "/mcp",
+    "/search",
+    "/lan/certificates",
+    "/lan/events",
+    "/api/skills/search",
+)
 #: Paths of the server that the document leaves out, and why.
 LEFT_OUT = {
     "/login": "a form for people; programs show their key with each request",
@@ -61,6 +70,10 @@ LEFT_OUT = {
     "/inbox/{id}/reject": "the same",
     "/inbox/{id}/release": "the same",
     "/inbox/{rest}": "the page of tasks that are not there",
+    "/api/v1/skills": "as /api/skills; a registry has another API there",
+    "/api/v1/skills/search": "the same",
+    "/api/v1/skills/{skill}": "the same",
+    "/api/v1/skills/{skill}/download": "the same",
     "/.well-known/{rest}": "Agent Skills behind the URL of an index, which OpenAPI cannot say",
     "/@{rest}": "the same",
     "/skills/{rest}": "leads to the path without a slash at its end",
@@ -138,7 +151,7 @@ async def everything(client):
         for entry in (await client.get("/skills", HOST)).json()
     }
     for skill in revision.catalog.skills:
-        paths.add(f"/@example-corp/{skill}/versions.json")
+        paths |= {f"/@example-corp/{skill}/versions.json", f"/api/skills/{skill}", f"/api/skills/{skill}/download"}
         paths |= {f"/skills/{skill}", f"/skills/{skill}/files/SKILL.md"}
     call = await client.invoke("ask-somebody", publisher="example-corp")
     execution = f"/executions/{call.json()['execution_id']}"

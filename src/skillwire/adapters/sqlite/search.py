@@ -224,6 +224,12 @@ class RevisionSearch:
             return self._list(query)
         return self._page(query, self._ranked(words, self.readers[0].find(telling_words(words))))
 
+    def rank(self, text: str) -> Sequence[str]:
+        check_query(SearchQuery(text))
+        words = read_words(text)
+        found = self.readers[0].find(telling_words(words)) if words.words else []
+        return [self.names[slot] for slot in self._ranked(words, found)]
+
     def search_briefly(self, query: SearchQuery) -> SearchPage | None:
         check_query(query)
         words = read_words(query.text)

@@ -29,6 +29,7 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, ValidationError
+from skillwire.protocols.skill_discovery.center import USUAL_TYPE
 from skillwire.protocols.skill_discovery.codec import encode
 from skillwire.protocols.skill_discovery.limits import ReportLimit
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Reason, Register, SkillType
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from skillwire.server.lan.health import HealthReading, SkillHealth
     from skillwire.server.revision import Revision
 
-#: The type of a skill whose folder names none.
-_USUAL_TYPE: Final = SkillType.TOOL
 #: The longest values of the fields that the agent fills in.
 _LONGEST_ADDRESS: Final = "2001:1db8:1111:2222:3333:4444:5555:6666"
 _LONGEST_SIGNATURE: Final = "A" * 96
@@ -89,7 +88,7 @@ def make_offer(skill: Skill, endpoint: Endpoint) -> Offer:
     return Offer(
         skill.identifiers.skill_discovery if skill.identifiers is not None else skill.name,
         skill.version,
-        _USUAL_TYPE if skill.skill_type is None else SkillType(skill.skill_type),
+        USUAL_TYPE if skill.skill_type is None else SkillType(skill.skill_type),
         endpoint,
         tuple(dict.fromkeys(skill.capabilities)),
         skill.scenes,

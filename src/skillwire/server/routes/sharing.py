@@ -44,7 +44,7 @@ class SkillSharing(Protocol):
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the index, the list and the descriptors."""
-        answers = _Answers(services)
+        answers = SharingAnswers(services)
         return [
             Route(WELL_KNOWN, answers.index, "sharing", describes=_operation("The Skill Index", "SkillIndex")),
             Route(
@@ -84,7 +84,9 @@ def _operation(summary: str, schema: Any) -> Operation:
     return Operation(summary, {**kept(schema), "400": "BadType"}, ("type", CONDITION))
 
 
-class _Answers:
+class SharingAnswers:
+    """The answers of Skill Sharing."""
+
     def __init__(self, services: Services) -> None:
         self._pages = services.pages
         self._blobs = BlobSender(services.catalog.blobs)
@@ -96,6 +98,7 @@ class _Answers:
         return Sharing(context.view.visible.skills, self._provider, context.site, self._auth)
 
     async def index(self, context: RequestContext) -> ASGIApp:
+        """Return the index."""
         return await self._list(context, self._sharing(context).index)
 
     async def listing(self, context: RequestContext) -> ASGIApp:
@@ -103,7 +106,11 @@ class _Answers:
         if context.prefers_html():
             return await self._pages.list(context)
         await context.load()
-        return _varying(await self._list(context, self._sharing(context).listing))
+        return _varying(await self.entries(context))
+
+    async def entries(self, context: RequestContext) -> ASGIApp:
+        """Return the entries that a registry lists."""
+        return await self._list(context, self._sharing(context).listing)
 
     async def _list(self, context: RequestContext, encode: Callable[[str | None], bytes]) -> ASGIApp:
         """Return the list that ``encode`` makes of skills of the requested type. Raises UsageError (``QUERY``)."""
@@ -115,6 +122,7 @@ class _Answers:
         return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
 
     async def descriptor(self, context: RequestContext) -> ASGIApp | None:
+        """Return the descriptor of a skill, or send its publisher's own."""
         name, view = context.parameters["skill"], context.view
         described = self._sharing(context).describe(name)
         if isinstance(described, Digest):

@@ -146,13 +146,8 @@ def system_routes(services: Services) -> Sequence[Route]:
         text = await asyncio.to_thread(render_metrics, services.metrics, catalog, services.stats, network, background)
         return json_response(text, media_type=_PROMETHEUS)
 
-    async def search(context: RequestContext) -> None:
-        answers = context.revision.answers
-        answer = await answers.answer(context.scope["query_string"], f"{context.site}/")
-        ready = answer.ready(context.method.encode("ascii"), context.scope["headers"])
-        start = {"type": "http.response.start", "status": ready.status, "headers": answer.header_fields(ready.status)}
-        await context.send(start)
-        await context.send({"type": "http.response.body", "body": ready.body})
+    async def search(context: RequestContext) -> ASGIApp:
+        return await context.revision.answers.answer(context.scope["query_string"], f"{context.site}/")
 
     async def openapi(context: RequestContext) -> ASGIApp:
         return await asyncio.to_thread(_document, context.scope["app"])

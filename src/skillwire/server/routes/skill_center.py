@@ -1,0 +1,234 @@
+"""The SkillCenter over HTTP: lists, details, search and downloads of the skills that a caller may use. Spec: SDP §7.
+
+Each view has one :class:`~skillwire.registry.skill_center.CenterIndex`. It is made with the first search of the view;
+that of everyone is then made before each revision is served. On a server without a registry ``/api/v1/skills`` is the
+same; on a registry, ClawHub's API has this path. A list with ``?type=`` is one of Skill Sharing, which asks its
+registries so (SSP §4.2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from skillwire.errors import DecodeError, NotFoundError, SkillwireError, UsageError, ValidationError
+from skillwire.model.package import PackageName
+from skillwire.protocols.agent_skills.messages import JSON
+from skillwire.protocols.agent_skills.server import BlobResponse
+from skillwire.protocols.skill_discovery.center import (
+    SKILLS,
+    CenterDetails,
+    CenterList,
+    CenterSearch,
+    center_details,
+    center_id,
+    center_skill,
+)
+from skillwire.registry.skill_center import CenterIndex
+from skillwire.server.blob_responses import BlobSender, SiteUrlCache
+from skillwire.server.components import Protocol
+from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
+from skillwire.server.problems import Problem, problem_for
+from skillwire.server.responses import json_response
+from skillwire.server.revision import SiteUrlBody
+from skillwire.server.routes.registry import registry_problem
+from skillwire.server.routes.registry_requests import (
+    ARCHIVES,
+    principal_of,
+    read_page,
+    read_query,
+    read_request,
+    tagged_answer,
+)
+from skillwire.server.routes.sharing import SharingAnswers, SkillSharing
+from skillwire.server.routing import Answer, Operation, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.model.packed_skills import PackedSkills
+    from skillwire.model.skill import Skill
+    from skillwire.registry.skill_center import CenterPage
+    from skillwire.server.components import Services
+    from skillwire.server.context import RequestContext
+    from skillwire.server.revision import AccessView, IndexCache, Revision
+
+_ALIAS: Final = "/api/v1/skills"
+#: Codes of the registry → those of SDP §12.1.
+_CODES: Final = {
+    "PACKAGE_NOT_FOUND": "DISC_002",
+    "VERSION_NOT_FOUND": "DISC_002",
+    "QUARANTINED": "DISC_006",
+}
+_ABSENT: Final = {"403": "CenterUnavailable", "404": "CenterNotFound"}
+_LIST: Final = Operation(
+    "List the skills of the SkillCenter",
+    {**kept({"anyOf": [CenterList, listed(reference("schemas", "SkillIndexEntry"))]}), "400": "CenterQuery"},
+    ("after", "rows", "type", CONDITION),
+)
+_SEARCH: Final = Operation(
+    "Search the SkillCenter",
+    {
+        "200": Answer("A page of the skills that pass all criteria.", {JSON: CenterList}, ("Cache-Control",)),
+        "400": "BadRegistryRequest",
+        "413": "RegistryTooLarge",
+    },
+    body={JSON: CenterSearch},
+)
+_DETAILS: Final = Operation("The details of a skill", {**kept(CenterDetails), **_ABSENT}, ("center-skill", CONDITION))
+_DOWNLOAD: Final = Operation(
+    "The artifact of a skill",
+    {**in_parts(*ARCHIVES, "text/markdown"), "400": "BadQuery", **_ABSENT},
+    ("center-skill", "download-version", *PART),
+)
+
+
+class SkillCenter(Protocol):
+    """The HTTP API of the Skill Discovery Protocol."""
+
+    name = "SkillCenter"
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return its rows."""
+        answers = _Answers(services)
+        services.catalog.prepares.append(answers.prepare)
+        rows = [
+            ("", answers.list, "GET", _LIST),
+            ("/search", answers.search, "POST", _SEARCH),
+            ("/{skill}", answers.details, "GET", _DETAILS),
+            ("/{skill}/download", answers.download, "GET", _DOWNLOAD),
+        ]
+        return [
+            Route(
+                f"{base}{path}",
+                handler,
+                "service",
+                methods=("GET", "HEAD") if method == "GET" else (method,),
+                describes=described if base == SKILLS else None,
+            )
+            for base in ((SKILLS, _ALIAS) if services.packages is None else (SKILLS,))
+            for path, handler, method, described in rows
+        ]
+
+    def error_table(self, error: SkillwireError) -> Problem:
+        """Return the response that reports ``error``: in the terms of SDP §12.1 where they have one."""
+        if isinstance(error, DecodeError | UsageError | ValidationError):
+            return problem_for(error)
+        problem = registry_problem(error)
+        code = _CODES.get(problem.code)
+        return (
+            Problem(problem.status, code, problem.message, {**problem.details, "reason": error.code})
+            if code
+            else problem
+        )
+
+
+class _Answers:
+    def __init__(self, services: Services) -> None:
+        self._packages = services.packages
+        self._publisher = services.publisher  # of the folders
+        self._sharing = SharingAnswers(services)
+        self._blobs = BlobSender(services.catalog.blobs)
+        self._documents = SiteUrlCache(services.base_url)
+        self._indexes: WeakKeyDictionary[IndexCache, CenterIndex] = WeakKeyDictionary()
+        self._is_used = False
+        self._turn = asyncio.Lock()
+
+    def prepare(self, revision: Revision) -> None:
+        """Make the index of everyone's view of a revision, if this API was used before; in any thread."""
+        if self._is_used:
+            self._make(revision, revision.public_view)
+
+    def _make(self, revision: Revision, view: AccessView) -> CenterIndex:
+        everything = cast("PackedSkills", revision.everything.skills)
+        others = tuple(name for name in view.visible.skills if name not in view.usable.skills)
+        made = CenterIndex(everything, tuple(view.usable.skills), others, revision.catalog.skills)
+        self._indexes[view.indexes] = made
+        return made
+
+    async def _index(self, context: RequestContext) -> CenterIndex:
+        self._is_used = True
+        async with self._turn:  # requests that wait find what the first one made
+            if (found := self._indexes.get(context.view.indexes)) is not None:
+                return found
+            return await asyncio.to_thread(self._make, context.revision, context.view)
+
+    async def _find(self, context: RequestContext) -> Skill:
+        """Return the skill that the path names. Raises NotFoundError (``DISC_002``), ProblemError (401, 403)."""
+        skill_id, view = context.parameters["skill"], context.view
+        skill = view.visible.skills.get(skill_id)
+        if skill is None or center_id(skill) != skill_id:
+            skill = view.visible.skills.get((await self._index(context)).name_of(skill_id))
+        if skill is None:
+            fix = f"List the skills: GET {SKILLS}."
+            raise NotFoundError("DISC_002", f"no skill has the ID {ascii(skill_id)[:150]}", fix=fix)
+        if skill.name not in view.usable.skills:
+            raise context.forbidden(skill.name)
+        return skill
+
+    async def list(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of all skills; with ``?type=`` the list that Skill Sharing asks a registry for."""
+        query = read_query(context)
+        if "type" in query:
+            try:
+                return await self._sharing.entries(context)
+            except UsageError as error:
+                return SkillSharing().error_table(error)
+        after, limit = read_page(context)
+        index = await self._index(context)
+        page = index.search(CenterSearch(limit=limit, after=after or None), context.revision.number, _rank_none)
+        made = SiteUrlBody(page.names, partial(self._encode, context, page), context.view.cache)
+        return await self._documents.respond(context, f"{SKILLS}?{limit}&{after}", made)
+
+    async def search(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of the skills that pass all criteria."""
+        asked = await read_request(context, CenterSearch)
+        index, revision = await self._index(context), context.revision
+
+        def find() -> bytes:
+            return self._encode(context, index.search(asked, revision.number, revision.search.rank))
+
+        return json_response(await asyncio.to_thread(find))
+
+    def _encode(self, context: RequestContext, page: CenterPage) -> bytes:
+        skills = context.view.usable.skills
+        rows = [center_skill(skills[name], context.site) for name in page.names]
+        return msgspec.json.encode(CenterList(page.total, rows, page.next))
+
+    async def details(self, context: RequestContext) -> ASGIApp:
+        """Answer the details of a skill."""
+        if context.view.is_public:
+            known = context.revision.answers.details(context.parameters["skill"], context.site)
+            if known is not None:
+                return known
+        return tagged_answer(center_details(await self._find(context), context.site))
+
+    async def download(self, context: RequestContext) -> None:
+        """Send the artifact of a skill, on a registry that of any version, and count it there."""
+        skill, version = await self._find(context), read_query(context).get("version", "")
+        artifact = skill.artifact
+        response = BlobResponse(artifact.media_type, context.view.cache, artifact.digest, artifact.size)
+        name = PackageName(skill.publisher, skill.name)
+        if self._packages is not None and skill.publisher != self._publisher:
+            registry, principal = self._packages.registry, principal_of(context)
+            package = await registry.package(principal, name)
+            found = await registry.version(principal, package, version or skill.version)
+            if version:
+                await self._packages.downloads.send_artifact(context, package, found)
+            else:
+                await self._packages.downloads.send(context, response, skill)
+                self._packages.downloads.count(context, name, skill.version)
+        elif version in {"", skill.version}:
+            await self._blobs.send(response, context.scope, context.send)
+        else:
+            raise NotFoundError("VERSION_NOT_FOUND", f"{skill.name} has no version {ascii(version)[:80]}")
+
+
+def _rank_none(_: str) -> Sequence[str]:
+    return ()

@@ -359,7 +359,6 @@ LAN_SUSPECT_PINGS = Bound(500, "datagrams", "a second that ask silent skills whe
 LAN_ANSWERERS = Bound(256, "sources", "of answers to one discovery that are challenged")
 LAN_ANSWERERS_PER_HOST = Bound(16, "sources", "of them, of one host; each agent answers from a port of its own")
 LAN_FOUND_PER_HOST = Bound(2_000, "skills", "of the collected ones, of one uncertified host")
-LAN_ANSWER_PROOFS = Bound(64, "answers", "of one source that it is asked to prove; a thousand skills are 70 datagrams")
 LAN_REGISTRIES = Bound(64, "agents", "that are waited for to acknowledge; more than one network has")
 LAN_TXT_BYTES = Bound(400, "bytes", "of a TXT record that we publish; three of them share a packet")
 LAN_MDNS_SKILLS = Bound(200, "skills", "of one agent that are published by mDNS; the others by multicast alone")

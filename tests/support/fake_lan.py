@@ -76,9 +76,6 @@ class FakeLanAgent:
             raise unverified_scene(scene, result.skill_id, str(result.connection_info["endpoint"]))
         return result
 
-    def leave_scene(self, scene):
-        self.asked.append(("leave", scene))
-
     def snapshot(self):
         return LanSnapshot("agent-client", 0.0, tuple(self.skills), ())
 

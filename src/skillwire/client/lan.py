@@ -105,7 +105,7 @@ class Lan:
     ) -> SceneResult:
         """Request a scene; return the connection to its provider, and the group that was joined.
 
-        :meth:`listen` returns changes in the group until :meth:`leave_scene`, or until the client is closed.
+        :meth:`listen` returns the changes of its providers.
 
         Args:
             scene: such as ``auth``.
@@ -126,10 +126,6 @@ class Lan:
         """
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         return self._runner.run(flow)
-
-    def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene; its members remove this agent when its registration expires."""
-        self._runner.run(self._flows.leave_scene(scene))
 
     def scenes(self) -> list[LanScene]:
         """Return the scenes of the network with their providers, by name."""
@@ -194,9 +190,6 @@ class AsyncLan:
     ) -> SceneResult:
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         return await self._runner.run(flow)
-
-    async def leave_scene(self, scene: str) -> None:
-        await self._runner.run(self._flows.leave_scene(scene))
 
     async def scenes(self) -> list[LanScene]:
         return await self._runner.run(self._flows.scenes())

@@ -414,7 +414,7 @@ class LanFlows:
     def request_scene(
         self, scene: str, capabilities: Names, *, join: bool, use_unverified: bool | None
     ) -> Flow[SceneResult]:
-        """Request a scene; the agent leaves it again if its provider must not be used.
+        """Request a scene.
 
         Raises:
             FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` without multicast, which scenes need.
@@ -433,14 +433,6 @@ class LanFlows:
         if not (result.is_joined or result.is_missing) and self._warnings:
             raise self._silence(scene)
         return result
-
-    def leave_scene(self, scene: str) -> Flow[None]:
-        """Leave the group of a scene."""
-
-        async def leave(agent: LanAgent) -> None:
-            agent.leave_scene(scene)
-
-        return self._use(leave)
 
     def scenes(self) -> Flow[list[LanScene]]:
         """Return the scenes of the network."""

@@ -386,18 +386,16 @@ def scene(skill=FIRST, **facts):
 
 
 class TestScenes:
-    def test_a_scene_is_joined_and_left_with_the_client(self, network):
+    def test_a_scene_is_joined(self, network):
         network.agent.skills = [FIRST]
         network.agent.scenes = {"auth": scene()}
         result = network.client.lan.request_scene("auth", ["org-data-read", "user-auth"])
         assert result.is_joined
         assert result.connection_info["endpoint"] == "192.168.1.1:8000"
-        network.client.lan.leave_scene("auth")
         network.client.close()
         assert network.agent.asked == [
             "start",
             ("request", "auth", ("org-data-read", "user-auth")),
-            ("leave", "auth"),
             "stop",
         ]
 

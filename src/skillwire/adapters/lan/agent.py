@@ -492,7 +492,7 @@ class LanAgent:
     async def request_scene(
         self, scene: str, capabilities: Sequence[str] = (), *, is_join: bool = False, use_unverified: bool | None = None
     ) -> SceneResult:
-        """Request a scene, or join a known one, and stay in its group; the settings decide on uncertified providers.
+        """Request a scene, or join a known one; the settings decide on uncertified providers.
 
         Raises: TrustError: ``DISC_004`` when the provider is uncertified, and such ones are not used. Spec: SDP §4.
         """
@@ -502,10 +502,6 @@ class LanAgent:
             is_join=is_join,
             use_unverified=self.settings.use_unverified if use_unverified is None else use_unverified,
         )
-
-    def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene."""
-        self._queries.leave_scene(scene)
 
     def key_digest_of(self, agent_id: str) -> bytes | None:
         """Return the SHA-256 of the key with which an agent has proven itself here; None for an unknown agent."""

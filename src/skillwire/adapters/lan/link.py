@@ -300,12 +300,10 @@ class Link:
         return had and self.is_open
 
     def _join(self) -> None:
-        """Join the scenes of the offers, and leave those without one."""
+        """Join the scenes of the offers, each once."""
         self._join_timer = None
         announced = self._offered.keys() - self._refused
         scenes = {scene for skill_id in announced for scene in self._offered[skill_id].scenes}
-        for scene in self._joined - scenes:
-            self.node.memberships.leave(scene)
         self._joined &= scenes
         for scene in sorted(scenes - self._joined)[:_JOINED_AT_ONCE]:
             self.node.memberships.request(scene, (), self.clock(), is_join=True)

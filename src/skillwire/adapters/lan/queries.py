@@ -155,13 +155,9 @@ class Queries:
             self._requests = {key: future for key, future in self._requests.items() if future not in ours}
             is_wanted_again = any(wanted == scene for _, wanted in self._requests)
             if not is_joined and not is_wanted_again:
-                self.leave_scene(scene)
+                for link in self.links or ():
+                    link.node.memberships.cancel(scene)
         return SceneResult(scene, is_missing=is_certain)
-
-    def leave_scene(self, scene: str) -> None:
-        """Leave the group of a scene on all links."""
-        for link in self.links or ():
-            link.node.memberships.leave(scene)
 
     async def _joined(
         self, scene: str, capabilities: tuple[str, ...], joined: SceneJoined, *, use_unverified: bool
@@ -186,11 +182,12 @@ class Queries:
             host, port = provider.host, provider.port
             facts = provider.skill_id, provider.version, provider.capabilities
             is_named = (provider.agent_id, provider.skill_id) in _named(answer)
-            if not is_named or (provider.is_verified and not joined.is_verified):
-                info = ConnectionInfo("http", host, port)  # the answer is of another agent, or about another one
+            if not is_named or provider.is_verified:  # the answer is about another one, or less trusted
+                protocol = "https" if is_named and info.protocol == "https" else "http"  # never downgrade
+                info = ConnectionInfo(protocol, host, port)
         secret, no_key = await self._key_of(provider, scene, host_and_port(host, port))
         if secret is not None:  # TLS showed its certificate, which counts more than a datagram
-            protocol = "https" if info.protocol == "https" else "http"  # never downgrade: the key would be in clear
+            protocol = "https" if info.protocol == "https" else "http"  # else the key would be in clear
             info = ConnectionInfo(protocol, host, port, secret.base_path, secret.auth_type, secret.auth_header)
         connection: dict[str, str | int] = {
             "protocol": info.protocol,
@@ -245,7 +242,8 @@ class Queries:
         ]
         group = self._heard((one.agent_id, one.skill_id) for one in self._view.scene(scene).members)
         others = (one for one in group if (use_unverified or one.is_verified) and one.fits(capabilities, (scene,), ()))
-        return list(dict.fromkeys(chain((one for one in named if one.is_usable), others, named)))[:MEMBERS]
+        usable = sorted(chain((one for one in named if one.is_usable), others), key=lambda one: not one.is_verified)
+        return list(dict.fromkeys((*usable, *named)))[:MEMBERS]
 
     async def _accepting(self, scene: str, providers: Sequence[LanSkill]) -> LanSkill | None:
         """Return the first provider whose endpoint takes a connection, None without any. Raises: ``DISC_006``."""
@@ -285,12 +283,18 @@ def _answer(future: asyncio.Future[Any] | None, value: object) -> None:
 def _unregistered(
     answered: Collection[tuple[Link, Found]], listed: Iterable[tuple[str, Register]], now: float
 ) -> list[LanSkill]:
-    """Return the skills of answers that are not listed here; an IPv4 endpoint stands for the same one by IPv6."""
+    """Return the skills of answers that are not listed here.
+
+    An answer of a listed agent about its own skill is about the listed one, at another address. An IPv4 endpoint stands
+    for the same one by IPv6.
+    """
 
     def same(link: str, one: Register | SkillRecord) -> tuple[str, str, int]:
         return link.rpartition("/")[0], one.skill_id, one.endpoint.port
 
-    known: list[tuple[str, Register | SkillRecord]] = [*listed]
+    registered = [*listed]
+    keys = {(one.agent_id, one.skill_id) for _, one in registered}
+    known: list[tuple[str, Register | SkillRecord]] = [*registered]
     seen = {(one.skill_id, one.endpoint) for _, one in known}
     known += [(link.name, found.record) for link, found in answered]
     by_ipv4 = {same(*one) for one in known if ":" not in one[1].endpoint.host}
@@ -299,7 +303,7 @@ def _unregistered(
         record, endpoint = found.record, found.record.endpoint
         is_twice = (record.skill_id, endpoint) in seen or (":" in endpoint.host and same(link.name, record) in by_ipv4)
         seen.add((record.skill_id, endpoint))
-        if is_twice:
+        if is_twice or (found.agent_id, record.skill_id) in keys:
             continue
         what = record.skill_id, record.plain_version, found.skill_type, link.reached(endpoint.host), endpoint.port
         status = HealthStatus.UNHEALTHY if record.is_stale else HealthStatus.UNKNOWN

@@ -4,9 +4,9 @@ A challenge goes to the address of a message, and the answer has to come from th
 nonce begins with 32 random bytes, counts once, and for ten seconds. **[ours]**: it ends with the beginning of the
 challenged datagram's SHA-256, so an agent that sent many knows which one is meant; to others it is opaque.
 
-:class:`Challenges` holds messages by unknown keys, and questions with large answers, until their senders prove
-themselves. :class:`ResponderProofs` asks the senders of answers to us, which are not signed in the profile *open*.
-:class:`ChallengeResponder` answers the challenges of other agents. Spec: SDP §10.3; specs §3.
+:class:`Challenges` holds messages by unknown keys, questions with large answers, and the answers of unknown responders,
+until their senders prove themselves. :class:`ChallengeResponder` answers the challenges of other agents. Spec: SDP
+§10.3; specs §3.
 """
 
 from __future__ import annotations
@@ -17,19 +17,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import ValidationError
-from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.codec import ABOUT_BYTES, NONCE_BYTES, encode, encode_signed
-from skillwire.protocols.skill_discovery.identity import Standing
 from skillwire.protocols.skill_discovery.limits import BoundedDict
-from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse
-from skillwire.protocols.skill_discovery.scheduling import Timer, TimerQueue, earliest
+from skillwire.protocols.skill_discovery.messages import Challenge, ChallengeResponse, DiscoverResponse
+from skillwire.protocols.skill_discovery.scheduling import TimerQueue, earliest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
-    from skillwire.protocols.skill_discovery.identity import Judgement
     from skillwire.protocols.skill_discovery.scheduling import Outbox
     from skillwire.wire.node import Peer
 
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
 
 #: Seconds until a challenge of a challenger is sent again.
 _REPEAT: Final = 0.06
-#: Seconds between the challenges of a responder, as often as datagram loss demands.
-_PAUSES: Final = (0.06, 0.1, 0.15, 0.2, 0.25, 0.3)
 #: Proofs a second, and at once, for proven addresses and again for all others: each costs 1 % of a core, and enough for
 #: all agents that start together.
 _PROOFS: Final = 100.0
@@ -86,8 +81,8 @@ class Challenges:
     def hold(self, question: VerifiedMessage, now: Moment) -> None:
         """Hold a message until its sender proves itself, and challenge the sender.
 
-        A released message is not held again: a second proof would prove nothing more. An agent that challenges us waits
-        for our answer, so it is challenged twice, in case our first challenge is lost.
+        A released message is not held again: a second proof would prove nothing more. An agent that challenges or
+        answers us does not repeat itself soon, so it is challenged twice, in case our first challenge is lost.
         """
         if question.is_released:
             return
@@ -97,7 +92,11 @@ class Challenges:
         if question.data.startswith(REGISTRATION):
             self._unanswered.set(question.source, asked.expires)
         self._outbox.send_challenge(question.source, nonce, now)
-        if is_first and isinstance(question.message, Challenge) and question.source not in self._repeats:
+        if (
+            is_first
+            and isinstance(question.message, Challenge | DiscoverResponse)
+            and question.source not in self._repeats
+        ):
             self._repeats.set(question.source, now.steady + _REPEAT)
 
     def answer(
@@ -159,75 +158,6 @@ class Challenges:
         nonce = self._outbox.nonce(digest)
         self._pending[peer] = Pending(nonce, digest, now + self._seconds, (datagram,))
         return nonce
-
-
-class Responder(NamedTuple):
-    """An agent that proved to have sent an answer, its address, and the judgement of its key."""
-
-    source: Peer
-    agent_id: str
-    judgement: Judgement
-
-    def is_own(self, host: str) -> bool:
-        """Return whether a skill on ``host`` is the agent's own: at its address, or on a host in its certificate."""
-        is_certified = self.judgement.standing is Standing.CERTIFIED
-        return host == without_zone(self.source.host) or (is_certified and host in self.judgement.hosts)
-
-    def vouches(self, skill_id: str, host: str) -> bool:
-        """Return whether the agent's certificate covers a skill on ``host``."""
-        if self.judgement.standing is not Standing.CERTIFIED or self.judgement.is_revoked():
-            return False
-        is_agent = self.agent_id in self.judgement.agents and self.is_own(host)
-        return is_agent or skill_id in self.judgement.skills
-
-
-class _AnswerChallenge(NamedTuple):
-    digest: bytes
-    peer: Peer
-    sends: int = 0
-
-
-class ResponderProofs:
-    """The answers to us whose senders are asked for a proof; possibly forged addresses are not asked again."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-        self._asked: BoundedDict[bytes, _AnswerChallenge] = BoundedDict(limits.LAN_CHALLENGES)
-        self._repeats: TimerQueue[bytes] = TimerQueue()
-        self.timer: Timer = self._repeats.timer
-
-    def ask(self, peer: Peer, data: bytes, now: Moment) -> bytes:
-        """Ask ``peer`` to prove that it sent a datagram; return the digest by which the proof names it."""
-        digest = hashlib.sha256(data).digest()
-        nonce = self._outbox.nonce(digest)
-        oldest = self._asked.put(nonce, _AnswerChallenge(digest, peer))
-        if oldest is not None:
-            self._repeats.cancel(oldest)
-        self._send(nonce, now)
-        return digest
-
-    def take(self, peer: Peer, nonce: bytes) -> Pending | None:
-        """Return and end the challenge that a proof from ``peer`` answers, if any."""
-        found = self._asked.get(nonce)
-        if found is None or found.peer != peer:
-            return None
-        del self._asked[nonce]
-        self._repeats.cancel(nonce)
-        return Pending(nonce, found.digest, float("inf"), ())
-
-    def on_timer(self, now: Moment) -> None:
-        """Repeat the challenges that are due, or give up."""
-        while (nonce := self._repeats.pop(now.steady)) is not None:
-            self._send(nonce, now)
-
-    def _send(self, nonce: bytes, now: Moment) -> None:
-        asked = self._asked[nonce]
-        if asked.sends > len(_PAUSES):
-            del self._asked[nonce]
-            return
-        self._outbox.send_challenge(asked.peer, nonce, now)
-        self._asked[nonce] = asked._replace(sends=asked.sends + 1)
-        self._repeats.set(nonce, now.steady + [*_PAUSES, _PAUSES[-1]][asked.sends])
 
 
 class ChallengeResponder:

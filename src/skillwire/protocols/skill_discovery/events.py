@@ -29,8 +29,7 @@ class VerifiedMessage(NamedTuple):
     judgement: Judgement | None = None  # of the signer's key; None for an unknown key, and for an unsigned message
     is_repeated: bool = False  # the same datagram came before
     is_proven: bool = False  # the signer proved to be at `source`; for an unsigned message, any agent did
-    signer: str = ""  # the agent whose key `judgement` is about
-    proves: bytes = b""  # digest of the answer to us that the signer proved to have sent
+    signer: str = ""  # the agent whose key `judgement` is about; for an unsigned message, the one at `source`
     is_released: bool = False  # it was held until now
     refused: tuple[Outcome, str] | None = None  # the answer to a registration that is not judged by its content
 
@@ -47,10 +46,9 @@ class Acknowledged(NamedTuple):
 class Found(NamedTuple):
     """One skill in the answers to a discovery."""
 
-    record: SkillRecord  # from the most trusted responder
-    source: Peer  # that responder's address
-    agent_id: str = ""  # the agent that offers it; empty when no agent proved to
-    is_verified: bool = False  # the responder is certified for the skill, or is the certified agent at its host
+    record: SkillRecord
+    source: Peer  # the responder's address
+    agent_id: str = ""  # the agent there, when it answered from the skill's own host, and proved its name
     skill_type: str = ""  # the requested type, when it was one; answers name none
 
 
@@ -67,9 +65,6 @@ class SceneJoined(NamedTuple):
     scene: str
     answer: SceneAnswer
     by: Peer
-    agent_id: str = ""  # the agent that the responder proved to be
-    standing: Standing = Standing.NONE
-    is_verified: bool = False  # it is certified for the skill that it names, or is the certified agent at its host
 
 
 class SceneMissing(NamedTuple):

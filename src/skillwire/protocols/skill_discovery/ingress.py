@@ -28,7 +28,7 @@ from skillwire.protocols.skill_discovery.messages import Profile
 
 if TYPE_CHECKING:
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.challenges import Challenges, Pending, ResponderProofs
+    from skillwire.protocols.skill_discovery.challenges import Challenges, Pending
     from skillwire.protocols.skill_discovery.events import NodeEvent
     from skillwire.protocols.skill_discovery.identity import KeyRing
     from skillwire.protocols.skill_discovery.limits import RateLimits, ReplayGuard
@@ -74,7 +74,6 @@ class Ingress:
         *,
         ring: KeyRing,
         challenges: Challenges,
-        proofs: ResponderProofs,
         rates: RateLimits,
         answer_rates: RateLimits,
         replay: ReplayGuard,
@@ -86,7 +85,6 @@ class Ingress:
         self._agent_id, self._profile = outbox.agent_id, outbox.profile
         self._ring = ring
         self._challenges = challenges
-        self._proofs = proofs
         self._rates = rates
         self._answer_rates = answer_rates
         self._reports: dict[str, ReportLimit] = {}  # by the kind of the mismatch
@@ -132,7 +130,7 @@ class Ingress:
             if isinstance(message, m.Challenge) and self._is_of_other_group(message.signature, data):
                 return self._stop_other_group(message.signature, data, source, now)
             if self._profile is Profile.OPEN or isinstance(message, m.Challenge):
-                unsigned = VerifiedMessage(message, data, source, Standing.NONE, is_proven=is_proven)
+                unsigned = VerifiedMessage(message, data, source, Standing.NONE, is_proven=is_proven, signer=signer)
                 return [unsigned._replace(is_released=is_released)]
         return self._verify(
             VerifiedMessage(message, data, source, is_proven=is_proven, is_released=is_released), message, signer, now
@@ -175,7 +173,7 @@ class Ingress:
             self._note_signer(signer, source, now)
         standing = judgement.standing_of(signer, getattr(message, "skill_id", None)) or Standing.UNKNOWN_KEY
         is_repeated = freshness is Freshness.REPEATED
-        known = standing, judgement, is_repeated, received.is_proven, signer, b"", received.is_released
+        known = standing, judgement, is_repeated, received.is_proven, signer, received.is_released
         return [VerifiedMessage(message, data, source, *known)]
 
     def _note_signer(self, signer: str, source: Peer, now: Moment) -> None:
@@ -188,8 +186,7 @@ class Ingress:
             self._outbox.limit.prove(source, now.steady)
 
     def _prove(self, message: m.ChallengeResponse, data: bytes, source: Peer, now: Moment) -> list[VerifiedMessage]:
-        answer = self._proofs.take(source, message.nonce)
-        pending = answer or self._challenges.take(source, message.nonce, now.steady)
+        pending = self._challenges.take(source, message.nonce, now.steady)
         if pending is None:
             return self._stop("not asked for")
         self._outbox.limit.prove(source, now.steady)  # the nonce came back from there
@@ -209,10 +206,7 @@ class Ingress:
         if refused := self._ring.learn(message.agent_id, judgement, source, now.steady):
             return self._release(pending, source, now, refused)
         self._rates.extend(source.host, now.steady)
-        if answer is None:
-            return self._release(pending, source, now)
-        known = VerifiedMessage(message, data, source, judgement.standing, judgement, is_proven=True)
-        return [known._replace(signer=message.agent_id, proves=answer.digest)]
+        return self._release(pending, source, now)
 
     def _release(self, pending: Pending, source: Peer, now: Moment, refused: str = "") -> list[VerifiedMessage]:
         """Return what waited for a proof; of a refused signer its challenges, and its registrations with the reason."""

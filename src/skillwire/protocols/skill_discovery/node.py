@@ -21,7 +21,7 @@ from skillwire.errors import ValidationError
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery import messages as m
 from skillwire.protocols.skill_discovery import scenes
-from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges, Responder, ResponderProofs
+from skillwire.protocols.skill_discovery.challenges import ChallengeResponder, Challenges
 from skillwire.protocols.skill_discovery.codec import encode_responses
 from skillwire.protocols.skill_discovery.events import NodeEvent, ProbeRequested, Refused, VerifiedMessage
 from skillwire.protocols.skill_discovery.heartbeats import SuspectPinger
@@ -277,19 +277,17 @@ class DiscoveryNode:
         self._outbox = outbox = Outbox(agent_id, identity, profile, settings, random)
         self._challenges = Challenges(outbox, settings.challenge)
         self._responder = ChallengeResponder(outbox, self._challenges, settings.challenge)
-        self._proofs = ResponderProofs(outbox)
         self.mcp_agent = McpAgent(outbox, self._challenges, settings, answers=Role.MCP_AGENT in roles)
         self.registry = self.mcp_agent.registry
         self.route_agent = RouteAgent(outbox, settings, health)
-        self._own_registry = self.registry if roles & _KEEP_A_REGISTRY else None
-        self.searches = Searches(outbox, settings, self._proofs, self._own_registry)
-        self.memberships = scenes.Memberships(outbox, settings, self._proofs)
+        own_registry = self.registry if roles & _KEEP_A_REGISTRY else None
+        self.searches = Searches(outbox, settings, self._challenges, own_registry)
+        self.memberships = scenes.Memberships(outbox, settings)
         self.ring = KeyRing(authority, settings.proof, lambda agent: self.registry.count_of_agent(agent) > 0)
         self.ingress = Ingress(
             outbox,
             ring=self.ring,
             challenges=self._challenges,
-            proofs=self._proofs,
             rates=RateLimits(settings, self.registry.count_of_host),
             answer_rates=RateLimits(settings, self.route_agent.awaits_from),
             replay=replay or ReplayGuard(settings.window),
@@ -306,13 +304,12 @@ class DiscoveryNode:
             m.RegisterAck: (frozenset({Role.ROUTE_AGENT}), self.route_agent.on_register_ack),
             m.UnregisterAck: (frozenset({Role.ROUTE_AGENT}), self.route_agent.on_unregister_ack),
             m.DiscoverResponse: (frozenset({Role.END_AGENT}), self.searches.on_answer),
-            m.ChallengeResponse: (frozenset({Role.END_AGENT}), self._on_proof),
             m.JoinSceneResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
             m.SceneJoinResponse: (frozenset({Role.END_AGENT}), self.memberships.on_answer),
             m.SceneNotFound: (frozenset({Role.END_AGENT}), self.memberships.on_missing),
         }
         self._handlers = {kind: handler for kind, (of, handler) in handlers.items() if of & roles}
-        parts = self.mcp_agent, self.route_agent, self.searches, self.memberships, self._challenges, self._proofs
+        parts = self.mcp_agent, self.route_agent, self.searches, self.memberships, self._challenges
         self._timers = (outbox.timer, *(part.timer for part in parts))
 
     def use_networks(self, networks: Sequence[IPv4Network | IPv6Network]) -> None:
@@ -358,7 +355,6 @@ class DiscoveryNode:
         self._events += self.memberships.on_timer(now)
         self._challenges.on_timer(now)
         self._handle(self.ingress.refuse_unanswered(now), now)
-        self._proofs.on_timer(now)
 
     def review(self, now: Moment) -> None:
         """Remove the skills of agents whose certificates were revoked. Spec: SDP §10.2."""
@@ -392,15 +388,3 @@ class DiscoveryNode:
         was_listed = self.registry.unhint(key)
         self._events += self.mcp_agent.take_changes(now)
         return was_listed
-
-    def _on_proof(self, received: VerifiedMessage, _: m.ChallengeResponse, now: Moment) -> Sequence[NodeEvent] | None:
-        """Take a proof of an answer to us, and request the responder's registration; None when it is not awaited."""
-        if received.judgement is None or not received.proves:
-            return None
-        responder = Responder(received.source, received.signer, received.judgement)
-        offered, events = self.memberships.on_proof(responder, received.proves, now)
-        if offered is None:
-            offered = self.searches.on_proof(responder, received.proves, now)
-        if offered and self._own_registry is not None and not self._own_registry.count_of_agent(responder.agent_id):
-            self._outbox.request_registration(responder.agent_id, offered, responder.source, now)
-        return None if offered is None else events

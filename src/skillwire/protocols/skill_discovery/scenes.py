@@ -9,21 +9,19 @@ Nothing acknowledges it, so it is sent several times. When much changes at once 
 sent, the PRIMARY first and the rest at the rate that members read from one source. So at most one notice waits for each
 member.
 
-**Memberships.** A request for a scene is repeated after short pauses, since datagrams are lost. The first answers
-compete: the agent asks each responder for a proof, takes a certified one at once, and otherwise waits a moment for the
-others. An answer to no request is dropped. A member of ours ignores the notices, which are not signed: it hears the
-skills of the scene itself. Spec: SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
+**Memberships.** A request for a scene is repeated after short pauses until it is answered, since datagrams are lost.
+The first answer names the group, and proves nothing: which provider is used follows from the registrations that the
+agent hears. An answer to no request is dropped. A member of ours ignores the notices, which are not signed: it hears
+the skills of the scene itself. Spec: SDP §3.3, §4, §8.3, §9.2; specs §3 "Scene groups".
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import Responder
 from skillwire.protocols.skill_discovery.events import SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.health import ChangeKind
 from skillwire.protocols.skill_discovery.messages import GroupEvent, HealthStatus, SceneAnswer, SkillInfo
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skillwire.model.execution import Moment
-    from skillwire.protocols.skill_discovery.challenges import ResponderProofs
     from skillwire.protocols.skill_discovery.events import NodeEvent, VerifiedMessage
     from skillwire.protocols.skill_discovery.health import Change, Key, ListedSkill
     from skillwire.protocols.skill_discovery.registry import Registry
@@ -220,63 +217,41 @@ def _scenes_of(listed: ListedSkill | None) -> frozenset[str]:
     return frozenset(listed.registration.scenes) if listed and not listed.is_hint else frozenset()
 
 
-#: How often a request to join is sent at least: other registries notify members, too.
-_LEAST_JOINS: Final = 2
-#: Answers about one scene that compete, in all and of one host, since the fastest responder need not be honest.
-_MOST_ANSWERS: Final = 64
-_MOST_OF_HOST: Final = 4
-#: Seconds after the first answer in which others arrive: the longest answer delay and a round trip.
-_ANSWERS_COME: Final = 0.3
-
-
 class _Request(NamedTuple):
-    capabilities: tuple[str, ...]
-    ends: float
     data: bytes
+    ends: float
     sends: int = 0
-    is_answered: bool = False  # since it was last requested
     is_joined: bool = False
     is_missing: bool = False
 
 
-@dataclass(slots=True)
-class _SceneAnswers:
-    since: float
-    answers: dict[bytes, SceneJoined] = field(default_factory=dict)  # by their digests
-    unproven: set[bytes] = field(default_factory=set)  # digests of those whose senders are not known yet
-
-
 class Memberships:
-    """The scenes that one agent requested or joined; ``proofs`` ask responders to prove that an answer is theirs."""
+    """The scenes that one agent requests or joins."""
 
-    def __init__(self, outbox: Outbox, settings: DiscoverySettings, proofs: ResponderProofs) -> None:
+    def __init__(self, outbox: Outbox, settings: DiscoverySettings) -> None:
         self._agent_id = outbox.agent_id
         self._outbox = outbox
         self._settings = settings
-        self._proofs = proofs
         self._requests: dict[str, _Request] = {}
-        self._answers: dict[str, _SceneAnswers] = {}
-        self._schedule: TimerQueue[tuple[str, str]] = TimerQueue()  # ("scene" or "answers", scene)
+        self._schedule: TimerQueue[str] = TimerQueue()  # of the scenes
         self.timer: Timer = self._schedule.timer
 
     def request(self, scene: str, capabilities: tuple[str, ...], now: Moment, *, is_join: bool) -> None:
         """Join a scene, or request one. Raises: ValidationError: no datagram can hold it. Spec: SDP §2.2, §4.2."""
         kind = m.JoinScene if is_join else m.RequestScene
         data = self._outbox.write(kind(self._agent_id, scene, capabilities, self._outbox.stamp(now)))
-        self._forget_answers(scene)
-        self._requests[scene] = _Request(capabilities, now.steady + self._settings.patience, data)
-        self._schedule.set(("scene", scene), now.steady)
+        self._requests[scene] = _Request(data, now.steady + self._settings.patience)
+        self._schedule.set(scene, now.steady)
 
-    def leave(self, scene: str) -> None:
-        """Join a scene no more; registries forget this member after a while."""
-        self._forget_answers(scene)
+    def cancel(self, scene: str) -> None:
+        """Forget a request."""
         self._requests.pop(scene, None)
-        self._schedule.cancel(("scene", scene))
+        self._schedule.cancel(scene)
 
     def on_answer(
         self, received: VerifiedMessage, message: m.JoinSceneResponse | m.SceneJoinResponse, now: Moment
     ) -> Sequence[NodeEvent] | None:
-        """Take an answer that names a scene's group; None when it was not requested."""
+        """Take an answer that names a scene's group, the first of several; None when it was not requested."""
         # Our agents name the one instance of a scene. Others may name several: `auth-1` is one of `auth`, and
         # `auth-admin-1` is one of `auth-admin`.
         instance = message.answer.scene_id
@@ -284,32 +259,11 @@ class Memberships:
         scene = exact or next((scene for scene in self._requests if scene == instance.rpartition("-")[0]), None)
         if scene is None or message.agent_id != self._agent_id:
             return None
-        if self._requests[scene].is_joined:
-            self._stay(scene, now)
+        request = self._requests[scene]
+        if request.is_joined:
             return ()
-        found = self._answers.setdefault(scene, _SceneAnswers(now.steady))
-        joined, digest = SceneJoined(scene, message.answer, received.source), hashlib.sha256(received.data).digest()
-        of_host = [one for one in found.answers.values() if one.by.host == joined.by.host]
-        is_known = any((one.by, one.answer) == (joined.by, joined.answer) for one in of_host)
-        if is_known or len(of_host) >= _MOST_OF_HOST or len(found.answers) >= _MOST_ANSWERS:
-            return ()
-        found.answers[digest] = joined
-        if received.judgement is not None:
-            responder = Responder(received.source, received.signer, received.judgement)
-            return self._identify(scene, digest, responder, now)
-        found.unproven.add(digest)
-        self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
-        self._proofs.ask(received.source, received.data, now)
-        return ()
-
-    def on_proof(self, responder: Responder, digest: bytes, now: Moment) -> tuple[str | None, Sequence[NodeEvent]]:
-        """Take a proof; return a skill that the responder offers, empty for none, None without such an answer."""
-        for scene, found in self._answers.items():
-            if digest in found.unproven:
-                proven = found.answers[digest].answer
-                events = self._identify(scene, digest, responder, now)
-                return proven.skill_info.skill_id if responder.is_own(proven.connection_info.host) else "", events
-        return None, ()
+        self._requests[scene] = request._replace(ends=now.steady + self._settings.patience, is_joined=True)
+        return [SceneJoined(scene, message.answer, received.source)]
 
     def on_missing(self, _: VerifiedMessage, message: m.SceneNotFound, now: Moment) -> Sequence[NodeEvent] | None:
         """Take the answer that one agent knows no provider; others may. None when it was not requested."""
@@ -324,78 +278,17 @@ class Memberships:
     def on_timer(self, now: Moment) -> list[NodeEvent]:
         """Repeat requests, and end those whose time is over."""
         events: list[NodeEvent] = []
-        while (due := self._schedule.pop(now.steady)) is not None:
-            kind, scene = due
-            events += self._choose(scene, now) if kind == "answers" else self._send(scene, now)
-        return events
-
-    def _identify(self, scene: str, digest: bytes, responder: Responder, now: Moment) -> Sequence[NodeEvent]:
-        """Record the sender of an answer; a certified one is taken at once."""
-        found = self._answers[scene]
-        found.unproven.discard(digest)
-        joined = found.answers[digest]
-        skill, host = joined.answer.skill_info.skill_id, joined.answer.connection_info.host
-        is_verified = responder.vouches(skill, host)
-        known = found.answers[digest] = joined._replace(
-            agent_id=responder.agent_id, standing=responder.judgement.standing, is_verified=is_verified
-        )
-        if is_verified:
-            return self._take(scene, known, now)
-        if ("answers", scene) not in self._schedule:
-            self._schedule.set(("answers", scene), found.since + _ANSWERS_COME)
-        return ()
-
-    def _choose(self, scene: str, now: Moment) -> Sequence[NodeEvent]:
-        """Choose an answer about a scene, once the unknown responders had time for a proof."""
-        found = self._answers[scene]
-        ends = found.since + self._settings.not_found_patience
-        if found.unproven and now.steady < ends:
-            self._schedule.set(("answers", scene), ends)
-            return ()
-        return self._take(scene, max(found.answers.values(), key=lambda one: bool(one.agent_id)), now)
-
-    def _take(self, scene: str, joined: SceneJoined, now: Moment) -> Sequence[NodeEvent]:
-        self._forget_answers(scene)
-        self._stay(scene, now)
-        return [joined]
-
-    def _stay(self, scene: str, now: Moment) -> None:
-        request = self._requests[scene]._replace(is_joined=True, is_answered=True, is_missing=False)
-        self._requests[scene] = request
-        if request.sends >= _LEAST_JOINS:
-            self._rest(scene, now)
-
-    def _rest(self, scene: str, now: Moment) -> None:
-        """Join again after a while, to stay a member."""
-        pause = self._settings.announce_interval * self._outbox.random.uniform(0.8, 1)
-        self._schedule.set(("scene", scene), now.steady + pause)
-        self._requests[scene] = self._requests[scene]._replace(data=b"", sends=0)
-
-    def _forget_answers(self, scene: str) -> None:
-        self._answers.pop(scene, None)
-        self._schedule.cancel(("answers", scene))
-
-    def _send(self, scene: str, now: Moment) -> Sequence[NodeEvent]:
-        request = self._requests[scene]
-        if request.is_joined and not request.data:  # time to join again
-            message = m.JoinScene(self._agent_id, scene, request.capabilities, self._outbox.stamp(now))
-            ends = now.steady + self._settings.patience
-            request = request._replace(is_answered=False, ends=ends, data=self._outbox.write(message))
-        elif request.is_answered and request.sends >= _LEAST_JOINS:
-            self._rest(scene, now)
-            return ()
-        elif now.steady >= request.ends:
-            if request.is_joined:  # no registry answers now, and the member stays
-                self._requests[scene] = request._replace(data=b"", sends=0)
-                self._schedule.set(("scene", scene), now.steady + self._settings.announce_interval)
-            elif scene not in self._answers:
+        while (scene := self._schedule.pop(now.steady)) is not None:
+            request = self._requests[scene]
+            if now.steady >= request.ends:
                 del self._requests[scene]
-                return [SceneMissing(scene, is_certain=request.is_missing)]
-            return ()
-        due, pauses = request.ends, self._settings.searches
-        if request.sends < len(pauses):
-            self._outbox.send(request.data, now)
-            due = min(due, now.steady + pauses[request.sends])
-        self._schedule.set(("scene", scene), due)
-        self._requests[scene] = request._replace(sends=request.sends + 1)
-        return ()
+                if not request.is_joined:
+                    events.append(SceneMissing(scene, is_certain=request.is_missing))
+                continue
+            due, pauses = request.ends, self._settings.searches
+            if request.sends < len(pauses) and not request.is_joined:
+                self._outbox.send(request.data, now)
+                due = min(due, now.steady + pauses[request.sends])
+            self._schedule.set(scene, due)
+            self._requests[scene] = request._replace(sends=request.sends + 1)
+        return events

@@ -32,7 +32,7 @@ class Link:
     def __init__(self, name):
         self.name = name
         self.asked = asyncio.Event()
-        self.node = SimpleNamespace(memberships=SimpleNamespace(request=self._want, leave=lambda _: None))
+        self.node = SimpleNamespace(memberships=SimpleNamespace(request=self._want, cancel=lambda _: None))
 
     def _want(self, *_, **__):
         self.asked.set()
@@ -115,12 +115,11 @@ class Secrets:
         return self._found
 
 
-async def test_how_a_certified_provider_is_called_is_told_by_who_is_certified(make):
+async def test_how_a_certified_provider_is_called_is_not_told_by_an_answer(make):
     said = {"basePath": "/evil", "authType": "bearer", "authHeader": "X-Evil", "protocol": "gopher"}
     plain = {"basePath": "", "authType": "", "authHeader": "", "protocol": "http"}
     at = {"host": "192.0.2.1", "port": 80, "endpoint": "192.0.2.1:80"}
     assert await answered(*make()) == plain | at
-    assert await answered(*make(), is_verified=True) == said | at
     assert await answered(*make(is_verified=False)) == said | at
 
 
@@ -129,7 +128,7 @@ async def test_how_a_key_is_used_is_told_by_who_gave_it(make, is_verified):
     """Whatever the answer said, of whomever: it came by a datagram."""
     questions, link = make(is_verified=is_verified)
     questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
-    assert await answered(questions, link, is_verified=True) == {
+    assert await answered(questions, link) == {
         "protocol": "http",
         "host": "192.0.2.1",
         "port": 80,
@@ -147,7 +146,7 @@ async def test_a_key_for_https_is_not_to_be_sent_in_clear(make):
     questions.secrets = Secrets(ConnectionSecret("sw_key", 2e9, "api-key", "X-Api", "/v2"))
     info = ConnectionInfo("https", "192.0.2.1", 80)
     answer = SceneAnswer(ANSWER.scene_id, ANSWER.group_id, info, ANSWER.skill_info, ANSWER.members)
-    result = await joined(questions, link, answer=answer, use_unverified=True, is_verified=True)
+    result = await joined(questions, link, answer=answer, use_unverified=True)
     assert result.connection_info["protocol"] == "https"
 
 
@@ -155,7 +154,7 @@ async def test_a_key_for_https_is_not_to_be_sent_in_clear(make):
 async def test_who_cannot_be_called_makes_room_for_who_can(make, use_unverified):
     well = FIRST._replace(agent_id="agent-b", host="192.0.2.9")
     questions, link = make(well, status="UNHEALTHY")
-    result = await joined(questions, link, use_unverified=use_unverified, is_verified=True)
+    result = await joined(questions, link, use_unverified=use_unverified)
     assert result.connection_info["host"] == "192.0.2.9"
     assert result.members[0] == LanMember("agent-b", "skill-a", "PRIMARY")
     alone, link = make(status="UNHEALTHY")
@@ -229,7 +228,7 @@ OTHERS = (
 
 async def test_who_may_not_be_used_makes_room_for_whom_we_trust(make):
     questions, link = make(*OTHERS, is_verified=False)
-    result = await joined(questions, link, "user-auth", is_verified=True)
+    result = await joined(questions, link, "user-auth")
     assert (result.skill_id, result.version, result.capabilities) == ("skill-e", "2.1.0", ("user-auth",))
     assert result.connection_info["endpoint"] == "192.0.2.5:81"
     assert result.connection_info["authHeader"] == "", "that was said of another"
@@ -274,7 +273,7 @@ async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
 async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):
     questions, link = make(**({"is_verified": False} | facts))
     left: list[str] = []
-    link.node.memberships.leave = left.append
+    link.node.memberships.cancel = left.append
     questions.discover = lambda *_: asyncio.sleep(0)
     with pytest.raises(TrustError, match=why) as caught:
         await joined(questions, link)

@@ -1,9 +1,8 @@
-"""Who answers proves that the answer is its own: what is found says who offers it, and whether that is certified."""
+"""A responder is asked for its name, and to register: that alone says what it offers, and whether it is certified."""
 
 import base64
 import hashlib
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +13,11 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 from skillwire import limits
 from skillwire.errors import DecodeError
 from skillwire.protocols.skill_discovery import messages as m
-from skillwire.protocols.skill_discovery.challenges import Responder, ResponderProofs
 from skillwire.protocols.skill_discovery.codec import decode, encode, encode_signed
 from skillwire.protocols.skill_discovery.events import Discovered, SceneJoined
-from skillwire.protocols.skill_discovery.identity import ChainAuthority, Judgement, Standing
-from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord, SkillType
-from skillwire.protocols.skill_discovery.search import _believe
+from skillwire.protocols.skill_discovery.identity import ChainAuthority
+from skillwire.protocols.skill_discovery.messages import Endpoint, Profile, SkillRecord
+from skillwire.protocols.skill_discovery.node import Role
 from skillwire.testing.fake_network import EPOCH
 from skillwire.trust.certificates import Chain
 from skillwire.trust.ecdsa import new_key, self_signed
@@ -47,246 +45,101 @@ def start(lan, host, identity, *skills, name=None, roles=(REGISTRY, OFFERS), **o
 
 
 def asker(lan, **options):
-    lan.node(C, ASKS, agent_id="asker", identity=own("asker"), authority=AUTHORITY, **options)
+    options = {"identity": own("asker"), "authority": AUTHORITY} | options
+    lan.node(C, ASKS, Role.OBSERVER, agent_id="asker", **options)
 
 
 def discover(lan, **filters):
+    """Return the agents of the found skills, and which of the listed ones are verified."""
     lan.do(C, lambda node, now: node.searches.discover(now, **filters))
     lan.run(3)
-    return {one.record.skill_id: one for one in lan.events(Discovered, C)[-1].skills}
+    found = {one.record.skill_id: one.agent_id for one in lan.events(Discovered, C)[-1].skills}
+    return found, {one.key[1]: one.is_verified for one in lan.nodes[C].registry}
+
+
+IDENTITY = certified(f"agent-{AGENT}")
+REVOKED = ChainAuthority(
+    Chain([root().certificate], [center().certificate], revocations=TakenBackNumbers({serial(IDENTITY)}))
+)
 
 
 @pytest.mark.spec("SDP-answer-proof")
-def test_what_a_certified_agent_says_of_its_own_skill_is_verified():
+@pytest.mark.parametrize(
+    ("identity", "options", "agent", "listed"),
+    [
+        pytest.param(IDENTITY, {}, f"agent-{AGENT}", {"skill-a": True}, id="certified"),
+        pytest.param(IDENTITY, {"profile": Profile.SIGNED}, f"agent-{AGENT}", {"skill-a": True}, id="signed"),
+        pytest.param(own(f"agent-{AGENT}"), {}, f"agent-{AGENT}", {"skill-a": False}, id="uncertified"),
+        pytest.param(IDENTITY, {"authority": REVOKED}, "", {}, id="revoked"),
+    ],
+)
+def test_a_responder_proves_its_name_and_registers_and_its_certificate_decides(identity, options, agent, listed):
     lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
+    start(lan, AGENT, identity, "skill-a", profile=options.get("profile", Profile.OPEN))
+    asker(lan, **options)
     lan.run(2)
-    found = discover(lan, skill_types=(SkillType.TOOL,))["skill-a"]
-    assert (found.agent_id, found.is_verified, found.skill_type) == (f"agent-{AGENT}", True, "tool-skill")
-    assert discover(lan)["skill-a"].skill_type == "", "answers name no type"
+    assert discover(lan) == ({"skill-a": agent}, listed)
+    assert bool(lan.nodes[C].ingress.stopped["certificate"]) is not bool(listed)
 
 
 @pytest.mark.spec("SDP-answer-proof")
-def test_whom_nobody_certified_is_known_and_not_verified():
-    lan = Lan()
-    start(lan, AGENT, own(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
-    lan.run(2)
-    found = discover(lan)["skill-a"]
-    assert (found.agent_id, found.is_verified) == (f"agent-{AGENT}", False)
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_what_a_certified_agent_says_of_others_is_hearsay():
+def test_what_an_agent_says_of_others_is_hearsay():
     lan = Lan()
     start(lan, OTHER, certified(f"agent-{OTHER}"))
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a", roles=(OFFERS,))
-    asker(lan)
+    start(lan, AGENT, IDENTITY, "skill-a", roles=(OFFERS,))
     lan.run(2)
-    found = discover(lan)["skill-a"]
-    assert (found.agent_id, found.is_verified, found.source.host) == ("", False, OTHER)
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_a_certificate_of_a_skill_vouches_for_that_skill():
-    lan = Lan()
-    start(lan, AGENT, center().issue(skills=["skill-a"]), "skill-a")
+    lan.crash(AGENT)
     asker(lan)
-    lan.run(2)
-    assert discover(lan)["skill-a"].is_verified
-    lan.offer(AGENT, "skill-b")  # which no registry takes, its own neither
-    record = SkillRecord("skill-b", "1.0.0", Endpoint(AGENT, 8080), (), ())
-    judgement = AUTHORITY.judge("x", center().issue(skills=["skill-a"]).certificate, EPOCH)
-    assert judgement is not None
-    author = Responder(Peer(AGENT, 5), "x", judgement)
-    assert not author.vouches(record.skill_id, AGENT)
-    assert author.vouches("skill-a", "192.168.9.9"), "it names the skill, wherever that is"
+    assert discover(lan) == ({"skill-a": ""}, {})
 
 
 @pytest.mark.spec("SDP-answer-proof")
-def test_who_is_certified_by_nobody_takes_no_skill_from_who_is():
+@pytest.mark.parametrize("source", [Peer(EVIL, 6), Peer(AGENT, 40_000)])
+def test_a_lie_about_a_skill_or_from_its_address_changes_nothing_of_what_is_registered(source):
     lan = Lan()
-    asker(lan)
-    request = lan.do(C, lambda node, now: node.searches.discover(now))
-    search = lan.nodes[C].searches._searches[request]
-    record = SkillRecord("skill-a", "1.0.0", Endpoint(AGENT, 8080), (), ())
-    for number, identity in enumerate((certified("good"), own("evil"))):  # of one host
-        name = ("good", "evil")[number]
-        judgement = AUTHORITY.judge(name, identity.certificate, EPOCH)
-        assert judgement is not None
-        source = Peer(AGENT, 5 + number)
-        taken = search.responders.take(source, lan.clock.steady)
-        assert taken is not None
-        _believe(search, taken[0], Responder(source, name, judgement), [record])
-    assert [(one.agent_id, one.is_verified) for one in search.heard.skills] == [("good", True)]
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_a_certified_agent_vouches_for_hosts_that_it_is_certified_for():
-    judgement = AUTHORITY.judge("a", certified("a", hosts=[OTHER]).certificate, EPOCH)
-    assert judgement is not None
-    author = Responder(Peer(AGENT, 5), "a", judgement)
-    assert [author.vouches("skill", host) for host in (AGENT, OTHER, EVIL)] == [True, True, False]
-    assert not author._replace(agent_id="b").vouches("skill", AGENT)
-    assert not author._replace(judgement=judgement._replace(is_revoked=lambda: True)).vouches("skill", AGENT)
-    stranger = Responder(
-        Peer("fe80::1%eth0", 5), "b", Judgement(judgement.key, Standing.UNVERIFIED, hosts=frozenset({C}))
-    )
-    assert (stranger.is_own("fe80::1"), stranger.is_own(C)) == (True, False)
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_whose_certificate_was_revoked_or_names_another_is_nobody():
-    identity = certified(f"agent-{AGENT}")
-    authority = ChainAuthority(
-        Chain([root().certificate], [center().certificate], revocations=TakenBackNumbers({serial(identity)}))
-    )
-    lan = Lan()
-    start(lan, AGENT, identity, "skill-a")
-    start(lan, OTHER, certified("agent-009"))
-    lan.node(C, ASKS, agent_id="asker", identity=own("asker"), authority=authority)
-    lan.run(2)
-    found = discover(lan)["skill-a"]
-    assert (found.agent_id, found.is_verified) == ("", False)
-    assert lan.nodes[C].ingress.stopped["certificate"] > 0
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_who_lies_first_is_put_right_by_who_can_prove_it():
-    lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
+    start(lan, AGENT, IDENTITY, "skill-a")
     asker(lan)
     lan.run(2)
     request = lan.do(C, lambda node, now: node.searches.discover(now))
-    lie = SkillRecord("skill-a", "6.6.6", Endpoint(AGENT, 8080), ("evil",), ())
-    answer = encode(m.DiscoverResponse(request, (lie,), AT))
-    lan.inject(answer, Peer(EVIL, 6), C)
-    lan.inject(answer + b"0", Peer(AGENT, 40_000), C)  # as if it came from where the agent is
+    lies = [SkillRecord(name, "6.6.6", Endpoint(AGENT, 8080), ("evil",), ()) for name in ("skill-a", "skill-evil")]
+    lan.inject(encode(m.DiscoverResponse(request, tuple(lies), AT)), source, C)
     lan.run(3)
-    (found,) = lan.events(Discovered, C)[-1].skills
-    assert (found.record.version, found.record.capabilities) == ("0.7.0", ("user-auth",))
-    assert (found.is_verified, found.source.host) == (True, AGENT)
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_an_answer_under_anothers_address_is_proven_by_nobody():
-    lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
-    lan.run(2)
-    request = lan.do(C, lambda node, now: node.searches.discover(now))
-    source = lan._hosts[AGENT].peer
-    lie = SkillRecord("skill-evil", "6.6.6", Endpoint(AGENT, 8080), (), ())
-    lan.run(1)
-    lan.inject(encode(m.DiscoverResponse(request, (lie,), AT)), source, C)
-    lan.run(2)
-    found = {one.record.skill_id: one for one in lan.events(Discovered, C)[-1].skills}
-    assert found["skill-a"].is_verified
-    assert (found["skill-evil"].is_verified, found["skill-evil"].agent_id) == (False, "")
-    assert lan.nodes[C].ingress.stopped["forged"] > 0, "the agent signs what it has sent, and that is something else"
+    [listed] = lan.nodes[C].registry
+    assert (listed.registration.version, listed.registration.capabilities) == ("0.7.0", ("user-auth",))
+    assert listed.is_verified
 
 
 @pytest.mark.spec("SDP-answer-proof")
 def test_a_hundred_skills_are_verified_by_lossy_ways_too():
     lan = Lan(seed=5)
-    start(lan, AGENT, certified(f"agent-{AGENT}"), *(f"skill-{number}" for number in range(100)))
+    start(lan, AGENT, IDENTITY, *(f"skill-{number}" for number in range(100)))
     start(lan, OTHER, own(f"agent-{OTHER}"), "skill-other")
     asker(lan)
     lan.run(10)
     lan.loss = 0.1
     lan.run(0.1)
-    found = discover(lan)
-    verified = [one for one in found.values() if one.is_verified]
+    found, listed = discover(lan)
     assert len(found) == 101
-    assert len(verified) >= 90
-    assert {one.agent_id for one in verified} == {f"agent-{AGENT}"}
+    assert sum(listed.values()) == 100
+    assert {found[name] for name, is_verified in listed.items() if is_verified} == {f"agent-{AGENT}"}
 
 
-@pytest.mark.spec("SDP-answer-proof")
-def test_in_the_profile_signed_the_signature_of_the_answer_is_the_proof():
-    lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a", profile=Profile.SIGNED)
-    asker(lan, profile=Profile.SIGNED)
+@pytest.mark.spec("SDP-scene-request")
+def test_of_several_answers_about_a_scene_the_first_counts_and_no_responder_is_challenged():
+    lan: Any = Lan()
+    start(lan, AGENT, IDENTITY, "skill-a")
+    asker(lan)
     lan.run(2)
-    found = discover(lan)["skill-a"]
-    assert (found.agent_id, found.is_verified) == (f"agent-{AGENT}", True)
-    assert not lan.nodes[C]._proofs._asked
-
-
-def request_scene(lan, seconds=3.0):
+    sent = lan.sent_from(C)
     lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=False))
-    lan.run(seconds)
-    return lan.events(SceneJoined, C)
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_who_lets_us_into_a_scene_is_known():
-    lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
-    lan.run(2)
-    (joined,) = request_scene(lan)
-    assert (joined.by.host, joined.agent_id) == (AGENT, f"agent-{AGENT}")
-    assert (joined.standing, joined.is_verified) == (Standing.CERTIFIED, True)
-
-
-def impostor(lan, source, scene="auth"):
-    """Let somebody answer each request for a scene at once, with itself as the provider."""
-    send = lan._send
-
-    def answer(sender, datagram):
-        send(sender, datagram)
-        if sender.peer.host == C and isinstance(decode(datagram.data), m.RequestScene):
-            info = m.ConnectionInfo("http", EVIL, 80, endpoint=f"{EVIL}:80")
-            told = m.SceneAnswer(f"{scene}-001", f"group-{scene}-001", info, m.SkillInfo("skill-a", "6.6.6"))
-            response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
-            if source is None:  # it sends the answer itself, and can prove that
-                data, member = encode(response), lan._hosts[C].peer
-                lan.nodes[EVIL]._outbox.limit.prove(member, lan.clock.steady)
-                lan.do(EVIL, lambda node, now: node._outbox.send(data, now, member))
-            else:
-                lan.inject(encode(response), source, C)
-
-    lan._send = answer
-
-
-@pytest.mark.spec("SDP-answer-proof")
-@pytest.mark.parametrize("proves", [True, False])
-def test_who_is_certified_counts_before_who_is_faster(proves):
-    lan = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
-    start(lan, EVIL, own("evil"), name="evil", roles=(OFFERS,))
-    asker(lan)
-    lan.run(2)
-    impostor(lan, None if proves else Peer(EVIL, 9))
-    joined = request_scene(lan)
-    assert [(one.answer.connection_info.host, one.is_verified) for one in joined] == [(AGENT, True)]
-    assert (lan.nodes[C].ring.agent_at(lan._hosts[EVIL].peer, lan.clock.steady) == "evil") is proves
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_when_nobody_is_certified_the_first_who_proves_itself_counts_after_a_moment():
-    lan = Lan()
-    start(lan, AGENT, own(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
-    lan.run(2)
-    since = lan.clock.steady
-    (joined,) = request_scene(lan)
-    told = next(at for at, _, event in lan.told if event is joined)
-    assert (joined.standing, joined.is_verified, joined.agent_id) == (Standing.UNVERIFIED, False, f"agent-{AGENT}")
-    assert told - since <= 0.6
-
-
-@pytest.mark.spec("SDP-answer-proof")
-def test_who_never_proves_itself_is_waited_for_a_moment_and_named_as_nobody():
-    lan = Lan()
-    asker(lan)
-    impostor(lan, Peer(EVIL, 9))
-    (joined,) = request_scene(lan)
-    assert (joined.standing, joined.agent_id, joined.is_verified) == (Standing.NONE, "", False)
+    info = m.ConnectionInfo("http", EVIL, 80, endpoint=f"{EVIL}:80")
+    for number in range(40):
+        told = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("skill-a", f"6.6.{number}"))
+        lan.inject(encode(m.SceneJoinResponse("asker", told, AT)), Peer(EVIL, 1000 + number), C)
     lan.run(200)
-    assert len(lan.events(SceneJoined, C)) == 1
+    [joined] = lan.events(SceneJoined, C)
+    assert joined.by.host == EVIL, "which proves nothing: a registration decides"
+    assert not [data for to, data in sent if to is not None and to.host == EVIL]
 
 
 @pytest.mark.spec("SDP-authentication-flow")
@@ -315,7 +168,6 @@ def test_a_challenge_has_three_fields_and_names_its_datagram_after_32_random_byt
 @pytest.mark.spec("SDP-hostile")
 def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
     monkeypatch.setattr(limits, "LAN_ANSWERERS", 8)
-    monkeypatch.setattr(limits, "LAN_ANSWER_PROOFS", 4)
     lan = Lan()
     asker(lan)
     request = lan.do(C, lambda node, now: node.searches.discover(now))
@@ -326,45 +178,6 @@ def test_thousands_of_answers_make_us_ask_few_and_remember_little(monkeypatch):
         data = encode(m.DiscoverResponse(request, (record,), AT + number))
         lan.inject(data, Peer(f"10.0.0.{number % 40}", 6), C)
     lan.run(1.85)
-    assert lan.sent - before <= 2 * 8 * 7 + 5, "each source for two answers, each seven times as nobody proves anything"
-    assert len(lan.nodes[C]._proofs._asked) == 0
+    assert lan.sent - before <= 2 * 8 + 5, "eight sources, each twice, as nobody proves anything"
     lan.run(1)
-    assert len(lan.events(Discovered, C)[0].skills) == 8 * 10, "of who has no place nothing is taken"
-
-
-def test_so_many_proofs_are_waited_for_and_no_more(monkeypatch):
-    monkeypatch.setattr(limits, "LAN_CHALLENGES", 2)
-    lan = Lan()
-    lan.node(C, ASKS)
-    nonces = iter([b"0", b"1", b"2"])
-    outbox: Any = SimpleNamespace(nonce=lambda _: next(nonces), send_challenge=lambda *_: None)
-    witnesses = ResponderProofs(outbox)
-    peers = [Peer(f"10.0.0.{number}", 1) for number in range(3)]
-    for peer in peers:
-        assert witnesses.ask(peer, b"answer", lan.moment(C)) == hashlib.sha256(b"answer").digest()
-    assert witnesses.take(peers[0], b"0") is None, "the oldest was given up"
-    assert witnesses.take(peers[0], b"2") is None, "it is another's"
-    assert witnesses.take(peers[2], b"2") is not None
-    assert witnesses.take(peers[2], b"2") is None, "a nonce counts once"
-
-
-@pytest.mark.spec("SDP-answer-places")
-def test_a_host_that_answers_a_scene_from_many_ports_keeps_out_nobody():
-    lan: Any = Lan()
-    start(lan, AGENT, certified(f"agent-{AGENT}"), "skill-a")
-    asker(lan)
-    lan.run(2)
-    send = lan._send
-
-    def answer(sender, datagram):
-        send(sender, datagram)
-        if sender.peer.host == C and isinstance(decode(datagram.data), m.RequestScene):
-            info = m.ConnectionInfo("http", EVIL, 80, endpoint=f"{EVIL}:80")
-            for number in range(40):
-                told = m.SceneAnswer("auth-001", "group-auth-001", info, m.SkillInfo("skill-a", f"6.6.{number}"))
-                response = m.SceneJoinResponse("asker", told, int(lan.moment(C).wall * 1000))
-                lan.inject(encode(response), Peer(EVIL, 1000 + number), C)
-
-    lan._send = answer
-    (joined,) = request_scene(lan)
-    assert (joined.by.host, joined.is_verified) == (AGENT, True)
+    assert len(lan.events(Discovered, C)[0].skills) == 400

@@ -102,28 +102,6 @@ def test_members_are_told_of_a_goodbye_before_it_is_acknowledged(number):
     assert "SKILL_UNREGISTER_ACK" in of_registry
 
 
-@pytest.mark.spec("SDP-scene-notices")
-def test_a_registry_that_missed_who_joined_lets_it_in_a_moment_later():
-    lan, other = Lan(seed=4), "192.168.1.2"
-    lan.node(other, REGISTRY)
-    lan.node(C, ASKS)
-    lan.node(A)  # which vouches for its own skill, so that no other answer is waited for
-    lan.offer(A, "skill-a")
-    lan.node(B, OFFERS)
-    lan.offer(B, "skill-b")
-    lan.run(10)
-    lan.partition([C, A, B], [other])
-    lan.do(C, lambda node, now: node.memberships.request("auth", (), now, is_join=True))
-    lan.run(0.25)
-    assert lan.events(SceneJoined, C)
-    lan.heal()
-    lan.run(2)
-    lan.crash(A)
-    lan.run(20)
-    told = {(one.event, one.agent_id) for _, one in lan.notices(C)}
-    assert (GroupEvent.PRIMARY_CHANGED, f"agent-{B}") in told
-
-
 class Told:
     """A group of one member, and what it is sent."""
 

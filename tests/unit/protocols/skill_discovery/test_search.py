@@ -15,7 +15,6 @@ from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.search import (
     PROOF_TAKES,
     HeardRecords,
-    Responders,
     every_provider,
     one_provider,
 )
@@ -36,9 +35,8 @@ def _few(monkeypatch):
         monkeypatch.setattr(limits, f"{name}_PER_HOST", 4)
 
 
-def told(name, host=EVIL, agent="", place=None, *, is_verified=False):
-    record = SkillRecord(name, "1.0.0", Endpoint(place or host, 80), (), ())
-    return Found(record, Peer(host, 1000), agent, is_verified)
+def told(name, host=EVIL, place=None):
+    return Found(SkillRecord(name, "1.0.0", Endpoint(place or host, 80), (), ()), Peer(host, 1000))
 
 
 def names(table):
@@ -71,7 +69,7 @@ def test_whoever_answers_first_and_most_who_is_certified_is_found_and_verified(m
     lan.offer(A, "skill-a", capabilities=("cap",))
     lan.run(3)
     own = self_signed("agent-b", new_key(), NOW)
-    lan.node(B, ASKS, agent_id="agent-b", identity=own, authority=AUTHORITY)
+    lan.node(B, ASKS, Role.OBSERVER, agent_id="agent-b", identity=own, authority=AUTHORITY)
     send, asked = lan._send, list[str]()
 
     def answer_at_once(sender, datagram):
@@ -88,49 +86,25 @@ def test_whoever_answers_first_and_most_who_is_certified_is_found_and_verified(m
     lan.run(3)
     [found] = lan.events(Discovered, B)
     [ours] = [one for one in found.skills if one.record.skill_id == "skill-a"]
-    assert (ours.agent_id, ours.is_verified) == ("agent-a", True)
+    assert ours.agent_id == "agent-a"
+    assert [one.key for one in lan.nodes[B].registry if one.is_verified] == [("agent-a", "skill-a")]
     of_host = Counter(one.source.host for one in found.skills)
     assert max(of_host.values()) <= limits.LAN_FOUND_PER_HOST
 
 
 @pytest.mark.spec("SDP-answer-places")
 @pytest.mark.usefixtures("_few")
-def test_a_host_has_places_for_some_sources_and_others_have_theirs():
-    table = Responders()
-    assert [table.take(Peer(EVIL, port), 0.0) is not None for port in range(6)] == [True] * 4 + [False] * 2
-    for port in range(2):
-        assert table.take(Peer(B, port), 0.0) is not None
-    taken = table.take(Peer(A, 1), 0.0)
-    assert taken is not None, "a new host takes a place of who has most"
-    assert table.get(Peer(EVIL, 0)) is None
-    assert table.take(Peer(EVIL, 1), 0.0) is not None, "who has a place keeps it"
-
-
-@pytest.mark.spec("SDP-answer-places")
-@pytest.mark.usefixtures("_few")
-def test_who_has_proven_itself_makes_room_for_nobody_and_who_has_not_does_after_a_while():
-    table = Responders()
-    for host in range(6):
-        table.take(Peer(f"192.168.1.{host}", 1), 0.0)
-    table.identify(Peer("192.168.1.0", 1), "somebody")  # type: ignore[arg-type]  # whoever
-    assert table.take(Peer(A, 1), PROOF_TAKES / 2) is None, "they have had no time yet"
-    taken = table.take(Peer(A, 1), PROOF_TAKES)
-    assert taken is not None
-    assert taken[1] == "192.168.1.1"
-    for host in range(2, 6):
-        table.identify(Peer(f"192.168.1.{host}", 1), "somebody")  # type: ignore[arg-type]  # whoever
-    table.identify(Peer(A, 1), "somebody")  # type: ignore[arg-type]  # whoever
-    assert table.take(Peer(B, 1), 10.0) is None
-
-
-@pytest.mark.spec("SDP-answer-places")
-@pytest.mark.usefixtures("_few")
-def test_a_source_of_a_host_whose_places_are_taken_comes_in_when_another_has_proven_nothing():
-    table = Responders()
-    for port in range(4):
-        table.take(Peer(EVIL, port), 0.0)
-    assert table.take(Peer(EVIL, 9), PROOF_TAKES) is not None
-    assert table.get(Peer(EVIL, 0)) is None
+def test_of_many_sources_few_are_challenged_at_once_and_others_have_their_turn():
+    lan = Lan()
+    lan.node(A, ASKS)
+    request = lan.do(A, lambda node, now: node.searches.discover(now))
+    search = lan.nodes[A].searches._searches[request]
+    assert [search.may_ask(Peer(EVIL, port), 0.0) for port in (*range(6), 0)] == [True] * 4 + [False] * 3
+    assert [search.may_ask(Peer(B, port), 0.0) for port in range(3)] == [True, True, False], "all places are in use"
+    assert not search.may_ask(Peer(EVIL, 9), PROOF_TAKES / 2), "they have had no time yet"
+    assert search.may_ask(Peer(A, 1), PROOF_TAKES)
+    assert list(search.asked) == [Peer(EVIL, 1), Peer(EVIL, 2), Peer(EVIL, 3), Peer(B, 0), Peer(B, 1), Peer(A, 1)]
+    assert search.may_ask(Peer(EVIL, 1), PROOF_TAKES), "a challenge is repeated when it was lost"
 
 
 @pytest.mark.spec("SDP-answer-places")
@@ -144,39 +118,13 @@ def test_of_hearsay_a_host_has_so_much_and_gives_way_to_a_host_that_has_less():
 
 
 @pytest.mark.spec("SDP-answer-places")
-@pytest.mark.usefixtures("_few")
-def test_what_is_proven_and_what_is_certified_take_the_places_of_less():
+def test_what_a_host_says_of_its_own_skill_replaces_what_others_said():
     table = HeardRecords()
-    for number in range(4):
-        table.add(told(f"e{number}"))
-    assert table.replace(told("mine", agent="agent-e")), "of the same host"
-    assert names(table) == {"e0", "e1", "e2", "mine"}
-    for number in range(2):
-        table.add(told(f"b{number}", B))
-    for number in range(6):
-        assert table.replace(told(f"v{number}", A, "agent-a", is_verified=True))
-    assert names(table) == {f"v{number}" for number in range(6)}
-    assert not table.replace(told("v6", A, "agent-a", is_verified=True)), "certified all"
-
-
-@pytest.mark.usefixtures("_few")
-def test_what_finds_no_room_as_proven_stays_as_it_was():
-    table = HeardRecords()
-    for number in range(4):
-        table.replace(told(f"e{number}", agent="agent-e"))
-    table.add(told("x", B, place=EVIL))
-    assert not table.replace(told("x", agent="agent-e"))
-    assert table.get(("x", Endpoint(EVIL, 80))) == told("x", B, place=EVIL)
-
-
-@pytest.mark.spec("SDP-answer-places")
-def test_who_says_it_first_of_another_does_not_have_it_forgotten_with_what_else_it_said():
-    table = HeardRecords()
-    table.add(told("skill-a", place=A))
-    table.add(told("skill-b", place=B))
-    table.add(told("skill-a", A))
-    table.forget(EVIL)
-    assert names(table) == {"skill-a"}
+    assert table.add(told("skill-a", place=A))
+    assert not table.add(told("skill-a", B, place=A)), "the first of two others"
+    assert not table.add(told("skill-a", A)), "the skill is known"
+    assert not table.add(told("skill-a", place=A))
+    assert list(table.skills) == [told("skill-a", A)]
 
 
 def test_who_asks_lists_what_the_answering_agent_offers():
@@ -195,23 +143,6 @@ def test_who_asks_lists_what_the_answering_agent_offers():
     lan.run(0.2)
     [found] = lan.events(Discovered, "192.168.1.20")
     assert {one.record.skill_id for one in found.skills} == {"skill-a", "skill-b"}
-
-
-def test_an_agent_without_a_registry_learns_who_answered_and_lists_nobody():
-    lan = Lan()
-    lan.node("192.168.1.10", REGISTRY, OFFERS)
-    lan.offer("192.168.1.10", "skill-a")
-    lan.run(20)
-    asking = lan.node("192.168.1.20", ASKS)
-
-    lan.do("192.168.1.20", lambda node, now: node.searches.discover(now))
-    lan.run(3)
-
-    assert not asking.ingress.stopped
-    assert not lan.listed("192.168.1.20")
-    [discovered] = lan.events(Discovered, "192.168.1.20")
-    [found] = discovered.skills
-    assert (found.agent_id, found.is_verified) == ("agent-192.168.1.10", True)
 
 
 def test_a_response_that_nobody_asked_for_is_challenged_by_nobody():
@@ -276,7 +207,7 @@ def test_a_search_for_all_goes_on_until_it_was_asked_twice():
     assert found == {"skill-0", "skill-1", "skill-2"}
 
 
-def test_without_a_registry_a_proof_is_enough():
+def test_without_a_registry_an_answer_is_enough():
     assert ask(network(observes=False), ONE)[0] < 0.3
 
 

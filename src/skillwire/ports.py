@@ -202,6 +202,12 @@ class PackageStore(Protocol):
     async def packages(self, namespace: str, after: str, limit: int) -> Sequence[Package]:
         """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones."""
 
+    async def find_packages(self, beginning: str, after: PackageName, limit: int) -> Sequence[Package]:
+        """Return a page of the packages of all namespaces whose names begin so, by name, then namespace.
+
+        It begins behind ``after``; deleted and renamed packages are left out.
+        """
+
     async def set_access(self, name: PackageName, access: Access, change: Change) -> None:
         """Store how far a package is visible."""
 

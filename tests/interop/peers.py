@@ -17,6 +17,7 @@ _NODE_MODULES: Final = FOLDER / "node_modules"
 _NODE: Final = _NODE_MODULES / ".bin" / "node"
 #: Name → the script that node runs.
 _FROM_NPM: Final = {
+    "clawhub": _NODE_MODULES / "clawhub" / "bin" / "clawdhub.js",
     "skills": _NODE_MODULES / "skills" / "bin" / "cli.mjs",
     "astro": _NODE_MODULES / "astro" / "bin" / "astro.mjs",
     "inspector": _NODE_MODULES / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js",

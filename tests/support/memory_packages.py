@@ -155,6 +155,11 @@ class MemoryPackages:
         found = [self._packages[name] for name in names]
         return [one for one in found if one.state.status is not Status.DELETED][:limit]
 
+    async def find_packages(self, beginning, after, limit):
+        begun = [one for one in self._packages.values() if one.name.name.startswith(beginning) and not one.renamed_to]
+        there = [one for one in begun if one.state.status is not Status.DELETED and one.name[::-1] > after[::-1]]
+        return sorted(there, key=lambda one: one.name[::-1])[:limit]
+
     async def _update(self, name, change, **values):
         self._put(self._packages[name]._replace(**values))
         self._record(change)

@@ -91,7 +91,7 @@ def pack(files: Iterable[FileContent]) -> Packed:
     """
     ordered = sorted(plan_files(files).files, key=lambda file: (file.path != SKILL_MD, file.path.encode()))
     if any(len(file.path.encode()) > limits.PUBLISH_PATH_BYTES for file in ordered):
-        packed = Packed(_zip(ordered), ".zip", "application/zip")
+        packed = Packed(zip_files(ordered), ".zip", "application/zip")
         inflated = sum(len(file.content) for file in ordered)
     else:
         stream = _tar(ordered)
@@ -122,7 +122,8 @@ def _deflate(content: bytes | memoryview) -> bytes:
     return engine.compress(content) + engine.flush()
 
 
-def _zip(files: Sequence[FileContent]) -> bytes:
+def zip_files(files: Sequence[FileContent]) -> bytes:
+    """Return the same archive for the same files, in their order."""
     parts: list[bytes | memoryview] = []
     directory: list[bytes] = []
     offset = 0

@@ -32,7 +32,7 @@ from skillwire.model.package import (
 from skillwire.model.skill import is_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from skillwire.errors import SkillwireError
     from skillwire.folder.publish import PreparedSkill
@@ -287,14 +287,17 @@ class Registry:
         self, principal: Principal, namespace: str, after: str, limit: int
     ) -> tuple[list[Package], str | None]:
         """Return a page of the packages that ``principal`` may know of, and behind which name the next one begins."""
-        found: list[Package] = []
-        while len(found) <= limit:  # one more tells whether there is another page
-            page = await self.store.packages(namespace, after, limit + 1)
-            found += [one for one in page if may_know(principal, one)]
-            if len(page) <= limit:
-                break
-            after = page[-1].name.name
-        return found[:limit], found[limit - 1].name.name if len(found) > limit else None
+        begin = PackageName(namespace, after)
+        found, following = await _known(
+            principal, lambda last, rows: self.store.packages(namespace, last.name, rows), begin, limit
+        )
+        return found, following and following.name
+
+    async def find(
+        self, principal: Principal, beginning: str, after: PackageName, limit: int
+    ) -> tuple[list[Package], PackageName | None]:
+        """Return a page of the packages of all namespaces whose names begin so, as :meth:`packages`."""
+        return await _known(principal, lambda last, rows: self.store.find_packages(beginning, last, rows), after, limit)
 
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
         """Return a version, the latest one by default, for download.
@@ -400,6 +403,23 @@ def may_know(principal: Principal, package: Package) -> bool:
 def may_use(principal: Principal, package: Package) -> bool:
     """Whether ``principal`` may download a package that it may know of, as far as its access decides."""
     return package.access is Access.PUBLIC or principal.has(package.name.name, package.name.namespace)
+
+
+async def _known(
+    principal: Principal,
+    read: Callable[[PackageName, int], Awaitable[Sequence[Package]]],
+    after: PackageName,
+    limit: int,
+) -> tuple[list[Package], PackageName | None]:
+    """Return a page of what ``principal`` may know of, and behind which package the next one begins."""
+    found: list[Package] = []
+    while len(found) <= limit:  # one more tells whether there is another page
+        page = await read(after, limit + 1)
+        found += [one for one in page if may_know(principal, one)]
+        if len(page) <= limit:
+            break
+        after = page[-1].name
+    return found[:limit], found[limit - 1].name if len(found) > limit else None
 
 
 def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:

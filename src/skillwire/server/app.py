@@ -69,6 +69,7 @@ from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.package_feed import PackageFeed
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
+from skillwire.server.routes.clawhub import ClawHub
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
 from skillwire.server.routes.interop import Interop
@@ -112,6 +113,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     SkillDiscovery(),
     RegistryApi(),
     SkillCenter(),
+    ClawHub(),
     Interop(),
     AgentSkills(),
 ]

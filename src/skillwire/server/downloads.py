@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from skillwire import limits
-from skillwire.errors import SkillwireError, one_line
+from skillwire.errors import SkillwireError, StorageError, one_line
+from skillwire.folder.publish import zip_files
 from skillwire.model.access import Access
+from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.server.blob_responses import BlobSender
 from skillwire.server.package_feed import files_of
@@ -26,6 +28,7 @@ from skillwire.server.package_feed import files_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skillwire.model.digest import Digest
     from skillwire.model.package import Package, PackageName, PackageVersion
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore, PackageStore
@@ -47,6 +50,8 @@ class Downloads:
         self._sender = BlobSender(blobs)
         self._tokens = tokens
         self._clock = clock
+        self._zips: OrderedDict[tuple[Digest, str], tuple[Digest, int]] = OrderedDict()
+        self._zipping = asyncio.Semaphore(limits.REGISTRY_READING)
         self._counted: OrderedDict[bytes, None] = OrderedDict()  # lately, so that repeated ones write nothing
         self._counting: set[asyncio.Task[None]] = set()
 
@@ -57,11 +62,33 @@ class Downloads:
     async def send_artifact(self, context: RequestContext, package: Package, version: PackageVersion) -> None:
         """Send the artifact of a version that the caller may download, and count it."""
         artifact = version.skill.artifact
-        cache = CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE
-        await self.send(
-            context, BlobResponse(artifact.media_type, cache, artifact.digest, artifact.size), version.skill
-        )
+        found = BlobResponse(artifact.media_type, _cache(package), artifact.digest, artifact.size)
+        await self.send(context, found, version.skill)
         self.count(context, package.name, version.version)
+
+    async def zipped(self, package: Package, version: PackageVersion, folder: str = "") -> BlobResponse:
+        """Return the files of a version as a .zip, in ``folder`` if one is named. Raises StorageError.
+
+        Made of the artifact, and kept among the bytes that are served until the next start.
+        """
+        key = version.skill.artifact.digest, folder
+        found = self._zips.get(key)
+        if found is None or not await asyncio.to_thread(self._blobs.has, *found):
+            async with self._zipping:
+                content = await self._store.artifact(version.skill.artifact.digest)
+                if content is None:
+                    raise StorageError("STORAGE", f"the artifact of {package.name} is lost")
+                found = await asyncio.to_thread(self._zip, version.skill, content, folder)
+        self._zips[key] = found
+        if len(self._zips) > limits.REGISTRY_ZIPS:
+            self._zips.popitem(last=False)
+        return BlobResponse("application/zip", _cache(package), *found)
+
+    def _zip(self, skill: Skill, content: bytes, folder: str) -> tuple[Digest, int]:
+        prefix = f"{folder}/" if folder else ""
+        contents = zip(skill.files, files_of(skill, content), strict=True)
+        packed = zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])
+        return self._blobs.put(packed), len(packed)
 
     async def send(self, context: RequestContext, response: BlobResponse, skill: Skill) -> None:
         """Send a file or the artifact of ``skill``. Raises StorageError."""
@@ -98,3 +125,8 @@ class Downloads:
                     self._counted.popitem(last=False)
         except SkillwireError as error:
             structlog.get_logger("skillwire").warning("a download is not counted", reason=one_line(error))
+
+
+def _cache(package: Package) -> CachePolicy:
+    """Return how long the bytes of a version may be kept."""
+    return CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE

@@ -38,7 +38,10 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error answer: status, code, message for this case, facts for machines, and further header fields."""
+    """An error answer: status, code, message for this case, facts for machines, and further header fields.
+
+    ``written`` is its body where a protocol has another form, and ``media_type`` that form's.
+    """
 
     status: int
     code: str
@@ -46,9 +49,10 @@ class Problem:
     details: Mapping[str, object] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
     written: bytes | None = None
+    media_type: str = "application/json"
 
     def body(self) -> bytes:
-        """Return the JSON document; ``written`` where a protocol has written it."""
+        """Return the document."""
         if self.written is not None:
             return self.written
         error: dict[str, object] = {"code": self.code, "message": self.message, "details": dict(self.details)}
@@ -64,7 +68,7 @@ class Problem:
     async def send(self, send: Send, *, head: bool = False) -> None:
         """Answer with this problem; without the body for ``head``."""
         body = self.body()
-        own = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+        own = {"Content-Type": self.media_type, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
         fields = encode_fields(own, OPEN_FIELDS, self.fields)
         await send({"type": "http.response.start", "status": self.status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if head else body})

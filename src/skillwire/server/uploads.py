@@ -1,50 +1,59 @@
 """From what a publisher sends to a version in the registry: read, checked by the strict rules, stored whole or not.
 
-Every API of the registry publishes through here, so all of them refuse the same, with every finding.
+Every API of the registry publishes through here, so all of them refuse the same, with every finding. The bytes that
+they receive share one bound. Some clients send files one by one, each for a ticket; until they are published together,
+they are in memory, and a restart forgets them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, ValidationError
 from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
+from skillwire.model.digest import Digest
+from skillwire.model.skill import FileContent
 from skillwire.protocols.skill_sharing.judge import JUDGES
+from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
 from skillwire.trust.archive import plan_files, read_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.folder.publish import PreparedSkill
-    from skillwire.model.digest import Digest
-    from skillwire.model.skill import FileContent
     from skillwire.ports import BlobStore
     from skillwire.registry.packages import Actor, PublishedVersion, Registry
 
+_CROWDED: Final = Problem(503, "NOT_READY", "too many archives are being received at once", {}, {"Retry-After": "1"})
+_BOUNDS: Final = Bounds(
+    limits.ARCHIVE_BYTES,
+    limits.REGISTRY_BODIES_BYTES,
+    limits.REGISTRY_BODIES_ADDRESS_BYTES,
+    Problem(413, "ARCHIVE_SIZE", f"an archive has at most {limits.ARCHIVE_BYTES:,} bytes"),
+    Problem(415, "MEDIA_TYPE", COMPRESSED),
+    _CROWDED,
+)
 
-def read_upload(content: bytes, namespace: str, *, name: str = "") -> PreparedSkill:
-    """Return the skill in an archive (tar.gz, zip), ready to be published in ``namespace``.
+
+def read_upload(content: bytes | Sequence[FileContent], namespace: str, *, name: str = "") -> PreparedSkill:
+    """Return the skill in an archive (tar.gz, zip), or made of single files, ready to be published in ``namespace``.
 
     The files are at its root, or in one folder named as the skill. ``name`` is the one that it has to have. Takes
     milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises ValidationError
     (``SKILL_INVALID``, each finding in ``details``), and as :func:`skillwire.trust.archive.read_archive`.
     """
-    plan = read_archive(content, unwraps=True)
+    plan = read_archive(content, unwraps=True) if isinstance(content, bytes) else plan_files(content, unwraps=True)
     if name and plan.folder not in {"", name}:
         raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
-    return read_files(plan.files, namespace, name=name or plan.folder)
-
-
-def read_files(files: Sequence[FileContent], namespace: str, *, name: str = "") -> PreparedSkill:
-    """Return the skill made of ``files``, ready to be published in ``namespace``; as :func:`read_upload`."""
-    planned = plan_files(files).files
-    ordered = tuple(sorted(planned, key=lambda file: (file.path != SKILL_MD, file.path)))
-    prepared = prepare_files(name or _name_in(ordered), ordered, namespace, judges=JUDGES)
+    ordered = tuple(sorted(plan.files, key=lambda file: (file.path != SKILL_MD, file.path)))
+    prepared = prepare_files(name or plan.folder or _name_in(ordered), ordered, namespace, judges=JUDGES)
     if isinstance(prepared, RefusedFolder):
         errors = [finding for finding in prepared.findings if finding.level == "error"]
         first, more = errors[0], f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -73,21 +82,19 @@ class Publications:
 
     def __init__(self, registry: Registry, blobs: BlobStore) -> None:
         self.registry = registry
+        self.bodies = Bodies(_BOUNDS)
         self._blobs = blobs
         self._reading = asyncio.Semaphore(limits.REGISTRY_READING)
 
-    async def publish(
-        self,
-        actor: Actor,
-        read: Callable[[], PreparedSkill],
-        uploaded: Digest,
-        *,
-        version: str = "",
-        dry_run: bool = False,
-    ) -> PublishedVersion:
-        """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
+    async def read(self, read: Callable[[], PreparedSkill]) -> PreparedSkill:
+        """Return what ``read`` returns in a thread, few at a time. Raises as :func:`read_upload`."""
         async with self._reading:
-            prepared = await asyncio.to_thread(read)
+            return await asyncio.to_thread(read)
+
+    async def publish(
+        self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
+    ) -> PublishedVersion:
+        """Publish a skill that was read. Raises as :meth:`Registry.publish`."""
         result = await self.registry.publish(actor, prepared, uploaded, version=version, dry_run=dry_run)
         if result.how == "created":
             with suppress(StorageError):  # they can be made from its artifact, and are before the catalog lists it
@@ -97,3 +104,62 @@ class Publications:
     def _write_blobs(self, prepared: PreparedSkill) -> None:
         for content in (*(file.content for file in prepared.files), prepared.artifact):
             self._blobs.put(bytes(content))
+
+
+class UploadedFile(NamedTuple):
+    """A file that was announced, and its bytes once they were received; kept until ``ends``."""
+
+    account: str
+    path: str
+    size: int
+    digest: Digest
+    ends: float
+    content: bytes | None = None
+
+
+class UploadedFiles:
+    """Files that were announced or received one by one and are not published yet, by their tickets."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._files: dict[str, UploadedFile] = {}  # in the order of their ends
+
+    def announce(self, account: str, path: str, size: int, digest: Digest) -> str:
+        """Return the ticket for a file. Raises ProblemError (413, 503)."""
+        now = self._clock()
+        for ticket in [ticket for ticket, file in self._files.items() if file.ends < now]:
+            del self._files[ticket]
+        if not 0 <= size <= limits.ARCHIVE_FILE_BYTES:
+            raise ProblemError(Problem(413, "LIMIT_SIZE", f"a file has at most {limits.ARCHIVE_FILE_BYTES:,} bytes"))
+        own = [file.size for file in self._files.values() if file.account == account]
+        held = size + sum(file.size for file in self._files.values())
+        is_much = size + sum(own) > limits.ARCHIVE_TOTAL_BYTES or len(own) >= limits.ARCHIVE_ENTRIES
+        if is_much or held > limits.REGISTRY_UPLOADED_BYTES:
+            raise ProblemError(_CROWDED)
+        ticket = secrets.token_urlsafe(24)
+        self._files[ticket] = UploadedFile(account, path, size, digest, now + limits.REGISTRY_UPLOADED_SECONDS)
+        return ticket
+
+    def receive(self, account: str, ticket: str, content: bytes) -> None:
+        """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
+        file = self._of(account, ticket)
+        if file.digest != Digest.of(content):
+            fix = "Announce the file with the size and the digest of the bytes that you send."
+            raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
+        self._files[ticket] = file._replace(content=content)
+
+    def take(self, account: str, tickets: Iterable[str]) -> list[FileContent]:
+        """Return the files with these tickets, and forget them. Raises ValidationError (``UPLOAD_MISSING``)."""
+        files = {ticket: self._of(account, ticket) for ticket in tickets}
+        for ticket in files:
+            del self._files[ticket]
+        missing = next((file.path for file in files.values() if file.content is None), None)
+        if missing is not None:
+            raise ValidationError("UPLOAD_MISSING", f"the bytes of {ascii(missing)[:200]} were not received")
+        return [FileContent(file.path, file.content) for file in files.values() if file.content is not None]
+
+    def _of(self, account: str, ticket: str) -> UploadedFile:
+        file = self._files.get(ticket)
+        if file is None or file.account != account or file.ends < self._clock():
+            raise ValidationError("UPLOAD_MISSING", "no file was announced with this ticket, or too long ago")
+        return file

@@ -224,6 +224,22 @@ class TestVersions:
         assert [one.name.name for one in store.packages("acme", "b", 2)] == ["c"]
         assert store.packages("other", "", 2) == []
 
+    def test_packages_of_all_namespaces_are_found_by_name(self, store):
+        for namespace, name in (("b", "notes"), ("a", "notes"), ("a", "note"), ("c", "memo"), ("d", "notes-2")):
+            version = make_version(name=name)
+            skill = version.skill._replace(publisher=namespace)
+            store.publish(version._replace(skill=skill), b"one", change())
+
+        def found(beginning, after, limit=9):
+            return [str(one.name) for one in store.find_packages(beginning, PackageName(*after), limit)]
+
+        assert found("", ("", "")) == ["c/memo", "a/note", "a/notes", "b/notes", "d/notes-2"]
+        assert found("notes", ("", "notes"), 2) == ["a/notes", "b/notes"]
+        assert found("note", ("a", "notes")) == ["b/notes", "d/notes-2"]
+        store.set_package_state(PackageName("a", "notes"), State(Status.DELETED), change())
+        store.redirect_package(PackageName("b", "notes"), PackageName("b", "memo"), change())
+        assert found("notes", ("", "")) == ["d/notes-2"]
+
     def test_readers_are_let_in_and_out(self, store):
         publish(store)
         for account in ("eve", "dora", "eve"):

@@ -217,6 +217,17 @@ class SqlitePackages(Store):
         row = (namespace, after, Status.DELETED.value, limit)
         return [_read_package(row) for row in connection.execute(query, row)]
 
+    @reads
+    def find_packages(
+        self, connection: Connection, beginning: str, after: PackageName, limit: int
+    ) -> Sequence[Package]:
+        query = (
+            f"SELECT {_PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
+            "AND status != ? AND renamed_to = '' ORDER BY name, namespace LIMIT ?"
+        )
+        row = (beginning, f"{beginning}~", after.name, after.namespace, Status.DELETED.value, limit)  # ~ is behind z
+        return [_read_package(row) for row in connection.execute(query, row)]
+
     @writes
     def set_access(self, connection: Connection, name: PackageName, access: Access, change: Change) -> None:
         _update(connection, name, change, access=access.value)

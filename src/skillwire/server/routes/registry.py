@@ -29,7 +29,6 @@ from skillwire.registry.packages import ADMIN
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
-from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_accounts import AccountRoutes
@@ -73,14 +72,6 @@ _STATUSES: Final = (
     (UsageError, 400),
 )
 _STATUS_OF_CODE: Final = {"AUTH_REQUIRED": 401, "PERMISSION_DENIED": 403, "QUARANTINED": 403, "ARCHIVE_SIZE": 413}
-_ARCHIVES: Final = Bounds(
-    limits.ARCHIVE_BYTES,
-    limits.REGISTRY_BODIES_BYTES,
-    limits.REGISTRY_BODIES_ADDRESS_BYTES,
-    Problem(413, "ARCHIVE_SIZE", f"an archive has at most {limits.ARCHIVE_BYTES:,} bytes"),
-    Problem(415, "MEDIA_TYPE", COMPRESSED),
-    Problem(503, "NOT_READY", "too many archives are being received at once", fields={"Retry-After": "1"}),
-)
 
 
 class RegistryApi(Protocol):
@@ -117,7 +108,6 @@ class PackageRoutes:
         self._publications = parts.publications
         self._downloads = parts.downloads
         self._proofs = parts.proofs
-        self._bodies = Bodies(_ARCHIVES)
 
     def routes(self) -> Sequence[Route]:
         """Return their rows."""
@@ -230,14 +220,13 @@ class PackageRoutes:
         """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
         query, actor = read_query(context), await actor_of(self._registry, context)
         namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
-        async with self._bodies.reading(context.scope, context.receive) as body:
-            read = partial(read_upload, body.data, namespace, name=query.get("name", ""))
+        async with self._publications.bodies.reading(context.scope, context.receive) as body:
+            prepared = await self._publications.read(
+                partial(read_upload, body.data, namespace, name=query.get("name", ""))
+            )
+            version, is_dry = query.get("version", ""), query.get("dry_run", "0") != "0"
             published = await self._publications.publish(
-                actor,
-                read,
-                Digest.of(body.data),
-                version=query.get("version", ""),
-                dry_run=query.get("dry_run", "0") != "0",
+                actor, prepared, Digest.of(body.data), version=version, dry_run=is_dry
             )
         return answer(messages.publication_object(published), 201 if published.how == "created" else 200)
 

@@ -59,8 +59,8 @@ def changes(handler: Handler, summary: str, kind: Any, body: Any = None, *, stat
     return Method(handler, Operation(summary, answers, (), {JSON: body} if body else {}))
 
 
-def row(path: str, **methods: Method) -> Route:
-    """Return a row of the API; each method has its handler and its description."""
+def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Method) -> Route:
+    """Return a row of an API at ``base``; each method has its handler and its description."""
 
     async def handle(context: RequestContext) -> ASGIApp | None:
         return await methods["GET" if context.method == "HEAD" else context.method].handler(context)
@@ -71,7 +71,15 @@ def row(path: str, **methods: Method) -> Route:
         for name, one in methods.items()
     }
     every = (*methods, "HEAD") if "GET" in methods else tuple(methods)
-    return Route(f"{API}{path}", handle, "service", methods=every, loads=False, describes=described)
+    return Route(
+        f"{base}{path}",
+        handle,
+        "service",
+        methods=every,
+        authenticates=authenticates,
+        loads=False,
+        describes=described,
+    )
 
 
 def principal_of(context: RequestContext) -> Principal:
@@ -87,7 +95,11 @@ async def actor_of(registry: Registry, context: RequestContext) -> Actor:
 
 async def read_request(context: RequestContext, kind: type[T]) -> T:
     """Return the document in the body. Raises DecodeError (``JSON_SYNTAX``), UsageError (``QUERY``), ProblemError."""
-    body = await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE)
+    return decode_request(await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE), kind)
+
+
+def decode_request(body: bytes, kind: type[T]) -> T:
+    """Return the document in a body. Raises DecodeError (``JSON_SYNTAX``), UsageError (``QUERY``)."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -110,12 +122,12 @@ def read_page(context: RequestContext) -> tuple[str, int]:
     return query.get("after", ""), int(text)
 
 
-def answer(document: msgspec.Struct, status: int = 200) -> ASGIApp:
+def answer(document: Any, status: int = 200) -> ASGIApp:
     """Return the answer to a change, which no cache keeps."""
     return json_response(msgspec.json.encode(document), status)
 
 
-def tagged_answer(document: msgspec.Struct) -> ASGIApp:
+def tagged_answer(document: Any) -> ASGIApp:
     """Return an answer with a strong tag; caches may keep that of an anonymous client for a while."""
     body = msgspec.json.encode(document)
     tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'

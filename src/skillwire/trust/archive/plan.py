@@ -217,9 +217,9 @@ def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False) -> ArchiveP
     return ArchivePlan(tuple(files))
 
 
-def plan_files(files: Iterable[FileContent]) -> ArchivePlan:
+def plan_files(files: Iterable[FileContent], *, unwraps: bool = False) -> ArchivePlan:
     """Return the plan of single files under the same rules. Raises as :func:`plan_entries`, and the codes of paths."""
-    return plan_entries(map(_file_entry, files))
+    return plan_entries(map(_file_entry, files), unwraps=unwraps)
 
 
 def _file_entry(file: FileContent) -> Entry:

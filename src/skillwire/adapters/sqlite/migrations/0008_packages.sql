@@ -41,6 +41,7 @@ CREATE TABLE packages (
     UNIQUE (namespace, name)
 ) STRICT;
 CREATE UNIQUE INDEX packages_changed ON packages (changed);
+CREATE INDEX packages_name ON packages (name, namespace);
 
 -- skill is the packed skill; artifact is the digest of what is stored, uploaded that of what was sent.
 CREATE TABLE versions (

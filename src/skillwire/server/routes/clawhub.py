@@ -1,0 +1,301 @@
+"""The API of ClawHub, so that its command ``clawhub`` uses this registry as it is.
+
+A slug is the name of a package, and an owner's handle its namespace. A slug without an owner names the one package of
+this name that the caller may know of; where there are several, the answer lists them, and the client prints each with
+the command that names it whole. Published files arrive one by one, each for a ticket. What a registry here has no place
+for is left out: display names, changelogs, topics, stars; the only tag is ``latest``. Deleting a version yanks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from skillwire import limits
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.model.digest import Digest
+from skillwire.model.package import PackageName, State, Status, read_package_name
+from skillwire.model.search import SearchQuery
+from skillwire.protocols.agent_skills.messages import media_type
+from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
+from skillwire.registry.packages import ADMIN, PUBLISH, require_account
+from skillwire.server.openapi import PART, TEXT, in_parts
+from skillwire.server.problems import Problem
+from skillwire.server.routes import clawhub_messages as messages
+from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
+from skillwire.server.routes.registry_requests import (
+    actor_of,
+    answer,
+    decode_request,
+    principal_of,
+    read_query,
+    read_request,
+    tagged_answer,
+)
+from skillwire.server.uploads import UploadedFiles, read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.model.package import Package, PackageVersion
+    from skillwire.server.components import RegistryComponents, Services
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Route
+
+_API: Final = "/api/v1"
+_UPLOADS: Final = f"{_API}/skills/-/uploads"
+_TEXT: Final = "text/plain; charset=utf-8"
+_HITS: Final = 25
+_YANKED: Final = "deleted by its publisher"
+
+
+class ClawHub(ClientApi):
+    """The API of ClawHub; a server that publishes folders alone has no rows of it."""
+
+    name = "ClawHub"
+    refusal = {_TEXT: TEXT, "application/json": {"type": "object"}}  # noqa: RUF012  # a constant
+
+    def shape(self, problem: Problem) -> Problem:
+        """Return the problem as the text that the client prints; of an ambiguous slug the list that it reads."""
+        if problem.code == "SKILL_AMBIGUOUS":
+            document = {"code": "AMBIGUOUS_SKILL_SLUG", "message": problem.message, **problem.details}
+            return replace(problem, written=msgspec.json.encode(document))
+        begin = "Skill not found: " if problem.code == "PACKAGE_NOT_FOUND" else ""  # the client looks for these words
+        return replace(problem, written=f"{begin}{report(problem)}".encode(), media_type=_TEXT)
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the API."""
+        if services.packages is None:
+            return []
+        api = ClawHubRoutes(services.packages, services)
+        skills, skill = f"{_API}/skills", f"{_API}/skills/{{slug}}"
+        version = f"{skill}/versions/{{version}}"
+        chosen = ("owner", "hub-version", "tag", *PART)
+        row, reads, changes = self.row, self.reads, self.changes
+        received = changes(api.receive, "Upload a file", messages.StoredFile, {"application/octet-stream": {}})
+        announced = changes(api.announce, "Announce a file", messages.UploadTicket, messages.UploadRequest)
+        published = changes(api.publish, "Publish a version", messages.Publication, messages.PublishRequest)
+        search = reads(api.search, "Search skills", messages.SearchHits, "words", "hub-limit", "mode")
+        resolve = reads(api.resolve, "The version with these files", messages.Resolution, "hub-slug", "owner", "hash")
+        archive = in_parts("application/zip")
+        return [
+            row("/.well-known/clawhub.json", GET=reads(api.about, "Where the API of ClawHub is", messages.WellKnown)),
+            row(f"{_API}/whoami", GET=reads(api.whoami, "The caller's account", messages.CallerUser)),
+            row(f"{_API}/search", GET=search),
+            row(f"{_API}/resolve", GET=resolve),
+            row(f"{_API}/download", GET=self.method(api.download, "A version as a .zip", archive, "hub-slug", *chosen)),
+            row(
+                skills,
+                GET=reads(api.list, "The skills", messages.SkillItems, "hub-limit", "cursor", "prefix"),
+                POST=published,
+            ),
+            row(f"{skills}/-/upload-url", POST=announced),
+            row(f"{_UPLOADS}/{{ticket}}", POST=received),
+            row(
+                skill,
+                GET=reads(api.skill, "A skill", messages.SkillDetails, "owner"),
+                DELETE=changes(api.delete, "Delete a skill; its name stays taken", messages.Done),
+            ),
+            row(f"{skill}/moderation", GET=reads(api.moderation, "The quarantine", messages.ModerationAnswer, "owner")),
+            row(f"{skill}/versions", GET=reads(api.versions, "The versions", messages.VersionItems, "owner")),
+            row(
+                version,
+                GET=reads(api.version, "A version", messages.VersionDetails, "owner"),
+                DELETE=changes(api.delete_version, "Yank a version", messages.Done),
+            ),
+            row(f"{version}/restore", POST=changes(api.delete_version, "Restore a yanked version", messages.Done)),
+            row(f"{skill}/file", GET=self.method(api.file, "A file", in_parts("*/*"), "path", *chosen)),
+        ]
+
+
+class ClawHubRoutes:
+    """Answers of the API; ``parts`` are those of the registry."""
+
+    def __init__(self, parts: RegistryComponents, services: Services) -> None:
+        self._parts = parts
+        self._registry = parts.registry
+        self._store = parts.registry.store
+        self._uploaded = UploadedFiles(services.clock)
+        self._folders = services.publisher
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    async def about(self, context: RequestContext) -> ASGIApp:
+        """Answer where the API is."""
+        return tagged_answer(messages.WellKnown(context.site))
+
+    async def whoami(self, context: RequestContext) -> ASGIApp:
+        """Answer the caller's account."""
+        actor = await actor_of(self._registry, context)
+        require_account(actor)
+        user = messages.User(actor.account, actor.account, role="admin" if actor.is_operator else "user")
+        return tagged_answer(messages.CallerUser(user))
+
+    async def search(self, context: RequestContext) -> ASGIApp:
+        """Answer packages whose names begin with the query, and then those that the search finds."""
+        query, limit, principal = read_query(context), read_limit(context, _HITS), principal_of(context)
+        text = query.get("q", "")
+        found, _ = await self._registry.find(principal, text.strip().lower(), PackageName("", ""), limit)
+        if query.get("mode") == "exact":
+            found = [one for one in found if one.name.name == text]
+        else:
+            await context.load()
+            search, skills = context.revision.search.search, context.revision.catalog.skills
+            page = await asyncio.to_thread(search, SearchQuery(text, {}, min(limit, int(limits.SEARCH_HITS))))
+            for skill in (skills[name] for name in page.names):
+                with suppress(NotFoundError):  # withdrawn since this revision was made
+                    if skill.publisher != self._folders:
+                        found.append(await self._registry.package(principal, PackageName(skill.publisher, skill.name)))
+        rows = list({one.name: one for one in found}.values())[:limit]
+        hits = [messages.search_hit(one, await self._latest(one), rank) for rank, one in enumerate(rows, 1)]
+        return tagged_answer(messages.SearchHits(hits))
+
+    async def list(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of the skills."""
+        query, principal = read_query(context), principal_of(context)
+        after = read_package_name(query.get("cursor") or "") or PackageName("", "")
+        if query.get("cursor") and not after.name:
+            raise UsageError("CURSOR", "this is no cursor of this list")
+        prefix = query.get("prefix", "").lower()
+        found, following = await self._registry.find(principal, prefix, after, read_limit(context, _HITS))
+        items = [messages.skill_item(one, await self._latest(one)) for one in found]
+        return tagged_answer(messages.SkillItems(items, str(following) if following else None))
+
+    async def skill(self, context: RequestContext) -> ASGIApp:
+        """Answer a skill."""
+        package = await self._find(context)
+        return tagged_answer(messages.skill_details(package, await self._latest(package)))
+
+    async def moderation(self, context: RequestContext) -> ASGIApp:
+        """Answer whether a skill is in quarantine, and why."""
+        package = await self._find(context)
+        return tagged_answer(messages.ModerationAnswer(messages.moderation(package, await self._latest(package))))
+
+    async def versions(self, context: RequestContext) -> ASGIApp:
+        """Answer the versions of a skill that are not yanked."""
+        return tagged_answer(messages.version_items(await self._resolvable(await self._find(context))))
+
+    async def version(self, context: RequestContext) -> ASGIApp:
+        """Answer a version with its files."""
+        package = await self._find(context)
+        found = await self._registry.describe_version(package, context.parameters["version"])
+        return tagged_answer(messages.version_details(package, found))
+
+    async def resolve(self, context: RequestContext) -> ASGIApp:
+        """Answer which version has the files that a client has, by their fingerprint."""
+        wanted, package = read_query(context).get("hash", ""), await self._find(context)
+        same = (one for one in await self._resolvable(package) if messages.fingerprint(one.skill.files) == wanted)
+        names = (next((one.version for one in same), ""), package.latest)
+        return tagged_answer(messages.Resolution(*(messages.VersionName(one) if one else None for one in names)))
+
+    async def file(self, context: RequestContext) -> None:
+        """Send a file of a version."""
+        package, found = await self._choose(context)
+        path = read_query(context).get("path", "")
+        file = next((one for one in found.skill.files if one.path == path), None)
+        if file is None:
+            raise NotFoundError("FILE_NOT_FOUND", f"{package.name} {found.version} has no file {ascii(path)[:200]}")
+        response = BlobResponse(media_type(path), CachePolicy.BRIEF, file.digest, file.size)
+        await self._parts.downloads.send(context, response, found.skill)
+
+    async def download(self, context: RequestContext) -> None:
+        """Send the files of a version."""
+        package, found = await self._choose(context)
+        await send_zip(self._parts, context, package, found, is_named="version" in read_query(context))
+
+    # --- publishing --------------------------------------------------------------------------------------
+
+    async def announce(self, context: RequestContext) -> ASGIApp:
+        """Answer where a file is sent to."""
+        asked, account = await read_request(context, messages.UploadRequest), await self._publisher(context)
+        ticket = self._uploaded.announce(account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
+        return answer(messages.UploadTicket(f"{context.site}{_UPLOADS}/{ticket}", ticket))
+
+    async def receive(self, context: RequestContext) -> ASGIApp:
+        """Keep a file until it is published."""
+        account, ticket = await self._publisher(context), context.parameters["ticket"]
+        async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
+            self._uploaded.receive(account, ticket, body.data)
+        return answer(messages.StoredFile(ticket))
+
+    async def publish(self, context: RequestContext) -> ASGIApp:
+        """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
+        actor, publications = await actor_of(self._registry, context), self._parts.publications
+        async with publications.bodies.reading(context.scope, context.receive) as body:
+            asked = decode_request(body.data, messages.PublishRequest)
+        namespace = asked.owner_handle.removeprefix("@") or actor.account
+        namespace = await self._registry.check_publication(actor, namespace)
+        files = self._uploaded.take(actor.account, [one.storage_id for one in asked.files])
+        prepared = await publications.read(partial(read_upload, files, namespace, name=asked.slug))
+        uploaded = Digest(f"sha256:{messages.fingerprint(prepared.skill.files)}")
+        made = (await publications.publish(actor, prepared, uploaded, version=asked.version)).version
+        name = str(made.package)
+        return answer(messages.Publication(name, f"{name}@{made.version}", made.package.name, made.version))
+
+    async def delete(self, context: RequestContext) -> ASGIApp:
+        """Delete a skill."""
+        asked, actor = await self._read_delete(context), await actor_of(self._registry, context)
+        package = await self._find(context, asked.owner_handle)
+        await self._registry.set_state(actor, package, State(Status.DELETED, asked.reason))
+        return answer(messages.Done())
+
+    async def delete_version(self, context: RequestContext) -> ASGIApp:
+        """Yank a version, or make it active again."""
+        asked, actor = await self._read_delete(context), await actor_of(self._registry, context)
+        package = await self._find(context, asked.owner_handle)
+        state = State(Status.YANKED, asked.reason or _YANKED) if context.method == "DELETE" else State()
+        await self._registry.set_version_state(actor, package, context.parameters["version"], state)
+        return answer(messages.Done())
+
+    # --- what several need -------------------------------------------------------------------------------
+
+    async def _publisher(self, context: RequestContext) -> str:
+        """Return the caller's account. Raises TrustError for one that may publish nowhere."""
+        actor = await actor_of(self._registry, context)
+        require_account(actor)
+        if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
+            raise TrustError("PERMISSION_DENIED", f"the token does not allow {PUBLISH}", details={"scope": PUBLISH})
+        return actor.account
+
+    async def _read_delete(self, context: RequestContext) -> messages.DeleteRequest:
+        body = await context.body(limits.REGISTRY_REQUEST_BYTES, Problem(413, "LIMIT_SIZE", "the body is too large"))
+        return decode_request(body or b"{}", messages.DeleteRequest)
+
+    async def _find(self, context: RequestContext, owner: str = "") -> Package:
+        """Return the package of a slug. Raises NotFoundError, ConflictError (``SKILL_AMBIGUOUS``)."""
+        query, principal = read_query(context), principal_of(context)
+        slug = context.parameters.get("slug") or query.get("slug", "")
+        owner = (owner or query.get("ownerHandle", "")).removeprefix("@")
+        if owner:
+            return await self._registry.package(principal, PackageName(owner, slug))
+        page, _ = await self._registry.find(principal, slug, PackageName("", slug), int(limits.REGISTRY_PAGE))
+        found = [one for one in page if one.name.name == slug]
+        if not found:
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no skill {ascii(slug)[:150]}")
+        if len(found) > 1:
+            details = {"matches": [messages.match(one, context.site) for one in found]}
+            raise ConflictError("SKILL_AMBIGUOUS", f"several skills are called {slug}", details=details)
+        return found[0]
+
+    async def _choose(self, context: RequestContext) -> tuple[Package, PackageVersion]:
+        """Return the version to download: the named one, or the latest."""
+        query, package = read_query(context), await self._find(context)
+        tag = query.get("tag", "latest")
+        version = query.get("version") or (package.latest if tag == "latest" else tag)
+        return package, await self._registry.version(principal_of(context), package, version)
+
+    async def _latest(self, package: Package) -> PackageVersion | None:
+        """Return the latest version; where none is resolved, the highest in quarantine, if there is one."""
+        if package.latest:
+            return await self._store.version(package.name, package.latest)
+        return next(iter(await self._resolvable(package)), None)
+
+    async def _resolvable(self, package: Package) -> Sequence[PackageVersion]:
+        return [one for one in await self._store.versions(package.name) if one.state.status is not Status.YANKED]

@@ -71,14 +71,18 @@ class RegistrySite(Asgi):
     async def token(self, account, *scopes):
         return (await opening.open_tokens().issue("test", scopes=scopes or ALL, account=account)).secret
 
-    async def call(self, method, path, document=None, *, by=None, body=b"", fields=None):
-        """Call the API; ``by`` is an account's name, or a token."""
+    async def call(self, method, path, document=None, **more):
+        """Call the registry's own API, as :meth:`ask`."""
+        return await self.ask(method, f"{API}{path}", document, **more)
+
+    async def ask(self, method, path, document=None, *, by=None, body=b"", fields=None):
+        """Send a request; ``by`` is an account's name, or a token."""
         own = dict(fields or {})
         if by:
             own["Authorization"] = f"Bearer {self.tokens.get(by, by)}"
         if document is not None:
             body = json.dumps(document).encode()
-        return await self.request(f"{API}{path}", own, method=method, body=body)
+        return await self.request(path, own, method=method, body=body)
 
     async def publish(self, namespace, archive=None, *, by=None, query=""):
         archive = skill_archive() if archive is None else archive

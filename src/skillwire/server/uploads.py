@@ -18,7 +18,6 @@ from skillwire.folder.files import SKILL_MD
 from skillwire.folder.frontmatter import parse_skill_md
 from skillwire.folder.publish import RefusedFolder, prepare_files
 from skillwire.model.digest import Digest
-from skillwire.model.skill import FileContent
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.request_bodies import COMPRESSED, Bodies, Bounds
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.skill import FileContent
     from skillwire.ports import BlobStore
     from skillwire.registry.packages import Actor, PublishedVersion, Registry
 
@@ -92,6 +92,18 @@ class Publications:
             return await asyncio.to_thread(read)
 
     async def publish(
+        self,
+        actor: Actor,
+        read: Callable[[], PreparedSkill],
+        uploaded: Digest,
+        *,
+        version: str = "",
+        dry_run: bool = False,
+    ) -> PublishedVersion:
+        """Publish what ``read`` returns (in a thread). Raises as :func:`read_upload` and :meth:`Registry.publish`."""
+        return await self.store(actor, await self.read(read), uploaded, version=version, dry_run=dry_run)
+
+    async def store(
         self, actor: Actor, prepared: PreparedSkill, uploaded: Digest, *, version: str = "", dry_run: bool = False
     ) -> PublishedVersion:
         """Publish a skill that was read. Raises as :meth:`Registry.publish`."""
@@ -114,7 +126,7 @@ class UploadedFile(NamedTuple):
     size: int
     digest: Digest
     ends: float
-    content: bytes | None = None
+    content: bytes = b""
 
 
 class UploadedFiles:
@@ -140,23 +152,22 @@ class UploadedFiles:
         self._files[ticket] = UploadedFile(account, path, size, digest, now + limits.REGISTRY_UPLOADED_SECONDS)
         return ticket
 
-    def receive(self, account: str, ticket: str, content: bytes) -> None:
+    async def receive(self, account: str, ticket: str, content: bytes) -> None:
         """Keep the bytes of a file. Raises ValidationError (``UPLOAD_MISSING``) for others than were announced."""
         file = self._of(account, ticket)
-        if file.digest != Digest.of(content):
+        if file.digest != await asyncio.to_thread(Digest.of, content):
             fix = "Announce the file with the size and the digest of the bytes that you send."
             raise ValidationError("UPLOAD_MISSING", f"these are not the bytes of {ascii(file.path)[:200]}", fix=fix)
         self._files[ticket] = file._replace(content=content)
 
-    def take(self, account: str, tickets: Iterable[str]) -> list[FileContent]:
+    def take(self, account: str, tickets: Iterable[str]) -> list[UploadedFile]:
         """Return the files with these tickets, and forget them. Raises ValidationError (``UPLOAD_MISSING``)."""
         files = {ticket: self._of(account, ticket) for ticket in tickets}
-        for ticket in files:
+        for ticket, file in files.items():
+            if file.size != len(file.content):
+                raise ValidationError("UPLOAD_MISSING", f"the bytes of {ascii(file.path)[:200]} were not received")
             del self._files[ticket]
-        missing = next((file.path for file in files.values() if file.content is None), None)
-        if missing is not None:
-            raise ValidationError("UPLOAD_MISSING", f"the bytes of {ascii(missing)[:200]} were not received")
-        return [FileContent(file.path, file.content) for file in files.values() if file.content is not None]
+        return list(files.values())
 
     def _of(self, account: str, ticket: str) -> UploadedFile:
         file = self._files.get(ticket)

@@ -21,6 +21,7 @@ from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageErro
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName, State, Status, read_package_name
 from skillwire.model.search import SearchQuery
+from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import ADMIN, PUBLISH, require_account
@@ -191,8 +192,9 @@ class ClawHubRoutes:
     async def resolve(self, context: RequestContext) -> ASGIApp:
         """Answer which version has the files that a client has, by their fingerprint."""
         wanted, package = read_query(context).get("hash", ""), await self._find(context)
-        same = (one for one in await self._resolvable(package) if messages.fingerprint(one.skill.files) == wanted)
-        names = (next((one.version for one in same), ""), package.latest)
+        versions = await self._resolvable(package)
+        made = ((messages.fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
+        names = (next((one.version for digest, one in made if digest.hex == wanted), ""), package.latest)
         return tagged_answer(messages.Resolution(*(messages.VersionName(one) if one else None for one in names)))
 
     async def file(self, context: RequestContext) -> None:
@@ -222,7 +224,7 @@ class ClawHubRoutes:
         """Keep a file until it is published."""
         account, ticket = await self._publisher(context), context.parameters["ticket"]
         async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
-            self._uploaded.receive(account, ticket, body.data)
+            await self._uploaded.receive(account, ticket, body.data)
         return answer(messages.StoredFile(ticket))
 
     async def publish(self, context: RequestContext) -> ASGIApp:
@@ -233,9 +235,10 @@ class ClawHubRoutes:
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
         files = self._uploaded.take(actor.account, [one.storage_id for one in asked.files])
-        prepared = await publications.read(partial(read_upload, files, namespace, name=asked.slug))
-        uploaded = Digest(f"sha256:{messages.fingerprint(prepared.skill.files)}")
-        made = (await publications.publish(actor, prepared, uploaded, version=asked.version)).version
+        contents = [FileContent(file.path, file.content) for file in files]
+        read = partial(read_upload, contents, namespace, name=asked.slug)
+        uploaded = messages.fingerprint((file.path, file.digest) for file in files)
+        made = (await publications.publish(actor, read, uploaded, version=asked.version)).version
         name = str(made.package)
         return answer(messages.Publication(name, f"{name}@{made.version}", made.package.name, made.version))
 

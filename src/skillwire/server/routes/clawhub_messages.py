@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from skillwire.model.digest import Digest
 from skillwire.model.package import Status
 from skillwire.protocols.agent_skills.messages import media_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from skillwire.model.package import Package, PackageVersion
-    from skillwire.model.skill import SkillFile
 
 #: The order of characters in the collation of Unicode, letters without their case.
 _ORDER: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
@@ -266,11 +265,14 @@ def match(package: Package, site: str) -> dict[str, str]:
     return {"ownerHandle": namespace, "slug": name, "ref": f"@{package.name}", "url": url}
 
 
-def fingerprint(files: Sequence[SkillFile]) -> str:
-    """Return what the client makes of a skill's files: a digest of paths and digests, files with a dot left out."""
-    shown = [file for file in files if not any(part.startswith(".") for part in file.path.split("/"))]
-    lines = [f"{file.path}:{file.digest.hex}" for file in sorted(shown, key=lambda file: _collated(file.path))]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def fingerprint(files: Iterable[tuple[str, Digest]]) -> Digest:
+    """Return what the client makes of the paths and digests of a skill's files; those with a dot in front are left out.
+
+    It is the ``uploaded`` digest of a version that arrived as single files.
+    """
+    shown = [(path, digest) for path, digest in files if not any(part.startswith(".") for part in path.split("/"))]
+    lines = [f"{path}:{digest.hex}" for path, digest in sorted(shown, key=lambda file: _collated(file[0]))]
+    return Digest.of("\n".join(lines).encode())
 
 
 def _collated(path: str) -> tuple[list[int], list[bool]]:

@@ -89,9 +89,9 @@ class ClientApi(Protocol):
 def report(problem: Problem) -> str:
     """Return the message of ``problem`` with its fix; of a refused skill each finding, one on a line."""
     findings: Any = problem.details.get("findings", ())
-    lines = [f"{one['place']}: {one['code']}: {one['message']} {one['fix']}" for one in findings]
-    fix = "" if lines else f" {problem.details.get('fix') or ''}"
-    return "\n".join((f"{problem.message}{fix}".strip(), *lines))
+    lines = [f"{one['place']}: {one['code']}: {one['message']}. {one['fix']}" for one in findings]
+    fix = f". {problem.details['fix']}" if problem.details.get("fix") and not lines else ""
+    return "\n".join((f"{problem.message}{fix}", *lines))
 
 
 def read_limit(context: RequestContext, usual: int) -> int:

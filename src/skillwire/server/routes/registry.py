@@ -221,12 +221,13 @@ class PackageRoutes:
         query, actor = read_query(context), await actor_of(self._registry, context)
         namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
         async with self._publications.bodies.reading(context.scope, context.receive) as body:
-            prepared = await self._publications.read(
-                partial(read_upload, body.data, namespace, name=query.get("name", ""))
-            )
-            version, is_dry = query.get("version", ""), query.get("dry_run", "0") != "0"
+            read = partial(read_upload, body.data, namespace, name=query.get("name", ""))
             published = await self._publications.publish(
-                actor, prepared, Digest.of(body.data), version=version, dry_run=is_dry
+                actor,
+                read,
+                Digest.of(body.data),
+                version=query.get("version", ""),
+                dry_run=query.get("dry_run", "0") != "0",
             )
         return answer(messages.publication_object(published), 201 if published.how == "created" else 200)
 

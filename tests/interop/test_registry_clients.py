@@ -1,0 +1,76 @@
+"""Clients of other registries use ``skillwire serve --registry`` as they are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interop.hosting import Serve
+from tests.interop.peers import find_peer, run, skillwire
+
+pytestmark = pytest.mark.deep
+
+
+class Registry:
+    """A registry with one operator, ``ann``, and her token."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("registry")
+    (folder / "skills").mkdir()
+    with Serve(folder / "skills", folder / "host", "--registry") as served:
+        made = run(skillwire("registry", "init", "ann", "--json"), cwd=folder, home=folder / "host")
+        yield Registry(served.url, json.loads(made)["secret"])
+
+
+def write_skill(folder: Path, name: str, text: str = "Do it.\n", version: str = "1.0.0") -> Path:
+    path = folder / name
+    (path / "scripts").mkdir(parents=True, exist_ok=True)
+    head = f"---\nname: {name}\ndescription: Takes notes of meetings.\nmetadata:\n  version: {version}\n---\n\n"
+    (path / "SKILL.md").write_text(head + text)
+    for file in ("_a.md", "a-b.md", "B.md", "scripts/run.py"):
+        (path / file).write_text(f"{file}\n")
+    return path
+
+
+def test_clawhub_publishes_finds_installs_updates_and_deletes(registry, tmp_path):
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    variables = {"CLAWHUB_SITE": registry.url, "CLAWHUB_WORKDIR": str(project)}
+
+    def clawhub(*arguments: object, status: int = 0) -> str:
+        command = [*find_peer("clawhub"), *map(str, arguments)]
+        return run(command, cwd=project, home=home, variables=variables, status=status)
+
+    assert "Logged in as @ann" in clawhub("login", "--token", registry.token)
+    assert clawhub("whoami").strip() == "ann"
+    skill = write_skill(tmp_path, "notes")
+    assert "Published notes@1.0.0 (ann/notes@1.0.0)" in clawhub("publish", skill, "--version", "1.0.0")
+    assert "notes@1.0.0 is already published" in clawhub("publish", skill)
+    assert "notes v1.0.0  @ann" in clawhub("search", "notes")
+    inspected = clawhub("inspect", "notes", "--versions", "--files")
+    assert "Takes notes of meetings." in inspected
+    assert "scripts/run.py" in inspected
+    assert clawhub("inspect", "ann/notes", "--file", "SKILL.md") == (skill / "SKILL.md").read_text()
+    assert "Installed notes v1.0.0" in clawhub("install", "notes")
+    installed = project / "skills" / "notes"
+    for file in ("SKILL.md", "_a.md", "a-b.md", "B.md", "scripts/run.py"):
+        assert (installed / file).read_bytes() == (skill / file).read_bytes()
+    (skill / "B.md").write_text("changed\n")
+    assert "Published notes@1.0.1" in clawhub("publish", skill)
+    assert "Updated notes -> v1.0.1" in clawhub("update", "notes")
+    assert (installed / "B.md").read_text() == "changed\n"
+    assert "up to date" in clawhub("update", "--all")
+    assert "notes  v1.0.1" in clawhub("explore")
+    (skill / "SKILL.md").write_text("---\nname: notes\n---\n")
+    assert "notes/SKILL.md:1: DESCRIPTION_FORM" in clawhub("publish", skill, status=1)
+    assert "Deleted notes version 1.0.1" in clawhub("delete", "notes", "--version", "1.0.1", "--yes")
+    assert "Latest   1.0.0" in clawhub("inspect", "notes")
+    assert "Deleted notes" in clawhub("delete", "notes", "--yes")
+    assert "Skill not found" in clawhub("install", "notes", "--force", status=1)

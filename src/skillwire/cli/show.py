@@ -18,6 +18,7 @@ from skillwire.adapters.files.credentials import credential_place
 from skillwire.cli.options import network_options, open_client, open_progress, ref_object, refresh_option, shortened
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import TrustError, UsageError
+from skillwire.model.ref import BLOB
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import reference_to
 from skillwire.trust.paths import check_path
@@ -230,19 +231,26 @@ def print_manifest(output: Output, manifest: Mapping[str, Any], source: str) -> 
     """Print a skill's metadata, permissions and inputs; ``source`` is the URL of the endpoint."""
     output.line()
     output.table([dim(label), value] for label, value in _manifest_facts(manifest))
-    from skillwire.client.endpoint_calls import parameters_of  # noqa: PLC0415  # few skills are at an endpoint
-
-    _print_inputs(output, parameters_of(manifest, source))
+    _print_inputs(output, _inputs_at_endpoint(manifest, source))
 
 
 def inputs_of(manifest: Mapping[str, Any], source: str) -> str:
     """Return the required inputs as arguments for ``call``, with quoted names."""
-    from skillwire.client.endpoint_calls import required_parameters  # noqa: PLC0415  # few skills are at an endpoint
-
-    required = required_parameters(manifest, source)
+    required = _inputs_at_endpoint(manifest, source, required=True) or []
     return "".join(
         f" {shlex.quote(one.name)}={'@FILE' if one.type == 'blob' else '...'}" for one in required[:_MAX_ARGUMENTS]
     )
+
+
+def _inputs_at_endpoint(
+    manifest: Mapping[str, Any], source: str, *, required: bool = False
+) -> list[ParameterDefinition] | None:
+    from skillwire.client.endpoint_calls import (  # noqa: PLC0415  # few skills are at an endpoint
+        parameters_of,
+        required_parameters,
+    )
+
+    return (required_parameters if required else parameters_of)(manifest, source)
 
 
 def _manifest_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
@@ -328,8 +336,6 @@ def cat_command(*, output: Output, reference: str, path: str, **network: Unpack[
 
 def _check_path(path: str) -> None:
     """Reject an invalid path before any request is made."""
-    from skillwire.resolver.sources.skills_rpc import BLOB  # noqa: PLC0415  # --help does without
-
     if path.startswith(BLOB):
         return
     try:

@@ -22,12 +22,13 @@ from skillwire.errors import FetchError, SourceLocation, UsageError, ValidationE
 from skillwire.executions.inputs import InputRules
 from skillwire.folder.manifest import INPUT_TYPES
 from skillwire.model.execution import ExecutionStatus, RemoteBlob, RemoteExecution, RemoteFailure
+from skillwire.model.ref import BLOB
 from skillwire.protocols.skill_sharing.messages import ParameterDefinition
 from skillwire.protocols.skills_rpc.codec import decode_run, encode_request
 from skillwire.protocols.skills_rpc.messages import ExecuteSkill, RunError
 from skillwire.resolver.calls import UNSEEN
 from skillwire.resolver.references import reference_to
-from skillwire.resolver.sources.skills_rpc import BLOB, ask, create_blob, describe
+from skillwire.resolver.sources.skills_rpc import ask, create_blob, describe
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import seconds_of, work
 

@@ -181,23 +181,11 @@ class ClientSession:
         return LanAgent(settings, roles=roles, keeps_state=False)
 
     def resolve(self, text: str, *, refresh: bool = False, both: bool = False) -> Flow[list[SkillRef]]:
-        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh.
-
-        ``both`` adds the facts of Skill Sharing to a single skill.
-        """
+        """Return the skills that a reference names; ``refresh`` asks the origin even if the cache is fresh."""
         reference = parse_reference(text)
         yield from work(partial(self.access.allow, reference))
         context = self.context._replace(refresh=True) if refresh else self.context
-
-        def look_up() -> Flow[list[SkillRef]]:
-            found = yield from resolve_reference(reference, context)
-            if not both or len(found) != 1:
-                return found
-            from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
-
-            return (yield from add_facts(found, context))
-
-        return (yield from self._limit_lookup(look_up(), reference.name))
+        return (yield from self._limit_lookup(resolve_reference(reference, context, both=both), reference.name))
 
     def _limit_lookup(self, flow: Flow[T], bare_name: str | None = None) -> Flow[T]:
         """Bound all questions to a named origin, or to each source of a bare name, to the time of one request."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.model.skill import FileContent
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: The files of a skill, with their bytes.
 Files = tuple[FileContent, ...]
+#: The id of a blob at an endpoint begins with it. Spec: specs §4.
+BLOB: Final = "blob:"
 
 
 class SharedFacts(NamedTuple):

@@ -29,12 +29,23 @@ if TYPE_CHECKING:
 _NO_ENDPOINT: Final = frozenset({"HTTP_STATUS", "CONTENT_TYPE", "RPC_ANSWER", "RPC_METHOD", "JSON_SYNTAX"})
 
 
-def resolve(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
+def resolve(reference: Reference, context: ResolveContext, *, both: bool = False) -> Flow[list[SkillRef]]:
     """Return the skills that ``reference`` names: one, or all of an index or folder.
+
+    ``both`` adds the facts of Skill Sharing.
 
     Raises NotFoundError (``SKILL_NOT_FOUND``), with similar names; ``INDEX_NOT_FOUND``; UsageError (``NO_SOURCES``) for
     a bare name without sources.
     """
+    found = yield from _ask_in_phases(reference, context)
+    if both:
+        from skillwire.resolver.rank import add_facts  # noqa: PLC0415  # installing does without
+
+        found = yield from add_facts(found, context)
+    return found
+
+
+def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
     lookups, fallbacks = reference.lookups, reference.fallback
     if reference.name is not None:
         if not context.sources:

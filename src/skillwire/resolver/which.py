@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from skillwire.errors import SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.resolver.lockfile import find_deviations
-from skillwire.resolver.rank import add_facts
 from skillwire.resolver.references import parse_source
 from skillwire.resolver.resolve import resolve
 from skillwire.resolver.sources import SKILLS_RPC, open_source
@@ -95,9 +94,7 @@ def which(
     attempts: list[Attempt] = []
     traced = context._replace(trace=attempts.append)
     try:
-        found = yield from resolve(reference, traced)
-        if explain:
-            found = yield from add_facts(found, traced)
+        found = yield from resolve(reference, traced, both=explain)
     except SkillwireError as error:
         return Resolution(reference.text, steps=_steps(attempts, addresses), error=error)
     others, beyond = yield from _look_beyond(reference, found[0], context)

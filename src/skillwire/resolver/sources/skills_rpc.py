@@ -22,7 +22,7 @@ import msgspec
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, ValidationError
 from skillwire.model.install import CachedResponse
-from skillwire.model.ref import RpcFacts, SkillRef
+from skillwire.model.ref import BLOB, RpcFacts, SkillRef
 from skillwire.model.skill import Finding, is_dotted_name
 from skillwire.protocols.skills_rpc.client import INLINE_BYTES, call, fetch_blob, send_blob
 from skillwire.protocols.skills_rpc.codec import decode_blob, decode_created, decode_described, decode_file, decode_page
@@ -240,10 +240,6 @@ def _version(value: object) -> str | None:
 
 def _text(value: object) -> str:
     return neutralise(value[: 2 * limits.DESCRIPTION_LENGTH]) if isinstance(value, str) else ""
-
-
-#: The id of a blob begins with it. Spec: specs §4.
-BLOB: Final = "blob:"
 
 
 def read_file(skill: SkillRef, path: str, context: ResolveContext) -> Flow[bytes]:

@@ -1,5 +1,6 @@
 """A server with a registry that is called over ASGI, its accounts, and archives of skills to publish."""
 
+import gzip
 import io
 import json
 import tarfile
@@ -25,13 +26,13 @@ def skill_files(name="notes", version="1.0.0", text="Do it.\n", **files):
 def tar_gz(files, folder=""):
     """Return the files as an archive, in ``folder`` if one is named."""
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, content in files.items():
             data = content if isinstance(content, bytes) else content.encode()
             member = tarfile.TarInfo(f"{folder}/{path}" if folder else path)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    return packed.getvalue()
+    return gzip.compress(packed.getvalue(), mtime=0)
 
 
 def zipped(files, folder=""):

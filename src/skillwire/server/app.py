@@ -38,6 +38,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
 from skillwire.adapters.files.published_folders import PublishedFolders
+from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.open import (
     has_database,
@@ -401,6 +402,7 @@ def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
     return RegistryComponents(
         registry=registry,
         publications=Publications(registry, blobs),
+        uploads=FileUploads(state_directory() / "uploads"),
         downloads=Downloads(store, blobs, open_tokens, time.time),
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         tokens=AccountTokens(store, open_tokens, time.time),

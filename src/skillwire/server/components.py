@@ -13,6 +13,7 @@ from skillwire.server.problems import problem_for
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from skillwire.adapters.files.uploads import FileUploads
     from skillwire.adapters.lan.certificates import RenewalService
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
@@ -62,6 +63,7 @@ class RegistryComponents:
 
     registry: Registry
     publications: Publications
+    uploads: FileUploads
     downloads: Downloads
     proofs: NamespaceProofs
     tokens: AccountTokens

@@ -354,6 +354,8 @@ _PARAMETERS: Final[Node] = {
     ),
     "package-version": _parameter("query", "The version, instead of the one in the skill.", name="version"),
     "package-name": _parameter("query", "The name that the skill must have.", name="name"),
+    "upload": _parameter("path", "The ID of an upload.", "^[1-9][0-9]{0,11}-[0-9a-f]{64}$", example=f"1-{'0' * 64}"),
+    "upload-number": _parameter("query", "The ID of the upload that holds the archive.", name="upload"),
     "dry_run": _parameter("query", "`1` checks the skill and stores nothing."),
     "slug": _parameter("path", "The name of a package.", NAME, example="csv-profile"),
     "ticket": _parameter("path", "The ticket of a file.", example="J3k"),

@@ -7,19 +7,23 @@ Small bodies are always read: the number of connections bounds them.
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import DecodeError, ValidationError
+from skillwire.errors import DecodeError, StorageError, ValidationError
+from skillwire.model.digest import Digest
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.execution_responses import problem_for
 from skillwire.server.http import read_fields
 from skillwire.server.problems import Problem, ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from typing import BinaryIO
 
     from starlette.types import Receive, Scope
 
@@ -79,6 +83,18 @@ class Body:
         self._counted = 0
 
 
+class SpooledBody(NamedTuple):
+    """A body in a file, and its digest."""
+
+    file: BinaryIO
+    digest: Digest
+
+    def read(self) -> bytes:
+        """Return its bytes."""
+        self.file.seek(0)
+        return self.file.read()
+
+
 class Bodies:
     """The bodies that are held now, within ``bounds``."""
 
@@ -108,18 +124,48 @@ class Bodies:
         body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
         try:
             if scope["method"] in WITH_BODY:
-                coding = read_fields(scope["headers"], b"content-encoding").get(b"content-encoding", "identity")
-                if coding.strip().lower() not in {"", "identity"}:
-                    raise ProblemError(self._bounds.compressed)
-                data, is_whole = bytearray(), False
-                while not is_whole:
-                    message = await receive()
-                    data += message.get("body", b"")
-                    if len(data) > self._bounds.largest:
-                        raise ProblemError(self._bounds.too_large)
-                    body.count(len(data))
-                    is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)
+                data = bytearray()
+                async for piece in self._pieces(body, scope, receive):
+                    data += piece
                 body.data = bytes(data)
             yield body
         finally:
             body.release()
+
+    @asynccontextmanager
+    async def spooling(
+        self, scope: Scope, receive: Receive, spool: Callable[[], BinaryIO]
+    ) -> AsyncIterator[SpooledBody]:
+        """Yield the body of a request in a file of ``spool``. Raises as :meth:`reading`, and StorageError."""
+        body = Body(self, network_of(scope["client"][0]) if scope.get("client") else "")
+        try:
+            with spool() as file:
+                digest, size = hashlib.sha256(), 0
+                async for piece in self._pieces(body, scope, receive):
+                    digest.update(piece)
+                    size += len(piece)
+                    if size > limits.REGISTRY_ROW_BYTES:  # it may go to the disk
+                        await asyncio.to_thread(file.write, piece)
+                    else:
+                        file.write(piece)
+                yield SpooledBody(file, Digest(f"sha256:{digest.hexdigest()}"))
+        except OSError as error:
+            raise StorageError("STORAGE", f"the body cannot be written: {error.strerror or error}") from error
+        finally:
+            body.release()
+
+    async def _pieces(self, body: Body, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+        """Yield the pieces of a body while there is room for them. Raises ProblemError (413, 415, 503)."""
+        coding = read_fields(scope["headers"], b"content-encoding").get(b"content-encoding", "identity")
+        if coding.strip().lower() not in {"", "identity"}:
+            raise ProblemError(self._bounds.compressed)
+        size, is_whole = 0, False
+        while not is_whole:
+            message = await receive()
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > self._bounds.largest:
+                raise ProblemError(self._bounds.too_large)
+            body.count(size)
+            yield piece
+            is_whole = message["type"] == "http.disconnect" or not message.get("more_body", False)

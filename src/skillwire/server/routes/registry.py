@@ -2,14 +2,13 @@
 
 :mod:`skillwire.registry.packages` decides who may do what. Every answer starts from the caller's principal: what it may
 not know of is answered as what is not there, on every path. A renamed namespace or package redirects (308). See
-``docs/reference/registry-api.md``.
+``docs/reference/registry-api.md``; publishing is in :mod:`.registry_uploads`.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -24,7 +23,6 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.access import EVERY_SKILL
-from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName, Proof, Role, State, Status
 from skillwire.registry.accounts import NewToken
 from skillwire.registry.packages import ADMIN, require_account
@@ -36,7 +34,6 @@ from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import (
     API,
     ARCHIVES,
-    CHANGE_REFUSALS,
     REFUSALS,
     Method,
     actor_of,
@@ -44,14 +41,13 @@ from skillwire.server.routes.registry_requests import (
     changes,
     principal_of,
     read_page,
-    read_query,
     read_request,
     reads,
     row,
     tagged_answer,
 )
-from skillwire.server.routing import Answer, Operation
-from skillwire.server.uploads import read_upload
+from skillwire.server.routes.registry_uploads import UploadRoutes
+from skillwire.server.routing import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +69,13 @@ _STATUSES: Final = (
     (DecodeError, 400),
     (UsageError, 400),
 )
-_STATUS_OF_CODE: Final = {"AUTH_REQUIRED": 401, "PERMISSION_DENIED": 403, "QUARANTINED": 403, "ARCHIVE_SIZE": 413}
+_STATUS_OF_CODE: Final = {
+    "AUTH_REQUIRED": 401,
+    "PERMISSION_DENIED": 403,
+    "QUARANTINED": 403,
+    "ARCHIVE_SIZE": 413,
+    "UPLOADS_FULL": 429,
+}
 
 
 class RegistryApi(Protocol):
@@ -84,7 +86,9 @@ class RegistryApi(Protocol):
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the API."""
         parts = services.packages
-        return [] if parts is None else [*AccountRoutes(parts).routes(), *PackageRoutes(parts).routes()]
+        if parts is None:
+            return []
+        return [*AccountRoutes(parts).routes(), *PackageRoutes(parts).routes(), *UploadRoutes(parts).routes()]
 
     def error_table(self, error: SkillwireError) -> Problem:
         """Return the response that reports ``error``; findings of a refused skill are in its details."""
@@ -107,7 +111,6 @@ class PackageRoutes:
     def __init__(self, parts: RegistryComponents) -> None:
         self._registry = parts.registry
         self._store = parts.registry.store
-        self._publications = parts.publications
         self._downloads = parts.downloads
         self._proofs = parts.proofs
 
@@ -142,7 +145,6 @@ class PackageRoutes:
                 PUT=changes(self.set_member, "Give an account a role", None, messages.RoleRequest),
                 DELETE=changes(self.set_member, "Take the role of an account away", None),
             ),
-            row(f"{namespace}/packages", POST=Method(self.publish, _PUBLISH)),
             row(
                 package,
                 GET=reads(self.package, "A package", messages.PackageObject),
@@ -217,21 +219,6 @@ class PackageRoutes:
         return no_content
 
     # --- packages ----------------------------------------------------------------------------------------
-
-    async def publish(self, context: RequestContext) -> ASGIApp:
-        """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
-        query, actor = read_query(context), await actor_of(self._registry, context)
-        namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
-        async with self._publications.bodies.reading(context.scope, context.receive) as body:
-            read = partial(read_upload, body.data, namespace, name=query.get("name", ""))
-            published = await self._publications.publish(
-                actor,
-                read,
-                Digest.of(body.data),
-                version=query.get("version", ""),
-                dry_run=query.get("dry_run", "0") != "0",
-            )
-        return answer(messages.publication_object(published), 201 if published.how == "created" else 200)
 
     async def package(self, context: RequestContext) -> ASGIApp:
         """Answer a package with its versions."""
@@ -319,22 +306,6 @@ def _moved(context: RequestContext, path: str, name: str) -> Problem:
     location = f"{context.root}{API}{path}{'?' * bool(query)}{query}"
     fix = "Use the new name."
     return Problem(308, "RENAMED", f"it is called {name} now", {"name": name, "fix": fix}, {"Location": location})
-
-
-_PUBLISH: Final = Operation(
-    "Publish the skill in an archive",
-    {
-        "200": Answer(
-            "The same bytes were there before, or this was a dry run.", {"application/json": messages.PublicationObject}
-        ),
-        "201": Answer("It is published.", {"application/json": messages.PublicationObject}),
-        **CHANGE_REFUSALS,
-        "415": "RegistryCoding",
-        "422": "RegistrySkill",
-    },
-    ("package-version", "package-name", "dry_run"),
-    {media_type: {"type": "string", "format": "binary"} for media_type in ARCHIVES},
-)
 
 
 class AccountRoutes:

@@ -13,6 +13,7 @@ from skillwire.model.package import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from skillwire.adapters.files.uploads import Upload
     from skillwire.model.access import Token
     from skillwire.model.package import AuditEntry, Namespace, Package, PackageVersion, State
     from skillwire.model.skill import SkillFile
@@ -198,6 +199,23 @@ class PublicationObject(Struct):
     findings: list[FindingObject]
 
 
+class UploadRequest(Struct, forbid_unknown_fields=True):
+    """An archive to upload."""
+
+    size: int
+    digest: str
+
+
+class UploadObject(Struct):
+    """An upload; it continues at ``offset``, and is forgotten when it ``expires``."""
+
+    id: str
+    size: int
+    digest: str
+    offset: int
+    expires: float
+
+
 class TokenRequest(Struct, forbid_unknown_fields=True):
     """A token to make; ``expires_in`` is in seconds. Operators also name an account, which is made if it is new."""
 
@@ -331,6 +349,11 @@ def publication_object(published: PublishedVersion) -> PublicationObject:
         access=published.access,
         findings=[FindingObject(one.code, one.level, one.message, str(one.place), one.fix) for one in skill.findings],
     )
+
+
+def upload_object(upload: Upload) -> UploadObject:
+    """Return an upload as a document."""
+    return UploadObject(upload.number, upload.size, str(upload.digest), upload.offset, upload.expires)
 
 
 def token_object(token: Token) -> TokenObject:

@@ -122,9 +122,9 @@ def read_page(context: RequestContext) -> tuple[str, int]:
     return query.get("after", ""), int(text)
 
 
-def answer(document: Any, status: int = 200) -> ASGIApp:
+def answer(document: Any, status: int = 200, **fields: str) -> ASGIApp:
     """Return the answer to a change, which no cache keeps."""
-    return json_response(msgspec.json.encode(document), status)
+    return json_response(msgspec.json.encode(document), status, **fields)
 
 
 def tagged_answer(document: Any) -> ASGIApp:

@@ -1,0 +1,168 @@
+"""Archives on their way to a registry: bodies in unnamed files, and uploads that resume.
+
+``ACCOUNT/SIZE-HEX`` holds the first bytes of an upload, whose name is its size and the SHA-256 that it is to have. So
+its length is how far it came, the account that asks for the same bytes again gets the same upload, and nothing else is
+stored. What arrived is not synced: after a power cut, the digest of the whole tells. An upload expires some time after
+its last byte. Trust: accounts and numbers are of fixed forms, so they are safe as names of files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from skillwire import limits
+from skillwire.adapters.files.atomic import make_folder, storage_errors
+from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
+from skillwire.model.digest import Digest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable
+    from pathlib import Path
+    from typing import BinaryIO
+
+_NUMBER: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
+_OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Upload(NamedTuple):
+    """An upload: ``offset`` of its ``size`` bytes are here."""
+
+    number: str
+    size: int
+    digest: Digest
+    offset: int
+    expires: float
+
+
+class FileUploads:
+    """The uploads in ``folder``, of accounts; ``clock`` is seconds since the epoch."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def spool(self) -> BinaryIO:
+        """Return a file for a body, in memory while it is small; it has no name, and ends with its last handle."""
+        with storage_errors(self._folder):
+            make_folder(self._folder, mode=0o700)
+            most, folder = int(limits.REGISTRY_ROW_BYTES), str(self._folder)
+            file = tempfile.SpooledTemporaryFile(most, dir=folder)  # noqa: SIM115  # the caller ends it
+            return cast("BinaryIO", file)
+
+    async def begin(self, account: str, size: int, digest: Digest) -> Upload:
+        """Return the upload of these bytes, begun now or before.
+
+        Raises UsageError (``UPLOAD_SIZE``), ConflictError (``UPLOADS_FULL``), StorageError.
+        """
+        if not 1 <= size <= limits.ARCHIVE_BYTES:
+            raise UsageError("UPLOAD_SIZE", f"an upload of {size:,} bytes; it has 1 to {limits.ARCHIVE_BYTES:,}")
+        return await asyncio.to_thread(self._begin, account, f"{size}-{digest.hex}")
+
+    def _begin(self, account: str, number: str) -> Upload:
+        folder = self._folder / account
+        with storage_errors(folder):
+            make_folder(folder, mode=0o700)
+            self._expire(folder)
+            others = sum(one.name != number for one in folder.iterdir())
+            if others >= limits.REGISTRY_UPLOADS:
+                raise ConflictError("UPLOADS_FULL", f"{account} has {others} unfinished uploads, as many as it may")
+            os.close(os.open(folder / number, _OPEN | os.O_CREAT, 0o600))
+        return self._find(account, number)
+
+    async def find(self, account: str, number: str) -> Upload:
+        """Return an upload of ``account``. Raises NotFoundError (``UPLOAD_NOT_FOUND``)."""
+        return await asyncio.to_thread(self._find, account, number)
+
+    def _find(self, account: str, number: str) -> Upload:
+        form = _NUMBER.fullmatch(number)
+        with contextlib.suppress(FileNotFoundError):
+            if form is not None:
+                state = (self._folder / account / number).stat()
+                expires = state.st_mtime + limits.REGISTRY_UPLOAD_SECONDS
+                if expires > self._clock():
+                    return Upload(number, int(form[1]), Digest(f"sha256:{form[2]}"), state.st_size, expires)
+        raise NotFoundError("UPLOAD_NOT_FOUND", f"there is no upload {ascii(number)[:90]}, or it has expired")
+
+    async def append(self, account: str, number: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
+        """Write ``pieces`` at ``offset``, which is how far the upload came; what was written stays when they end early.
+
+        Raises ConflictError (``UPLOAD_OFFSET``), UsageError (``UPLOAD_SIZE``), NotFoundError, StorageError.
+        """
+        upload = await self.find(account, number)
+        path = self._folder / account / number
+        with storage_errors(path):
+            handle = os.open(path, _OPEN)
+            try:
+                size = _lock_at(handle, offset)
+                async for piece in pieces:
+                    size += len(piece)
+                    if size > upload.size:
+                        raise UsageError("UPLOAD_SIZE", f"more than the {upload.size:,} bytes of the upload came")
+                    await asyncio.to_thread(_write_all, handle, piece)
+            finally:
+                os.close(handle)
+        return await self.find(account, number)
+
+    def read(self, account: str, number: str) -> bytes:
+        """Return the bytes of a complete upload. Raises ConflictError (``UPLOAD_OFFSET``), NotFoundError, StorageError.
+
+        Bytes of another digest (ValidationError ``DIGEST_MISMATCH``) are removed: they have to be sent again.
+        """
+        upload = self._find(account, number)
+        if upload.offset != upload.size:
+            message = f"{upload.offset:,} of {upload.size:,} bytes are here"
+            raise ConflictError("UPLOAD_OFFSET", message, details={"offset": upload.offset})
+        with storage_errors(path := self._folder / account / number):
+            content = path.read_bytes()
+        if Digest.of(content) != upload.digest:
+            path.unlink(missing_ok=True)
+            raise ValidationError("DIGEST_MISMATCH", f"the upload has the digest {Digest.of(content)}")
+        return content
+
+    async def remove(self, account: str, number: str) -> None:
+        """Remove an upload. Raises NotFoundError (``UPLOAD_NOT_FOUND``), StorageError."""
+        await self.find(account, number)
+        with storage_errors(path := self._folder / account / number):
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+
+    async def expire(self) -> None:
+        """Remove every upload that has expired. Raises StorageError."""
+
+        def expire() -> None:
+            with storage_errors(self._folder):
+                for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+                    self._expire(folder)
+
+        await asyncio.to_thread(expire)
+
+    def _expire(self, folder: Path) -> None:
+        for path in folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another request was here
+                if path.stat().st_mtime + limits.REGISTRY_UPLOAD_SECONDS <= self._clock():
+                    path.unlink()
+
+
+def _lock_at(handle: int, offset: int) -> int:
+    """Lock an upload while the handle is open; return its length. Raises ConflictError unless that is ``offset``."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConflictError("UPLOAD_OFFSET", "another request writes this upload") from error
+    size = os.fstat(handle).st_size
+    if offset != size:
+        message = f"{size:,} bytes are here, and the request begins at {offset:,}"
+        raise ConflictError("UPLOAD_OFFSET", message, details={"offset": size})
+    return size
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

@@ -1,0 +1,162 @@
+"""Publishing over the registry's API: an archive in one request, or an upload that resumes after a break.
+
+``POST /uploads`` names the size and the digest of an archive, and answers the upload of these bytes, begun now or
+before. ``PATCH`` writes at ``Upload-Offset``, which is how far it came. A complete upload is published, or checked, by
+``POST /namespaces/NAMESPACE/packages?upload=NUMBER``, and ends when it is published.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from skillwire.errors import TrustError, UsageError
+from skillwire.model.digest import Digest
+from skillwire.registry.packages import ADMIN, PUBLISH, require_account
+from skillwire.server.responses import no_content
+from skillwire.server.routes import registry_messages as messages
+from skillwire.server.routes.registry_requests import (
+    ARCHIVES,
+    CHANGE_REFUSALS,
+    REFUSALS,
+    Method,
+    actor_of,
+    answer,
+    changes,
+    read_query,
+    read_request,
+    row,
+)
+from skillwire.server.routing import Answer, Operation
+from skillwire.server.uploads import read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.registry.packages import Actor
+    from skillwire.server.components import RegistryComponents
+    from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Route
+
+_JSON: Final = "application/json"
+_BYTES: Final = {"type": "string", "format": "binary"}
+_CONTINUED: Final = Operation(
+    "Write the next bytes of an upload; the field `Upload-Offset` is how far it came",
+    {"200": Answer("They are here.", {_JSON: messages.UploadObject}), **CHANGE_REFUSALS},
+    (),
+    {"application/octet-stream": _BYTES},
+)
+_PUBLISH: Final = Operation(
+    "Publish the skill in an archive",
+    {
+        "200": Answer("The same bytes were there before, or this was a dry run.", {_JSON: messages.PublicationObject}),
+        "201": Answer("It is published.", {_JSON: messages.PublicationObject}),
+        **CHANGE_REFUSALS,
+        "415": "RegistryCoding",
+        "422": "RegistrySkill",
+    },
+    ("package-version", "package-name", "dry_run", "upload-number"),
+    dict.fromkeys(ARCHIVES, _BYTES),
+)
+
+
+class UploadRoutes:
+    """Answers for publications and uploads; ``parts`` are those of the registry."""
+
+    def __init__(self, parts: RegistryComponents) -> None:
+        self._registry = parts.registry
+        self._publications = parts.publications
+        self._uploads = parts.uploads
+
+    def routes(self) -> Sequence[Route]:
+        """Return their rows."""
+        shown: dict[str, Answer | str] = {"200": Answer("How far it came.", {_JSON: messages.UploadObject}), **REFUSALS}
+        return [
+            row("/namespaces/{namespace}/packages", POST=Method(self.publish, _PUBLISH)),
+            row(
+                "/uploads",
+                POST=changes(
+                    self.begin, "Begin or find an upload", messages.UploadObject, messages.UploadRequest, status=201
+                ),
+            ),
+            row(
+                "/uploads/{upload}",
+                GET=Method(self.find, Operation("How far an upload came", shown)),
+                PATCH=Method(self.proceed, _CONTINUED),
+                PUT=Method(self.proceed, _CONTINUED),
+                DELETE=changes(self.remove, "Remove an upload", None),
+            ),
+        ]
+
+    async def publish(self, context: RequestContext) -> ASGIApp:
+        """Publish the skill in an archive, or check it in a dry run; its size is bounded, and its sender authorised."""
+        query, actor = read_query(context), await actor_of(self._registry, context)
+        namespace = await self._registry.check_publication(actor, context.parameters["namespace"])
+        read = partial(read_upload, namespace=namespace, name=query.get("name", ""))
+        if number := query.get("upload"):
+            upload = await self._uploads.find(actor.account, number)
+            content = partial(self._uploads.read, actor.account, number)
+            published = await self._publish(context, actor, lambda: read(content()), upload.digest)
+            if published.status != "checked":
+                await self._uploads.remove(actor.account, number)
+        else:
+            async with self._publications.bodies.spooling(context.scope, context.receive, self._uploads.spool) as body:
+                published = await self._publish(context, actor, lambda: read(body.read()), body.digest)
+        return answer(published, 201 if published.status == "created" else 200)
+
+    async def _publish(
+        self, context: RequestContext, actor: Actor, read: Callable[[], PreparedSkill], uploaded: Digest
+    ) -> messages.PublicationObject:
+        query = read_query(context)
+        version, dry_run = query.get("version", ""), query.get("dry_run", "0") != "0"
+        made = await self._publications.publish(actor, read, uploaded, version=version, dry_run=dry_run)
+        return messages.publication_object(made)
+
+    async def begin(self, context: RequestContext) -> ASGIApp:
+        """Begin an upload, or answer the one that was begun."""
+        asked, account = await read_request(context, messages.UploadRequest), await self._account(context)
+        upload = await self._uploads.begin(account, asked.size, Digest.parse(asked.digest))
+        return answer(messages.upload_object(upload), 201)
+
+    async def find(self, context: RequestContext) -> ASGIApp:
+        """Answer how far an upload came."""
+        upload = await self._uploads.find(await self._account(context), context.parameters["upload"])
+        fields = {"Upload-Offset": str(upload.offset), "Upload-Length": str(upload.size)}
+        return answer(messages.upload_object(upload), 200, **fields)
+
+    async def proceed(self, context: RequestContext) -> ASGIApp:
+        """Write the next bytes; those that came before a break stay."""
+        account, number = await self._account(context), context.parameters["upload"]
+        offset = context.fields(b"upload-offset").get(b"upload-offset", "0")
+        if not (offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS):
+            raise UsageError("QUERY", "Upload-Offset is a whole number of bytes")
+        upload = await self._uploads.append(account, number, int(offset), _pieces(context))
+        return answer(messages.upload_object(upload), 200, **{"Upload-Offset": str(upload.offset)})
+
+    async def remove(self, context: RequestContext) -> ASGIApp:
+        """Remove an upload."""
+        await self._uploads.remove(await self._account(context), context.parameters["upload"])
+        return no_content
+
+    async def _account(self, context: RequestContext) -> str:
+        """Return the caller's account, whose token may publish. Raises TrustError."""
+        actor = await actor_of(self._registry, context)
+        require_account(actor)
+        if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
+            raise TrustError("PERMISSION_DENIED", "the token does not allow to publish", details={"scope": PUBLISH})
+        return actor.account
+
+
+_DIGITS: Final = 12
+
+
+async def _pieces(context: RequestContext) -> AsyncIterator[bytes]:
+    """Yield what the client sends, until it ends or breaks off."""
+    is_over = False
+    while not is_over:
+        message = await context.receive()
+        yield message.get("body", b"")
+        is_over = not message.get("more_body", False)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Published,
         Role,
         State,
+        Upload,
     )
     from skillwire.model.search import SearchPage, SearchQuery
     from skillwire.model.skill import FileContent, Permissions, Skill
@@ -264,6 +265,40 @@ class PackageStore(Protocol):
 
     async def downloads(self, name: PackageName, since: str) -> Mapping[str, int]:
         """Return day → downloads of a package, since a day."""
+
+
+class UploadStore(Protocol):
+    """Archives on their way to a registry. Each upload belongs to an account and is kept for a while."""
+
+    def spool(self) -> BinaryIO:
+        """Return a file for a body, in memory while it is small; it has no name, and ends with its last handle."""
+
+    async def begin(self, account: str, size: int, digest: Digest) -> Upload:
+        """Return the upload of these bytes, begun now or before.
+
+        Raises UsageError (``UPLOAD_SIZE``), ConflictError (``UPLOADS_FULL``), StorageError.
+        """
+
+    async def find(self, account: str, number: str) -> Upload:
+        """Return an upload of ``account``. Raises NotFoundError (``UPLOAD_NOT_FOUND``)."""
+
+    async def append(self, account: str, number: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
+        """Write ``pieces`` at ``offset``, which is how far the upload came; what was written stays when they end early.
+
+        Raises ConflictError (``UPLOAD_OFFSET``), UsageError (``UPLOAD_SIZE``), NotFoundError, StorageError.
+        """
+
+    def read(self, account: str, number: str) -> bytes:
+        """Return the bytes of a complete upload. Raises ConflictError (``UPLOAD_OFFSET``), NotFoundError, StorageError.
+
+        Bytes of another digest (ValidationError ``DIGEST_MISMATCH``) are removed: they have to be sent again.
+        """
+
+    async def remove(self, account: str, number: str) -> None:
+        """Remove an upload. Raises NotFoundError (``UPLOAD_NOT_FOUND``), StorageError."""
+
+    async def expire(self) -> None:
+        """Remove every upload that has expired. Raises StorageError."""
 
 
 class GrantStore(Protocol):

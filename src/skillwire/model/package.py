@@ -186,6 +186,16 @@ class ChangedPackages(NamedTuple):
     packages: tuple[ChangedPackage, ...]
 
 
+class Upload(NamedTuple):
+    """An upload: ``offset`` of its ``size`` bytes are here."""
+
+    number: str
+    size: int
+    digest: Digest
+    offset: int
+    expires: float
+
+
 Published = Literal["created", "repeated", "conflict", "closed"]
 
 

@@ -13,13 +13,13 @@ from skillwire.server.problems import problem_for
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from skillwire.adapters.files.uploads import FileUploads
     from skillwire.adapters.lan.certificates import RenewalService
     from skillwire.errors import SkillwireError
     from skillwire.folder.functions import TypedFunction
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
+    from skillwire.ports import UploadStore
     from skillwire.registry.accounts import AccountTokens, FirstOperator
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
@@ -63,7 +63,7 @@ class RegistryComponents:
 
     registry: Registry
     publications: Publications
-    uploads: FileUploads
+    uploads: UploadStore
     downloads: Downloads
     proofs: NamespaceProofs
     tokens: AccountTokens

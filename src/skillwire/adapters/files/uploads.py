@@ -15,12 +15,13 @@ import os
 import re
 import tempfile
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder, storage_errors
 from skillwire.errors import ConflictError, NotFoundError, UsageError, ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.package import Upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
@@ -31,25 +32,14 @@ _NUMBER: Final = re.compile(r"([1-9][0-9]{0,11})-([0-9a-f]{64})", re.ASCII)
 _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Upload(NamedTuple):
-    """An upload: ``offset`` of its ``size`` bytes are here."""
-
-    number: str
-    size: int
-    digest: Digest
-    offset: int
-    expires: float
-
-
 class FileUploads:
-    """The uploads in ``folder``, of accounts; ``clock`` is seconds since the epoch."""
+    """Fills :class:`skillwire.ports.UploadStore`; ``clock`` is seconds since the epoch."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._clock = clock
 
     def spool(self) -> BinaryIO:
-        """Return a file for a body, in memory while it is small; it has no name, and ends with its last handle."""
         with storage_errors(self._folder):
             make_folder(self._folder, mode=0o700)
             most, folder = int(limits.REGISTRY_ROW_BYTES), str(self._folder)
@@ -57,10 +47,6 @@ class FileUploads:
             return cast("BinaryIO", file)
 
     async def begin(self, account: str, size: int, digest: Digest) -> Upload:
-        """Return the upload of these bytes, begun now or before.
-
-        Raises UsageError (``UPLOAD_SIZE``), ConflictError (``UPLOADS_FULL``), StorageError.
-        """
         if not 1 <= size <= limits.ARCHIVE_BYTES:
             raise UsageError("UPLOAD_SIZE", f"an upload of {size:,} bytes; it has 1 to {limits.ARCHIVE_BYTES:,}")
         return await asyncio.to_thread(self._begin, account, f"{size}-{digest.hex}")
@@ -77,7 +63,6 @@ class FileUploads:
         return self._find(account, number)
 
     async def find(self, account: str, number: str) -> Upload:
-        """Return an upload of ``account``. Raises NotFoundError (``UPLOAD_NOT_FOUND``)."""
         return await asyncio.to_thread(self._find, account, number)
 
     def _find(self, account: str, number: str) -> Upload:
@@ -91,10 +76,6 @@ class FileUploads:
         raise NotFoundError("UPLOAD_NOT_FOUND", f"there is no upload {ascii(number)[:90]}, or it has expired")
 
     async def append(self, account: str, number: str, offset: int, pieces: AsyncIterable[bytes]) -> Upload:
-        """Write ``pieces`` at ``offset``, which is how far the upload came; what was written stays when they end early.
-
-        Raises ConflictError (``UPLOAD_OFFSET``), UsageError (``UPLOAD_SIZE``), NotFoundError, StorageError.
-        """
         upload = await self.find(account, number)
         path = self._folder / account / number
         with storage_errors(path):
@@ -111,10 +92,6 @@ class FileUploads:
         return await self.find(account, number)
 
     def read(self, account: str, number: str) -> bytes:
-        """Return the bytes of a complete upload. Raises ConflictError (``UPLOAD_OFFSET``), NotFoundError, StorageError.
-
-        Bytes of another digest (ValidationError ``DIGEST_MISMATCH``) are removed: they have to be sent again.
-        """
         upload = self._find(account, number)
         if upload.offset != upload.size:
             message = f"{upload.offset:,} of {upload.size:,} bytes are here"
@@ -127,14 +104,11 @@ class FileUploads:
         return content
 
     async def remove(self, account: str, number: str) -> None:
-        """Remove an upload. Raises NotFoundError (``UPLOAD_NOT_FOUND``), StorageError."""
         await self.find(account, number)
         with storage_errors(path := self._folder / account / number):
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def expire(self) -> None:
-        """Remove every upload that has expired. Raises StorageError."""
-
         def expire() -> None:
             with storage_errors(self._folder):
                 for folder in self._folder.iterdir() if self._folder.is_dir() else ():

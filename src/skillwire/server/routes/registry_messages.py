@@ -13,9 +13,8 @@ from skillwire.model.package import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.adapters.files.uploads import Upload
     from skillwire.model.access import Token
-    from skillwire.model.package import AuditEntry, Namespace, Package, PackageVersion, State
+    from skillwire.model.package import AuditEntry, Namespace, Package, PackageVersion, State, Upload
     from skillwire.model.skill import SkillFile
     from skillwire.registry.packages import PublishedVersion
 

@@ -20,6 +20,7 @@ from skillwire.model.package import (
     move_skill,
     version_order,
 )
+from skillwire.model.packed_skills import pack_skill
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class MemoryPackages:
         for _, name in order:
             package = self._packages[name]
             hidden = package.state.status in {Status.DELETED, Status.QUARANTINED} or package.renamed_to
-            served = None if hidden or not package.latest else self._versions[name][package.latest]
+            served = None if hidden or not package.latest else pack_skill(self._versions[name][package.latest].skill)
             found.append(ChangedPackage(self._numbers[name], package, served))
         return ChangedPackages(order[-1][0] if order else after, tuple(found))
 

@@ -57,16 +57,16 @@ class Catalog:
 class SkillSubset(Mapping[str, Skill]):
     """Some skills of a mapping, by name, each looked up on access."""
 
-    __slots__ = ("_names", "_skills")
+    __slots__ = ("_names", "whole")
 
     def __init__(self, skills: Mapping[str, Skill], names: Iterable[str]) -> None:
-        self._skills = skills
+        self.whole = skills
         self._names = dict.fromkeys(names)
 
     def __getitem__(self, name: str) -> Skill:
         if name not in self._names:
             raise KeyError(name)
-        return self._skills[name]
+        return self.whole[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

@@ -172,11 +172,11 @@ class AuditEntry(NamedTuple):
 
 
 class ChangedPackage(NamedTuple):
-    """A package that changed, and the version that is now served; None where none is."""
+    """A package that changed, and the packed skill of the version that is now served; None where none is."""
 
     number: int  # rises with the first publication of packages
     package: Package
-    served: PackageVersion | None
+    served: bytes | None
 
 
 class ChangedPackages(NamedTuple):

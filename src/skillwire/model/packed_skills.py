@@ -1,7 +1,7 @@
 """Published skills in packed form: bytes for records on disk and worker processes, and to keep thousands in memory.
 
 The form is private and may change with any version. 10,000 skills of four files take 7 MB packed and 37 MB as values.
-Unpacking a skill takes 15 µs; reading only the fields that a search hit shows takes 2 µs.
+Unpacking a skill takes 15 µs; reading only the fields that lists show takes 3 µs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from skillwire.errors import SourceLocation
 from skillwire.model.access import Access
+from skillwire.model.catalog import SkillSubset
 from skillwire.model.digest import Digest
 from skillwire.model.skill import (
     Action,
@@ -125,6 +126,8 @@ def _digest(raw: bytes) -> Digest:
 
 class _File(msgspec.Struct, array_like=True):
     path: str
+    size: int
+    raw_digest: bytes
 
 
 class _Artifact(msgspec.Struct, array_like=True):
@@ -132,11 +135,16 @@ class _Artifact(msgspec.Struct, array_like=True):
     media_type: str
     extension: str
     size: int
-    digest: bytes
+    raw_digest: bytes
+
+    @property
+    def digest(self) -> Digest:
+        """The digest in its written form."""
+        return _digest(self.raw_digest)
 
 
 class SkillSummary(msgspec.Struct, array_like=True):
-    """The first fields of :func:`pack_skill`; those that a search hit does not show stay undecoded."""
+    """The fields of :func:`pack_skill` that lists show; the others stay undecoded."""
 
     publisher: str
     name: str
@@ -147,19 +155,29 @@ class SkillSummary(msgspec.Struct, array_like=True):
     license: str | None
     compatibility: msgspec.Raw
     allowed_tools: msgspec.Raw
-    metadata: msgspec.Raw
+    metadata: dict[str, str] | None
     access: str
-    skill_type: str
-    scenes: msgspec.Raw
-    capabilities: msgspec.Raw
+    kind: str
+    scenes: tuple[str, ...]
+    capabilities: tuple[str, ...]
     identifiers: tuple[str, ...] | None
+    sharing: msgspec.Raw
+    action: msgspec.Raw
+    findings: msgspec.Raw
+    skill_type: str | None = None
+    requires: tuple[str, ...] = ()
+
+    def blobs(self) -> Iterator[tuple[Digest, int]]:
+        """Yield digest and size of the artifact and of each file."""
+        for one in (self.artifact, *self.files):
+            yield _digest(one.raw_digest), one.size
 
 
 _summary_decoder = msgspec.msgpack.Decoder(SkillSummary)
 
 
 def read_summary(packed: bytes) -> SkillSummary:
-    """Return the fields of a packed skill that a search hit shows."""
+    """Return the fields of a packed skill that lists show."""
     return _summary_decoder.decode(packed)
 
 
@@ -193,6 +211,13 @@ _facts_decoder = msgspec.msgpack.Decoder(SkillFacts)
 def read_facts(packed: bytes) -> SkillFacts:
     """Return what a packed skill is found by."""
     return _facts_decoder.decode(packed)
+
+
+def summarize(skills: Mapping[str, Skill], name: str) -> SkillSummary:
+    """Return the fields of a skill that lists show: five times as fast as the skill itself where it is packed."""
+    while isinstance(skills, SkillSubset):
+        skills = skills.whole
+    return read_summary(skills.packed(name) if isinstance(skills, PackedSkills) else pack_skill(skills[name]))
 
 
 class SkillChanges(NamedTuple):

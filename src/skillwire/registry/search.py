@@ -24,6 +24,8 @@ from skillwire.model.skill import Skill, is_skill_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from skillwire.model.packed_skills import SkillSummary
+
 
 #: Keys of a skill's metadata whose values are tags.
 _TAGGED: Final = ("tags", "tag", "category", "categories", "keywords")
@@ -53,7 +55,7 @@ def skill_kind(kind: str, paths: Iterable[str]) -> str:
     return "scripts" if any(path.startswith("scripts/") for path in paths) else "instructions"
 
 
-def profile_of(skill: Skill) -> Profile:
+def profile_of(skill: Skill | SkillSummary) -> Profile:
     """Return the values that ``skill`` has."""
     named = " ".join((skill.license or "").split())
     tags = dict.fromkeys(tag for tag in _tags(skill) if tag)
@@ -78,7 +80,7 @@ def count_facets(profiles: Mapping[Profile, int]) -> dict[str, tuple[FacetValue,
     return {facet: tuple(FacetValue(*item) for item in items) for facet, items in frequent.items()}
 
 
-def _tags(skill: Skill) -> Iterator[str]:
+def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
     metadata = skill.metadata or {}
     for key in _TAGGED:
         for tag in _BETWEEN_TAGS.split(metadata.get(key, "")):

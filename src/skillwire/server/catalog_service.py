@@ -37,7 +37,7 @@ import watchfiles
 from skillwire.errors import SkillwireError, one_line
 from skillwire.model.access import Access
 from skillwire.model.catalog import Catalog
-from skillwire.model.packed_skills import PackedSkills
+from skillwire.model.packed_skills import PackedSkills, summarize
 from skillwire.protocols.agent_skills.codec import find_excess
 from skillwire.server.log import log_broken, log_changes, log_templates
 from skillwire.server.revision import Superseded, make_revision
@@ -85,6 +85,7 @@ _QUIET_MS: Final = 50
 _DEBOUNCE_MS: Final = 800
 #: How often the folders themselves are compared, and a request to look again is noticed.
 _TICK_MS: Final = 1_000
+_TICK: Final = _TICK_MS / 1000
 #: The mounted volumes: mounting and unmounting is not notified.
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 #: Seconds between two looks where there are no notifications.
@@ -93,6 +94,8 @@ _POLL: Final = 2.0
 _LONGEST_POLL: Final = 60.0
 #: Looking takes at most this part of the time: a large tree is looked at less often.
 _POLL_SHARE: Final = 0.1
+#: After a revision the next push waits so many times as long as that took: a revision of 50,000 skills takes 2 s.
+_PUSH_PAUSES: Final = 2
 
 
 class Watch(NamedTuple):
@@ -154,8 +157,8 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
         started = time.monotonic()
         yield None
         now = time.monotonic()
-        until = now + max(poll, (now - started) / _POLL_SHARE)
-        while now < until and not again.is_set() and not stop.wait(min(until - now, _TICK_MS / 1000)):
+        until, earliest = now + max(poll, (now - started) / _POLL_SHARE), now + (now - started) * _PUSH_PAUSES
+        while now < until and not (again.is_set() and now >= earliest) and not stop.wait(min(until - now, _TICK)):
             now = time.monotonic()
         again.clear()
 
@@ -383,7 +386,8 @@ class CatalogService:
         log_changes(self._log, self._number, len(listed), news)
         log_templates(self._log, listed.with_finding("PLACEHOLDER", (*news.added, *news.changed)))
         with suppress(SkillwireError):  # where grants or secrets cannot be read, each call fails with the reason
-            self._warn([everything[name] for name in (*whole.added, *whole.changed)])
+            names = (*whole.added, *whole.changed)
+            self._warn([everything[name] for name in names if summarize(everything, name).kind == "action"])
         log_broken(self._log, broken)
         excess = find_excess(len(skills), self._base_url)
         if excess is not None and find_excess(len(skills) - len(changes.added), self._base_url) is None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.errors import NotFoundError
-from skillwire.model.packed_skills import pack_skill
+from skillwire.model.packed_skills import pack_skill, read_summary, unpack_skill
 from skillwire.trust.archive import read_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
 
     from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore, PackageStore
 
     T = TypeVar("T")
 
-_PAGE: Final = 500
+_PAGE: Final = 1_000
 
 
 class PackageFeed:
@@ -39,19 +39,25 @@ class PackageFeed:
     async def _changes(self) -> dict[int, bytes | None]:
         found: dict[int, bytes | None] = {}
         while (page := await self._store.changed(self._cursor, _PAGE)).packages:
-            for number, package, served in page.packages:
-                found[number] = pack_skill(served.skill._replace(access=package.access)) if served else None
+            for number, package, packed in page.packages:
+                if packed is not None and read_summary(packed).access != package.access:
+                    found[number] = pack_skill(unpack_skill(packed)._replace(access=package.access))
+                else:
+                    found[number] = packed
             self._cursor = page.cursor
         return found
 
-    def write_blobs(self, skill: Skill) -> None:
-        """Put the files and the artifact of a skill into the blob store. Raises NotFoundError, StorageError."""
-        content = self._wait(self._store.artifact(skill.artifact.digest))
-        if content is None:
-            raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
-        self._blobs.put(content)
-        for file in files_of(skill, content):
-            self._blobs.put(file)
+    def write_blobs(self, skills: Iterable[Skill]) -> None:
+        """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""
+        self._wait(self._write_blobs(skills))
+
+    async def _write_blobs(self, skills: Iterable[Skill]) -> None:
+        for skill in skills:
+            content = await self._store.artifact(skill.artifact.digest)
+            if content is None:
+                raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
+            for one in (*files_of(skill, content), content):
+                self._blobs.put(one)
 
 
 def files_of(skill: Skill, artifact: bytes) -> list[bytes]:

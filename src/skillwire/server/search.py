@@ -53,7 +53,7 @@ def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
     hits = []
     for name in names:
         skill = read_summary(skills.packed(name))
-        digest = skill.artifact.digest.hex().encode("ascii")
+        digest = skill.artifact.raw_digest.hex().encode("ascii")
         hits.append(
             _HIT
             % (
@@ -67,7 +67,7 @@ def encode_hits(skills: PackedSkills, names: Iterable[str], site: str) -> bytes:
                 WELL_KNOWN[1:].encode("ascii"),
                 digest,
                 skill.artifact.extension.encode("ascii"),
-                skill_kind(skill.skill_type, (file.path for file in skill.files)).encode("ascii"),
+                skill_kind(skill.kind, (file.path for file in skill.files)).encode("ascii"),
             )
         )
     return b",".join(hits)

@@ -27,6 +27,7 @@ from skillwire.model.package import (
     State,
     Status,
 )
+from skillwire.model.packed_skills import unpack_skill
 from skillwire.registry.audit import verify_entries
 
 NOTES = PackageName("acme", "notes")
@@ -115,7 +116,7 @@ class TestNamespaces:
         assert (store.package(NOTES), store.package(moved).latest) == (None, "1.0.0")
         assert store.version(moved, "1.0.0").skill.publisher == "apex"
         assert store.readable("eve") == [moved]
-        assert store.changed(0, 9).packages[-1].served.package == moved
+        assert unpack_skill(store.changed(0, 9).packages[-1].served).publisher == "apex"
 
     def test_last_owner_stays(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change())
@@ -254,7 +255,7 @@ class TestChanges:
         for name in ("a", "b", "c"):
             publish(store, name=name)
         first = store.changed(0, 2)
-        assert [(one.package.name.name, one.served.version) for one in first.packages] == [
+        assert [(one.package.name.name, unpack_skill(one.served).version) for one in first.packages] == [
             ("a", "1.0.0"),
             ("b", "1.0.0"),
         ]
@@ -265,7 +266,7 @@ class TestChanges:
         store.set_version_state(PackageName("acme", "b"), "1.0.0", State(Status.YANKED, "x"), change())
         store.set_package_state(PackageName("acme", "c"), State(Status.QUARANTINED), change())
         third = store.changed(second.cursor, 9)
-        assert [(one.package.name.name, one.served and one.served.version) for one in third.packages] == [
+        assert [(one.package.name.name, one.served and unpack_skill(one.served).version) for one in third.packages] == [
             ("a", "2.0.0"),
             ("b", None),
             ("c", None),
@@ -274,7 +275,7 @@ class TestChanges:
         store.set_package_state(PackageName("acme", "c"), State(), change())
         store.set_access(PackageName("acme", "a"), Access.PRIVATE, change())
         last = store.changed(third.cursor, 9).packages
-        assert [(one.package.access, one.served.version) for one in last] == [
+        assert [(one.package.access, unpack_skill(one.served).version) for one in last] == [
             (Access.PUBLIC, "1.0.0"),
             (Access.PRIVATE, "2.0.0"),
         ]

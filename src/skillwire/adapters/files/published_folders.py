@@ -37,6 +37,7 @@ from skillwire.folder.publish import InvalidFolder, narrowest_access
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
+from skillwire.model.skill import Identifiers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
-    from skillwire.model.skill import Finding, Identifiers, Skill
+    from skillwire.model.skill import Finding, Skill
 
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
@@ -61,8 +62,8 @@ class PackageFeed(Protocol):
         Raises StorageError.
         """
 
-    def write_blobs(self, skill: Skill) -> None:
-        """Put the files and the artifact of a skill into the blob store again. Raises StorageError."""
+    def write_blobs(self, skills: Iterable[Skill]) -> None:
+        """Put the files and the artifact of each skill into the blob store again. Raises StorageError."""
 
 
 class _State(NamedTuple):
@@ -232,7 +233,7 @@ class PublishedFolders:
     def used_blobs(self) -> set[Digest]:
         """Return the digests of all bytes that are needed to serve the skills."""
         packed = (state.packed for state in self._states.values() if state.packed is not None)
-        return {digest for one in packed for digest, _ in _sizes(unpack_skill(one))}
+        return {digest for one in packed for digest, _ in read_summary(one).blobs()}
 
     def save(self) -> None:
         """Record the loaded skills for the next run. Raises StorageError (``STORAGE``)."""
@@ -262,10 +263,14 @@ class PublishedFolders:
             if packed is not None:
                 self._states[key] = self._good(_PACKAGE if self._has_blobs(packed) else "", packed)
             self._changed |= self._states.get(key) != before
-        for key, state in self._states.items():
-            if key.startswith(_PACKAGE) and not state.signature and state.packed is not None:
-                self._packages.write_blobs(unpack_skill(state.packed))
-                self._states[key] = state._replace(signature=_PACKAGE)
+        lost = {
+            key: unpack_skill(state.packed)
+            for key, state in self._states.items()
+            if not state.signature and key.startswith(_PACKAGE) and state.packed is not None
+        }
+        self._packages.write_blobs(lost.values())
+        for key in lost:
+            self._states[key] = self._states[key]._replace(signature=_PACKAGE)
 
     def _is_stale(self, folder: str) -> bool:
         state = self._states.get(folder)
@@ -288,16 +293,21 @@ class PublishedFolders:
     def _choose(self) -> None:
         """Decide which folder gives each name, which ones collide with those, and what everyone may see."""
         named: list[IdentifiedSkill] = []
+        everyone: dict[str, tuple[bool, bool]] = {}  # the same for all skills of one access
         choices: dict[str, tuple[str, bytes, bool, bool]] = {}  # name, packed, whether everyone may know and use it
         for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
             state = self._states[folder]
             if (packed := state.packed) is not None:
-                skill = unpack_skill(packed)
-                identifiers = cast("Identifiers", skill.identifiers)  # loaded skills have them
-                named.append(IdentifiedSkill(folder, skill.name, identifiers))
-                one = Catalog.of([skill])
-                known, usable = bool(one.visible_to(ANONYMOUS).skills), bool(one.usable_by(ANONYMOUS).skills)
-                choices[folder] = state.name, packed, known, usable
+                summary = read_summary(packed)
+                identifiers = Identifiers(*cast("tuple[str, ...]", summary.identifiers))  # loaded skills have them
+                named.append(IdentifiedSkill(folder, state.name, identifiers))
+                if summary.access not in everyone:
+                    one = Catalog.of([unpack_skill(packed)])
+                    everyone[summary.access] = (
+                        bool(one.visible_to(ANONYMOUS).skills),
+                        bool(one.usable_by(ANONYMOUS).skills),
+                    )
+                choices[folder] = state.name, packed, *everyone[summary.access]
         self._collisions = {str(Path(finding.place.source).parent): finding for finding in find_collisions(named)}
         self._chosen = {folder for folder in self._states if folder not in self._collisions}
         chosen = sorted(choices[folder] for folder in choices.keys() & self._chosen)
@@ -306,7 +316,7 @@ class PublishedFolders:
         self._public = [name for name, _, _, is_public in chosen if is_public]
 
     def _has_blobs(self, packed: bytes) -> bool:
-        return all(self._blobs.has(digest, size) for digest, size in _sizes(unpack_skill(packed)))
+        return all(self._blobs.has(digest, size) for digest, size in read_summary(packed).blobs())
 
 
 def _identity(folder: str) -> tuple[int, int] | None:
@@ -315,9 +325,3 @@ def _identity(folder: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return state.st_dev, state.st_ino
-
-
-def _sizes(skill: Skill) -> Iterator[tuple[Digest, int]]:
-    yield skill.artifact.digest, skill.artifact.size
-    for file in skill.files:
-        yield file.digest, file.size

@@ -304,13 +304,13 @@ class SqlitePackages(Store):
 
     @reads
     def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
-        query = f"SELECT changed, number, {_PACKAGE} FROM packages WHERE changed > ? ORDER BY changed LIMIT ?"
+        latest = "(SELECT skill FROM versions WHERE package = number AND version = latest)"
+        query = f"SELECT changed, number, {latest}, {_PACKAGE} FROM packages WHERE changed > ? ORDER BY changed LIMIT ?"
         found, cursor = [], after
-        for changed, number, *row in connection.execute(query, (after, limit)).fetchall():
+        for changed, number, packed, *row in connection.execute(query, (after, limit)):
             package, cursor = _read_package(row), changed
-            is_served = package.latest and package.state.status not in _HIDDEN and not package.renamed_to
-            served = _read_one(connection, number, package.latest) if is_served else None
-            found.append(ChangedPackage(number, package, served))
+            is_hidden = package.state.status in _HIDDEN or package.renamed_to
+            found.append(ChangedPackage(number, package, None if is_hidden else packed))
         return ChangedPackages(cursor, tuple(found))
 
     @writes

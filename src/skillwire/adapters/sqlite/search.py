@@ -28,6 +28,7 @@ from weakref import WeakSet, finalize
 from skillwire import limits
 from skillwire.adapters.files.atomic import make_folder
 from skillwire.errors import UsageError
+from skillwire.model.packed_skills import summarize
 from skillwire.model.search import FacetValue, SearchPage, SearchQuery
 from skillwire.registry.search import (
     Profile,
@@ -365,7 +366,7 @@ class SearchIndex:
     def _rows(self, skills: Mapping[str, Skill], changed: Collection[str]) -> Iterator[tuple[int, str, str, str, str]]:
         known = {profile: profile for profile in self._profiles}  # equal ones are kept once
         for name in changed:
-            skill = skills[name]
+            skill = summarize(skills, name)
             profile = profile_of(skill)
             if not self._free:
                 self._free.append(len(self._names))

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
+from skillwire.model.packed_skills import summarize
 from skillwire.model.ref import IndexedFile
 from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import (
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from skillwire.model.catalog import Catalog
+    from skillwire.model.packed_skills import SkillSummary
     from skillwire.model.skill import Artifact, Skill
 
 INDEX_PATH: Final = f"{WELL_KNOWN}/index.json"
@@ -107,7 +109,7 @@ class IndexResponse:
 
     def encode(self) -> bytes:
         """Return the index's bytes."""
-        listed = (self.skills[name] for name in self.names)
+        listed = (summarize(self.skills, name) for name in self.names)
         if self.old:
             return encode_old_index(_entry(skill, self.artifacts) for skill in listed if _is_plain(skill))
         return encode_index(_entry(skill, self.artifacts) for skill in listed)
@@ -175,8 +177,8 @@ def _tables(skills: Mapping[str, Skill], superseded: Iterable[Artifact], below: 
     publishers: defaultdict[str, list[str]] = defaultdict(list)
     scenes: defaultdict[str, list[str]] = defaultdict(list)
     for name in skills.keys() - below.names if below.names else skills:
-        skill = skills[name]
-        by_digest[bytes.fromhex(skill.artifact.digest.hex)] = name
+        skill = summarize(skills, name)
+        by_digest[skill.artifact.raw_digest] = name
         publishers[skill.publisher].append(name)
         for scene in skill.scenes:
             scenes[scene].append(name)
@@ -316,13 +318,13 @@ def skill_paths(name: str, artifact: str, files: Iterable[str]) -> Iterator[str]
     yield f"/@{name}{INDEX_PATH}"
 
 
-def _entry(skill: Skill, artifacts: str) -> IndexEntry:
+def _entry(skill: SkillSummary, artifacts: str) -> IndexEntry:
     artifact = skill.artifact
     return IndexEntry(
         name=skill.name,
         description=skill.description,
         artifact_type=artifact.artifact_type,
-        url=f"{artifacts}sha256/{artifact_name(skill)}",
+        url=f"{artifacts}sha256/{artifact.raw_digest.hex()}{artifact.extension}",
         digest=artifact.digest,
         files=tuple([_indexed(file.path) for file in skill.files]) if _is_plain(skill) else (),
         version=skill.version,
@@ -339,7 +341,7 @@ def version_entry(skill: Skill, artifacts: str) -> VersionEntry:
     return VersionEntry(skill.version, skill.description, artifact.artifact_type, url, artifact.digest, artifact.size)
 
 
-def _is_plain(skill: Skill) -> bool:
+def _is_plain(skill: SkillSummary) -> bool:
     """Whether a 0.1.0 client can fetch the skill; one bad path makes such a client refuse the whole index."""
     for file in skill.files:  # noqa: SIM110  # a generator for each of 10,000 skills in five indexes costs too much
         if not _is_plain_path(file.path):

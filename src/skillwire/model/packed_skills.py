@@ -18,6 +18,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.skill import (
     Action,
     Artifact,
+    ArtifactType,
     Finding,
     HealthCheck,
     Identifiers,
@@ -131,7 +132,7 @@ class _File(msgspec.Struct, array_like=True):
 
 
 class _Artifact(msgspec.Struct, array_like=True):
-    artifact_type: str
+    artifact_type: ArtifactType
     media_type: str
     extension: str
     size: int
@@ -169,8 +170,9 @@ class SkillSummary(msgspec.Struct, array_like=True):
 
     def blobs(self) -> Iterator[tuple[Digest, int]]:
         """Yield digest and size of the artifact and of each file."""
-        for one in (self.artifact, *self.files):
-            yield _digest(one.raw_digest), one.size
+        yield self.artifact.digest, self.artifact.size
+        for file in self.files:
+            yield _digest(file.raw_digest), file.size
 
 
 _summary_decoder = msgspec.msgpack.Decoder(SkillSummary)

@@ -264,7 +264,7 @@ class PackageStore(Protocol):
         """
 
     async def downloads(self, name: PackageName, since: str) -> Mapping[str, int]:
-        """Return day → downloads of a package, since a day."""
+        """Return day → downloads of a package, since a day; an identity counts once a day for all versions."""
 
 
 class UploadStore(Protocol):

@@ -10,7 +10,7 @@ from skillwire.model.url import parse_url
 from skillwire.web.address import query_url, read_query, site_address
 from skillwire.web.markdown import SkillLinks, render_markdown
 
-LINKS = SkillLinks("demo", ["SKILL.md", "a/b.md", "p.png"], "md-")
+LINKS = SkillLinks("skills/demo", ".well-known/agent-skills/demo", ["SKILL.md", "a/b.md", "p.png"], "md-")
 PIECES = st.sampled_from(
     [
         *("<script>", "</pre>", "<img src=x onerror=y>", "[a](", ")", "![", "]", "javascript:", "https://e.example"),

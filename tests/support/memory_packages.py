@@ -240,5 +240,5 @@ class MemoryPackages:
         self._downloads.add((name, version, day, counted))
 
     async def downloads(self, name, since):
-        days = [day for one, _, day, _ in self._downloads if one == name and day >= since]
+        days = [day for day, _ in {(day, who) for one, _, day, who in self._downloads if one == name and day >= since}]
         return {day: days.count(day) for day in sorted(set(days))}

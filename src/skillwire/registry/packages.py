@@ -316,7 +316,13 @@ class Registry:
         return found
 
     async def describe_version(self, package: Package, version: str) -> PackageVersion:
-        """Return a version, also one that may not be downloaded. Raises NotFoundError (``VERSION_NOT_FOUND``)."""
+        """Return a version, also one that may not be downloaded. Raises NotFoundError (``VERSION_NOT_FOUND``).
+
+        An empty text stands for the latest version, or for the highest one where none is resolved.
+        """
+        if not version and not package.latest:
+            return (await self.store.versions(package.name))[0]
+        version = version or package.latest
         found = await self.store.version(package.name, version) if is_version(version) else None
         if found is None:
             raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
@@ -420,6 +426,11 @@ async def _known(
             break
         after = page[-1].name
     return found[:limit], found[limit - 1].name if len(found) > limit else None
+
+
+def is_member(principal: Principal, namespace: str) -> bool:
+    """Whether ``principal`` reads all of a namespace."""
+    return not principal.grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
 
 
 def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:

@@ -296,13 +296,19 @@ def make_services(
     def is_public(skill: str) -> bool:
         return catalog.current is not None and skill in catalog.current.catalog.skills
 
+    console = ExecutionsConsole(
+        executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
+    )
+    pages = SkillPages(catalog.blobs)
+    if parts.packages is not None:
+        from skillwire.server.routes.package_pages import PackagePages  # noqa: PLC0415  # templates, see SkillPages
+
+        pages = PackagePages(catalog.blobs, parts.packages, console.sessions.find)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.service.ledger),
-        pages=SkillPages(catalog.blobs),
-        console=ExecutionsConsole(
-            executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
-        ),
+        pages=pages,
+        console=console,
         lan=service,
         authority=authority,
     )

@@ -189,8 +189,11 @@ def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
     return host == asked.get(b"host") or origin == "{0.scheme}://{0.netloc}".format(urlsplit(address))
 
 
-#: Where a person may be redirected to after signing in: a path of the console, and a query.
-_FOLLOWING: Final = re.compile(r"/(?:lan|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?", re.ASCII)
+#: Where a person may be redirected to after signing in: a path of the console or of packages, and a query.
+_FOLLOWING: Final = re.compile(
+    r"/(?:lan|(?:packages|publishers)(?:/[\w.@+-]{1,128}){0,2}|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?",
+    re.ASCII,
+)
 
 
 def following_path(text: str) -> str:

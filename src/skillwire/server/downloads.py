@@ -26,7 +26,7 @@ from skillwire.server.blob_responses import BlobSender
 from skillwire.server.package_feed import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skillwire.model.digest import Digest
     from skillwire.model.package import Package, PackageName, PackageVersion
@@ -37,6 +37,19 @@ if TYPE_CHECKING:
 
 _PURPOSE: Final = "counted downloads 1"
 _HASH_BYTES: Final = 16
+
+
+_DAY: Final = 86_400
+
+
+def first_day(now: float) -> str:
+    """Return the first of the days whose downloads are shown."""
+    return day_at(now - (limits.REGISTRY_DOWNLOAD_DAYS - 1) * _DAY)
+
+
+def day_at(now: float) -> str:
+    """Return a day in UTC, such as ``2026-11-24``."""
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
 
 
 class Downloads:
@@ -92,11 +105,15 @@ class Downloads:
 
     async def send(self, context: RequestContext, response: BlobResponse, skill: Skill) -> None:
         """Send a file or the artifact of ``skill``. Raises StorageError."""
-        if not await asyncio.to_thread(self._blobs.has, response.digest, response.size):
-            content = await self._store.artifact(skill.artifact.digest)
-            if content is not None:  # otherwise the sender reports the loss
-                await asyncio.to_thread(self._write, skill, content)
+        await self.restore(skill, [(response.digest, response.size)])
         await self._sender.send(response, context.scope, context.send)
+
+    async def restore(self, skill: Skill, blobs: Iterable[tuple[Digest, int]]) -> None:
+        """Make the bytes of ``skill`` again where one of ``blobs`` (digest and size) is lost. Raises StorageError."""
+        if not await asyncio.to_thread(lambda: all(self._blobs.has(*blob) for blob in blobs)):
+            content = await self._store.artifact(skill.artifact.digest)
+            if content is not None:  # otherwise readers miss them, and the sender reports the loss
+                await asyncio.to_thread(self._write, skill, content)
 
     def _write(self, skill: Skill, content: bytes) -> None:
         for one in (*files_of(skill, content), content):
@@ -108,8 +125,7 @@ class Downloads:
             return
         account = context.principal.account if context.principal else ""
         identity = f"account {account}" if account else context.owner
-        day = time.strftime("%Y-%m-%d", time.gmtime(self._clock()))
-        task = asyncio.create_task(self._count(identity, name, version, day))
+        task = asyncio.create_task(self._count(identity, name, version, day_at(self._clock())))
         self._counting.add(task)
         task.add_done_callback(self._counting.discard)
 

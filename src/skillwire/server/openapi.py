@@ -352,6 +352,8 @@ _PARAMETERS: Final[Node] = {
         {"type": "integer", "minimum": 1, "maximum": int(limits.REGISTRY_PAGE)},
         name="limit",
     ),
+    "from": _parameter("query", "The older version.", example="1.1.0"),
+    "to": _parameter("query", "The newer version.", example="1.2.0"),
     "package-version": _parameter("query", "The version, instead of the one in the skill.", name="version"),
     "package-name": _parameter("query", "The name that the skill must have.", name="name"),
     "upload": _parameter("path", "The ID of an upload.", "^[1-9][0-9]{0,11}-[0-9a-f]{64}$", example=f"1-{'0' * 64}"),

@@ -97,7 +97,7 @@ class Sessions:
             return None
         if token.kind != "api_key" or not token.is_good_at(self._clock()):
             return None
-        principal = Principal(token.name, token.skills, token.scopes, token.token_id)
+        principal = Principal(token.name, token.skills, token.scopes, token.token_id, token.account)
         return Session(principal, ends, number, self._digest("form", number))
 
     async def end(self, session: Session) -> None:

@@ -39,6 +39,7 @@ class Frame(NamedTuple):
     address: str
     up: str
     person: SignedInPerson | None = None
+    is_registry: bool = False
 
 
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:

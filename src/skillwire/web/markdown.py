@@ -33,7 +33,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillwire import limits
-from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
+from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
@@ -52,10 +52,14 @@ class Target(NamedTuple):
 
 
 class SkillLinks:
-    """The links of one skill's text, as seen from its page at ``skills/NAME``; ``anchor`` precedes its anchors."""
+    """The links of one skill's text, as seen from its ``page``; ``raw`` is the folder of its files' bytes.
 
-    def __init__(self, name: str, paths: Collection[str], anchor: str) -> None:
-        self._name = name
+    Both are paths of the site; ``anchor`` precedes the text's anchors.
+    """
+
+    def __init__(self, page: str, raw: str, paths: Collection[str], anchor: str) -> None:
+        self._page = page
+        self._raw = "../" * page.count("/") + raw
         self._paths = frozenset(paths)
         self._folders = {path[:index] for path in paths for index, letter in enumerate(path) if letter == "/"}
         self._anchor = anchor
@@ -68,7 +72,7 @@ class SkillLinks:
             return Target(href, is_external=True)
         path = self._own(href)
         if path in self._paths:
-            return Target(file_url(self._name, path))
+            return Target(file_url(self._page, path))
         return Target("#files") if path in self._folders else None
 
     def picture(self, source: str) -> str | None:
@@ -76,7 +80,7 @@ class SkillLinks:
         path = self._own(source)
         if path not in self._paths or not media_type(path).startswith("image/"):
             return None
-        return f"../{WELL_KNOWN[1:]}/{self._name}/{quote(path)}"
+        return f"{self._raw}/{quote(path)}"
 
     def _own(self, href: str) -> str | None:
         """Return the path within the skill that ``href`` names; None for another."""
@@ -87,9 +91,9 @@ class SkillLinks:
         return "/".join(parts)
 
 
-def file_url(name: str, path: str) -> str:
+def file_url(page: str, path: str) -> str:
     """Return the URL of a file's page, relative to the page of its skill."""
-    return f"{name}/files/{quote(path)}"
+    return f"{page.rpartition('/')[2]}/files/{quote(path)}"
 
 
 #: Before each anchor of a skill's text.

@@ -18,18 +18,22 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, UsageError
 from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
+from skillwire.model.access import Access
+from skillwire.model.package import Status
 from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, media_type
 from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, profile_of
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
+from skillwire.web.differences import read_text_file, split_lines
 from skillwire.web.environment import render, shorten
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from skillwire.model.package import Package
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore, SkillSearch
     from skillwire.web.environment import Frame
@@ -42,39 +46,67 @@ _LABELS: Final = {"kind": "Kind", "license": "Licence", "tag": "Tag"}
 _KINDS: Final = {"callable": "Callable", "scripts": "With scripts", "instructions": "Instructions"}
 
 
-def list_page(
-    skills: Mapping[str, Skill], search: SkillSearch, query: SearchQuery, frame: Frame, *, part: bool = False
-) -> tuple[str, bool]:
-    """Return the list, with ``part`` only what depends on the query, and whether the query is valid."""
-    problem = ""
+class FoundSkills(NamedTuple):
+    """A page of hits with the choices that narrow it; ``problem`` when the query is not valid."""
+
+    page: SearchPage
+    facets: Sequence[Mapping[str, Any]] = ()
+    problem: str = ""
+
+
+def find_skills(search: SkillSearch, query: SearchQuery) -> FoundSkills:
+    """Return what a page of the list shows."""
     try:
         page = search.search(query)
     except UsageError as error:
-        page, problem = SearchPage((), 0), error.message
+        return FoundSkills(SearchPage((), 0), (), error.message)
+    return FoundSkills(page, list(_facets(search, page, query)))
+
+
+def list_page(
+    skills: Mapping[str, Skill],
+    found: FoundSkills,
+    query: SearchQuery,
+    frame: Frame,
+    *,
+    part: bool = False,
+    packages: Mapping[str, Package] = {},
+    others: Sequence[Skill] = (),
+) -> str:
+    """Return the list, with ``part`` only what depends on the query.
+
+    ``packages`` are those of the hits, by skill; ``others`` are matching skills that are not public.
+    """
     values: dict[str, Any] = {
         "query": query,
         "chosen": [
             (facet, value, _label(facet, value)) for facet in FACETS for value in sorted(query.facets.get(facet, ()))
         ],
-        "facets": [] if problem else list(_facets(search, page, query)),
-        "hits": [
-            {
-                "name": skill.name,
-                "version": skill.version,
-                "description": shorten(skill.description, _DESCRIPTION),
-                "kind": kind_label(skill),
-                "license": skill.license,
-            }
-            for skill in map(skills.__getitem__, page.names)
-        ],
-        "total": page.total,
+        "facets": found.facets,
+        "hits": [hit(skills[name], packages.get(name)) for name in found.page.names],
+        "others": [hit(skill, packages.get(skill.name)) for skill in others],
+        "total": found.page.total,
         "all": len(skills),
-        "problem": problem,
-        "next": query_url(query.text, query.facets, page.next) if page.next else None,
+        "problem": found.problem,
+        "next": query_url(query.text, query.facets, found.page.next) if found.page.next else None,
         "first": query_url(query.text, query.facets),
         "host": short_address(frame.address).removeprefix("http://"),
     }
-    return render("hits.html" if part else "list.html", frame, values), not problem
+    return render("hits.html" if part else "list.html", frame, values)
+
+
+def hit(skill: Skill, package: Package | None = None) -> dict[str, Any]:
+    """Return what a list shows of a skill, or of the latest version of a package."""
+    return {
+        "url": f"packages/{package.name}" if package else f"skills/{skill.name}",
+        "name": str(package.name) if package else skill.name,
+        "version": skill.version,
+        "description": shorten(skill.description, _DESCRIPTION),
+        "kind": kind_label(skill),
+        "license": skill.license,
+        "access": package.access.value if package else Access.PUBLIC.value,
+        "status": package.state.status.value if package else Status.ACTIVE.value,
+    }
 
 
 def kind_label(skill: Skill) -> str:
@@ -133,9 +165,38 @@ class SkillText(NamedTuple):
         return len(self.body.html) + sum(len(part) for heading in self.body.headings for part in heading)
 
 
-def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
+class SkillAddresses(NamedTuple):
+    """Where a skill's page, the bytes of its files and its artifact are, as paths of the site, and how to add it.
+
+    ``crumbs`` lead to the page: paths and their labels. ``commands`` are a key, a title and lines.
+    """
+
+    page: str
+    raw: str
+    artifact: str
+    crumbs: Sequence[tuple[str, str]]
+    commands: Sequence[tuple[str, str, str]]
+
+    @classmethod
+    def of(cls, skill: Skill, frame: Frame) -> SkillAddresses:
+        """Return those of a skill in the catalog."""
+        name, artifact = f"{skill.name}{skill.artifact.extension}", f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
+        verified = (
+            f"curl -fsSL -o {name} {frame.address}/{artifact}\n"
+            f'echo "{skill.artifact.digest.hex}  {name}" | sha256sum -c'
+        )
+        commands = (
+            ("skillwire", "With skillwire", f"skillwire add {short_address(frame.address)}/{skill.name}"),
+            ("npx", "With npx skills", f"npx skills add {frame.address}/@{skill.name}"),
+            ("curl", "By hand, verified", verified),
+        )
+        page = f"skills/{skill.name}"
+        return cls(page, f"{WELL_KNOWN[1:]}/{skill.name}", artifact, (("", "All skills"), (page, skill.name)), commands)
+
+
+def read_text(skill: Skill, addresses: SkillAddresses, blobs: BlobStore) -> SkillText:
     """Read and render what the page shows of a skill's files. May take a second: not for the event loop."""
-    links = SkillLinks(skill.name, [file.path for file in skill.files], ANCHOR)
+    links = SkillLinks(addresses.page, addresses.raw, [file.path for file in skill.files], ANCHOR)
     data, manifest = _read(skill, _SKILL_MD, blobs), _read(skill, _MANIFEST, blobs)
     try:
         body = split_body(data)
@@ -148,37 +209,31 @@ def read_text(skill: Skill, blobs: BlobStore) -> SkillText:
     return SkillText(render_markdown(body, links), granted)
 
 
-def skill_page(skill: Skill, text: SkillText, frame: Frame) -> str:
+def skill_page(skill: Skill, text: SkillText, addresses: SkillAddresses, frame: Frame) -> str:
     """Return the page as HTML."""
-    artifact = f"{WELL_KNOWN[1:]}/sha256/{artifact_name(skill)}"
+    return render("skill.html", frame, skill_values(skill, text, addresses, frame))
+
+
+def skill_values(skill: Skill, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> dict[str, Any]:
+    """Return what the template of a skill's page shows; without a text its content stays closed."""
     inputs = skill.sharing.inputs if skill.sharing is not None else ()
-    name = f"{skill.name}{skill.artifact.extension}"
-    commands = {
-        "skillwire": f"skillwire add {short_address(frame.address)}/{skill.name}",
-        "npx": f"npx skills add {frame.address}/@{skill.name}",
-        "curl": f"curl -fsSL -o {name} {frame.address}/{artifact}\n"
-        f'echo "{skill.artifact.digest.hex}  {name}" | sha256sum -c',
-    }
     given = "".join(f" {shlex.quote(one.name)}=..." for one in inputs if one.required)
-    values: dict[str, Any] = {
+    is_called = skill.kind == "action" and text is not None
+    return {
         "skill": skill,
+        "page": addresses,
         "kind": kind_label(skill),
-        "body": Markup(text.body.html),  # noqa: S704  # it comes from the sanitiser
-        "headings": text.body.headings,
-        "is_plain": text.body.is_plain,
-        "unseen": "\n".join(text.body.unseen),
-        "manifest": text.manifest,
-        "rows": [{"url": file_url(skill.name, file.path), "file": file} for file in skill.files],
+        "text": text,
+        "body": Markup(text.body.html if text else ""),  # noqa: S704  # it comes from the sanitiser
+        "unseen": "\n".join(text.body.unseen if text else ()),
+        "rows": [{"url": file_url(addresses.page, file.path), "file": file} for file in skill.files],
         "total": sum(file.size for file in skill.files),
-        "commands": [{"tool": tool, "lines": text} for tool, text in commands.items()],
-        "call": f"skillwire call {short_address(frame.address)}/{skill.name}{given}" if skill.kind == "action" else "",
+        "call": f"skillwire call {short_address(frame.address)}/{skill.name}{given}" if is_called else "",
         "inputs": inputs,
         "has_descriptor": skill.sharing is not None and skill.sharing.descriptor is not None,
-        "artifact": artifact,
         "findings": len(skill.findings),
         "groups": _groups(skill),
     }
-    return render("skill.html", frame, values)
 
 
 def _groups(skill: Skill) -> list[dict[str, Any]]:
@@ -201,22 +256,24 @@ def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
     return (blobs.read(digest) or b"") if digest else b""
 
 
-def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> str:
+def file_page(skill: Skill, file: SkillFile, addresses: SkillAddresses, blobs: BlobStore, frame: Frame) -> str:
     """Return the page as HTML. It may take a tenth of a second: not for the event loop."""
-    lines: list[str] | None = None
+    text: str | None = None
     picture = media_type(file.path).startswith("image/")
     if file.size <= limits.PAGE_FILE_BYTES and not picture:
-        lines = _lines(blobs.read(file.digest) or b"")
-    many = lines is not None and len(lines) > limits.PAGE_FILE_LINES
+        text = read_text_file(blobs.read(file.digest) or b"")
+    lines = split_lines(neutralise(text or ""))
+    many = len(lines) > limits.PAGE_FILE_LINES
     rows = (
         f'<div id="L{number}"><a href="#L{number}" tabindex="-1">{number}</a><code>{escape(line)}</code></div>'
-        for number, line in enumerate(lines or (), 1)
+        for number, line in enumerate(lines, 1)
     )
     values: dict[str, Any] = {
         "skill": skill,
-        "canonical": f"{frame.address}/skills/{file_url(skill.name, file.path)}",
+        "page": addresses,
+        "canonical": f"{frame.address}/{addresses.page}/files/{quote(file.path)}",
         "file": file,
-        "download": f"{WELL_KNOWN[1:]}/{skill.name}/{quote(file.path)}",
+        "download": f"{addresses.raw}/{quote(file.path)}",
         "file_name": file.path.rpartition("/")[2],
         "picture": picture,
         "reason": "Too many lines to be shown"
@@ -224,19 +281,7 @@ def file_page(skill: Skill, file: SkillFile, blobs: BlobStore, frame: Frame) -> 
         else "Too large to be shown"
         if file.size > limits.PAGE_FILE_BYTES
         else "Not a text",
-        "text": None if many or lines is None else Markup("".join(rows)),  # noqa: S704  # lines are escaped
-        "count": len(lines or ()),
+        "text": None if many or text is None else Markup("".join(rows)),  # noqa: S704  # lines are escaped
+        "count": len(lines),
     }
     return render("file.html", frame, values)
-
-
-def _lines(content: bytes) -> list[str] | None:
-    """Return the lines of a text; None for other content."""
-    if b"\0" in content:
-        return None
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:  # no text: it can be downloaded
-        return None
-    shown = neutralise(text.removeprefix("\ufeff"))
-    return shown.removesuffix("\n").split("\n") if shown else []

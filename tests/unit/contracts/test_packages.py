@@ -301,5 +301,6 @@ class TestChanges:
         publish(store)
         for day, who in (("2026-11-23", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"a"), ("2026-11-24", b"b")):
             store.count_download(NOTES, "1.0.0", day, who)
+        store.count_download(NOTES, "1.1.0", "2026-11-24", b"a")  # another version on the same day
         assert store.downloads(NOTES, "2026-11-23") == {"2026-11-23": 1, "2026-11-24": 2}
         assert store.downloads(NOTES, "2026-11-24") == {"2026-11-24": 2}

@@ -9,7 +9,7 @@ from skillwire.trust.hidden_text import find_hidden
 from skillwire.web.markdown import SkillLinks, render_markdown
 
 FILES = ["SKILL.md", "references/a guide.md", "scripts/run.py", "assets/chart.png", "assets/evil.svg"]
-LINKS = SkillLinks("demo", FILES, "md-")
+LINKS = SkillLinks("skills/demo", ".well-known/agent-skills/demo", FILES, "md-")
 XSS = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",

@@ -414,7 +414,7 @@ async def test_nothing_published_yet_says_how_to_begin(tmp_path):
 
 async def test_a_browser_is_told_that_the_skills_are_being_loaded(client, monkeypatch):
     monkeypatch.setattr(client.application.catalog, "start", lambda: None)
-    monkeypatch.setattr("skillwire.server.routes.pages._WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("skillwire.server.routes.pages.PAGE_WAIT_SECONDS", 0.01)
     answer = await client.get("/skills/tools", HTML)
     assert (answer.status, answer.fields["retry-after"]) == (503, "2")
     assert b"being loaded" in answer.body

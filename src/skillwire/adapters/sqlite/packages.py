@@ -353,7 +353,7 @@ class SqlitePackages(Store):
     @reads
     def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
         found = _find(connection, name)
-        query = "SELECT day, count(*) FROM downloads WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
+        query = "SELECT day, count(DISTINCT counted) FROM downloads WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
         return dict(connection.execute(query, (found[0], since)).fetchall()) if found else {}
 
 

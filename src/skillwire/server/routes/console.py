@@ -74,7 +74,7 @@ class ExecutionsConsole:
         lan: LanSnapshots | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._sessions = Sessions(authentication.tokens, clock, base_url)
+        self.sessions = Sessions(authentication.tokens, clock, base_url)
         self._pages: ConsolePages | None = None
         self._service = service
         self._authentication = authentication
@@ -112,7 +112,7 @@ class ExecutionsConsole:
 
     async def is_operator(self, scope: Scope) -> bool:
         """Whether a browser is signed in as an operator."""
-        session = await self._sessions.find(scope)
+        session = await self.sessions.find(scope)
         return session is not None and OPERATOR in session.principal.scopes
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class ExecutionsConsole:
         return ConsolePages(
             self._service,
             self._authentication,
-            self._sessions,
+            self.sessions,
             base_url=self._base_url,
             has_skill=self._has_skill,
             lan=self._lan,

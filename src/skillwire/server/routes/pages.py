@@ -29,22 +29,24 @@ from skillwire.web.address import read_query, way_up
 from skillwire.web.assets import ASSET_FIELDS, assets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from starlette.types import ASGIApp
 
     from skillwire.model.digest import Digest
+    from skillwire.model.search import SearchQuery
+    from skillwire.model.skill import Skill
     from skillwire.ports import BlobStore
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
     from skillwire.web.environment import Frame, Notice
-    from skillwire.web.public_pages import SkillText
+    from skillwire.web.public_pages import SkillAddresses, SkillText
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
 #: How long a browser waits for the first catalog before it gets the page that says that it is being loaded.
-_WAIT_SECONDS: Final = 1.0
+PAGE_WAIT_SECONDS: Final = 1.0
 _STATUSES: Final[dict[str, HTTPStatus]] = {
     "absent": HTTPStatus.NOT_FOUND,
     "loading": HTTPStatus.SERVICE_UNAVAILABLE,
@@ -55,9 +57,11 @@ _STATUSES: Final[dict[str, HTTPStatus]] = {
 class SkillPages:
     """Answers browsers with what everyone may see; ``blobs`` hold the files of skills."""
 
+    is_registry = False
+
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._texts: ByteCache[Digest, SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
+        self._texts: ByteCache[tuple[Digest, str], SkillText] = ByteCache(limits.PAGE_TEXT_CACHE_BYTES)
         self._texts_lock = threading.Lock()
         self._turn = asyncio.Semaphore(_PAGES_AT_ONCE)
 
@@ -77,7 +81,7 @@ class SkillPages:
         searched = ("words", *FACETS, "after", CONDITION)
         asset = Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy"))
         found = {**page, "404": absent}
-        rows: list[tuple[str, Handler, Operation | None]] = [
+        rows: list[PageRow] = [
             ("/", self.list, Operation("The list of skills", listed, searched)),
             ("/hits", self.list, Operation("The part of it that a search changes", listed, searched)),
             (
@@ -95,24 +99,18 @@ class SkillPages:
         ]
         below = Route("/", self._root, "page", answers_preflight=False, loads=False)
         below.path_regex = re.compile("")  # where the site is mounted, without a slash
-        return [
-            below,
-            *(
-                Route(path, handler, "page", answers_preflight=False, loads=False, describes=operation)
-                for path, handler, operation in rows
-            ),
-        ]
+        return [below, *page_routes(rows)]
 
     async def absent(self, context: RequestContext) -> ASGIApp:
         """Answer a browser where there is no page; ``/NAME``, as commands name a skill, leads to its page."""
         name = context.path[1:].removesuffix("/")
         if context.method in READ and await self._has(context, name):
             return Redirect(_SKILLS + name, HTTPStatus.SEE_OTHER)
-        return await self._notice("absent", context)
+        return await self.notice("absent", context)
 
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer with the list of skills, or the part of it that a search changes."""
-        query = context.scope["query_string"]
+        query = read_query(context.scope["query_string"])
         return await self._page(context, partial(_list_page, query, part=context.path == "/hits"))
 
     async def _skill(self, context: RequestContext) -> ASGIApp:
@@ -120,18 +118,26 @@ class SkillPages:
         return await self._page(context, partial(self._skill_page, name))
 
     def _skill_page(self, name: str, revision: Revision, frame: Frame) -> Page | None:
-        from skillwire.web.public_pages import read_text, skill_page  # noqa: PLC0415  # with the first page, see above
+        from skillwire.web.public_pages import SkillAddresses, skill_page  # noqa: PLC0415  # with the first page, see above
 
         skill = revision.catalog.skills.get(name)
         if skill is None:
             return None
+        addresses = SkillAddresses.of(skill, frame)
+        return Page(HTTPStatus.OK, skill_page(skill, self.text_of(skill, addresses), addresses, frame))
+
+    def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
+        """Return what a page shows of a skill's files; for a thread."""
+        from skillwire.web.public_pages import read_text  # noqa: PLC0415  # with the first page, see above
+
+        key = skill.artifact.digest, addresses.page  # its links are relative to the page
         with self._texts_lock:
-            text = self._texts.get(skill.artifact.digest)
+            text = self._texts.get(key)
         if text is None:
-            text = read_text(skill, self._blobs)
+            text = read_text(skill, addresses, self._blobs)
             with self._texts_lock:
-                self._texts.put(skill.artifact.digest, text, text.size)
-        return Page(HTTPStatus.OK, skill_page(skill, text, frame))
+                self._texts.put(key, text, text.size)
+        return text
 
     async def _file(self, context: RequestContext) -> ASGIApp:
         name, path = context.parameters["skill"], context.parameters["file"]
@@ -152,7 +158,7 @@ class SkillPages:
     async def _asset(self, context: RequestContext) -> ASGIApp:
         asset = (await asyncio.to_thread(assets)).get(context.parameters["asset"])
         if asset is None:
-            return await self._notice("absent", context)
+            return await self.notice("absent", context)
         coding = choose_coding(context.fields(b"accept-encoding").get(b"accept-encoding", ""))
         own = {"Content-Type": asset.media_type}
         if coding != "identity":
@@ -161,50 +167,69 @@ class SkillPages:
 
     async def _has(self, context: RequestContext, name: str) -> bool:
         """Whether there is a skill that everyone may see; others are answered as what is not there."""
-        revision = await context.find_revision(_WAIT_SECONDS)
+        revision = await context.find_revision(PAGE_WAIT_SECONDS)
         return revision is not None and name in revision.catalog.skills
 
     async def _page(self, context: RequestContext, make: Callable[[Revision, Frame], Page | None]) -> ASGIApp:
-        """Return what ``make`` makes in a thread; a notice where that is nothing, or fails."""
-        revision = await context.find_revision(_WAIT_SECONDS)
+        """Return what ``make`` makes of the current revision."""
+        revision = await context.find_revision(PAGE_WAIT_SECONDS)
         if revision is None:
-            return await self._notice("loading", context)
+            return await self.notice("loading", context)
+        return await self.made(context, partial(make, revision))
+
+    async def made(self, context: RequestContext, make: Callable[[Frame], Page | None]) -> Page:
+        """Return what ``make`` makes in a thread; a notice where that is nothing, or fails."""
         async with self._turn:
             try:
-                page = await asyncio.to_thread(lambda: make(revision, _frame(context)))
+                page = await asyncio.to_thread(lambda: make(self._frame(context)))
             except Exception:  # noqa: BLE001  # whatever it is, the reader gets a page and the log the reason
                 structlog.get_logger("skillwire").exception("a page could not be made", path=context.path)
-                return await self._notice("failed", context)
-        return await self._notice("absent", context) if page is None else page
+                return await self.notice("failed", context)
+        return await self.notice("absent", context) if page is None else page
 
-    async def _notice(self, notice: Notice, context: RequestContext) -> Page:
+    async def notice(self, notice: Notice, context: RequestContext) -> Page:
+        """Return the page of a notice."""
+
+        def make() -> str:
+            from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see above
+
+            return notice_page(notice, self._frame(context))
+
         fields = {"Retry-After": "2"} if notice == "loading" else {}
-        return Page(_STATUSES[notice], await asyncio.to_thread(_notice_page, notice, context), fields)
+        return Page(_STATUSES[notice], await asyncio.to_thread(make), fields)
+
+    def _frame(self, context: RequestContext) -> Frame:
+        from skillwire.web.environment import Frame  # noqa: PLC0415  # with the first page, see above
+
+        scope = context.scope
+        up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
+        return Frame(context.site, up, is_registry=self.is_registry)
 
 
-def _list_page(query: bytes, revision: Revision, frame: Frame, *, part: bool) -> Page:
-    from skillwire.web.public_pages import list_page  # noqa: PLC0415  # with the first page, see above
+PageRow = tuple[str, "Handler", "Operation | None"]
 
-    html, is_good = list_page(revision.catalog.skills, revision.search, read_query(query), frame, part=part)
-    return Page(HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST, html)
+
+def page_routes(rows: Iterable[PageRow]) -> list[Route]:
+    """Return the rows of pages."""
+    return [
+        Route(path, handler, "page", answers_preflight=False, loads=False, describes=operation)
+        for path, handler, operation in rows
+    ]
+
+
+def _list_page(query: SearchQuery, revision: Revision, frame: Frame, *, part: bool) -> Page:
+    from skillwire.web.public_pages import find_skills, list_page  # noqa: PLC0415  # with the first page, see above
+
+    found = find_skills(revision.search, query)
+    html = list_page(revision.catalog.skills, found, query, frame, part=part)
+    return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)
 
 
 def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> Page | None:
-    from skillwire.web.public_pages import file_page  # noqa: PLC0415  # with the first page, see above
+    from skillwire.web.public_pages import SkillAddresses, file_page  # noqa: PLC0415  # with the first page, see above
 
     skill = revision.catalog.skills.get(name)
     file = next((file for file in skill.files if file.path == path), None) if skill else None
-    return None if skill is None or file is None else Page(HTTPStatus.OK, file_page(skill, file, blobs, frame))
-
-
-def _notice_page(notice: Notice, context: RequestContext) -> str:
-    from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see above
-
-    return notice_page(notice, _frame(context))
-
-
-def _frame(context: RequestContext) -> Frame:
-    from skillwire.web.environment import Frame  # noqa: PLC0415  # with the first page, see above
-
-    scope = context.scope
-    return Frame(context.site, way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", "")))
+    if skill is None or file is None:
+        return None
+    return Page(HTTPStatus.OK, file_page(skill, file, SkillAddresses.of(skill, frame), blobs, frame))

@@ -22,11 +22,11 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.access import EVERY_SKILL
 from skillwire.model.package import PackageName, Proof, Role, State, Status
 from skillwire.registry.accounts import NewToken
-from skillwire.registry.packages import ADMIN, require_account
+from skillwire.registry.packages import ADMIN, is_member, require_account
 from skillwire.server.components import Protocol
+from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import no_content
@@ -39,6 +39,7 @@ from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     changes,
+    moved,
     principal_of,
     read_page,
     read_request,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
 
-_DAY: Final = 86_400
 _ENTRY_NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _STATUSES: Final = (
     (NotFoundError, 404),
@@ -188,10 +188,10 @@ class PackageRoutes:
         asked, principal = context.parameters["namespace"], principal_of(context)
         found = await self._registry.namespace(asked)
         if found.name != asked:
-            return _moved(context, f"/namespaces/{found.name}", str(found.name))
+            return moved(context, f"{API}/namespaces/{found.name}", found.name)
         packages, following = await self._registry.packages(principal, found.name, *read_page(context))
         described = messages.namespace_details(found, packages, following)
-        if self._is_member(context, found.name):
+        if is_member(principal, found.name):
             described.members = dict(await self._store.members(found.name))
         return tagged_answer(described)
 
@@ -272,40 +272,29 @@ class PackageRoutes:
 
     # --- what several need -------------------------------------------------------------------------------
 
-    def _is_member(self, context: RequestContext, namespace: str) -> bool:
-        """Whether the caller's token reads all of a namespace."""
-        return not principal_of(context).grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
-
     async def _find(self, context: RequestContext) -> Package:
         """Return the package that the path names. Raises NotFoundError, ProblemError (308 for a renamed one)."""
         asked = PackageName(context.parameters["namespace"], context.parameters["package"])
         found = await self._registry.package(principal_of(context), asked)
         if found.name != asked:
             rest = context.path.removeprefix(f"{API}/packages/{asked}")
-            raise ProblemError(_moved(context, f"/packages/{found.name}{quote(rest)}", str(found.name)))
+            raise ProblemError(moved(context, f"{API}/packages/{found.name}{quote(rest)}", str(found.name)))
         return found
 
     async def _describe(self, context: RequestContext, package: Package) -> messages.PackageObject:
         versions = await self._store.versions(package.name)
         namespace: Namespace = await self._registry.namespace(package.name.namespace)
-        since = time.strftime("%Y-%m-%d", time.gmtime(time.time() - limits.REGISTRY_DOWNLOAD_DAYS * _DAY))
         described = messages.package_object(
             package,
             namespace,
             [messages.version_object(one, package, context.site) for one in versions],
-            dict(await self._store.downloads(package.name, since)),
+            dict(await self._store.downloads(package.name, first_day(time.time()))),
         )
-        if self._is_member(context, package.name.namespace):
+        if is_member(principal_of(context), package.name.namespace):
             described.readers = list(await self._store.readers(package.name))
         return described
 
 
-def _moved(context: RequestContext, path: str, name: str) -> Problem:
-    """Return the redirect to ``path`` of the API, with the request's query."""
-    query = context.scope["query_string"].decode("latin-1")
-    location = f"{context.root}{API}{path}{'?' * bool(query)}{query}"
-    fix = "Use the new name."
-    return Problem(308, "RENAMED", f"it is called {name} now", {"name": name, "fix": fix}, {"Location": location})
 
 
 class AccountRoutes:

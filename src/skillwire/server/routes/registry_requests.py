@@ -122,6 +122,14 @@ def read_page(context: RequestContext) -> tuple[str, int]:
     return query.get("after", ""), int(text)
 
 
+def moved(context: RequestContext, path: str, name: str) -> Problem:
+    """Return the redirect to ``path``, from the root of the site, with the request's query."""
+    query = context.scope["query_string"].decode("latin-1")
+    location = f"{context.root}{path}{'?' * bool(query)}{query}"
+    fix = "Use the new name."
+    return Problem(308, "RENAMED", f"it is called {name} now", {"name": name, "fix": fix}, {"Location": location})
+
+
 def answer(document: Any, status: int = 200, **fields: str) -> ASGIApp:
     """Return the answer to a change, which no cache keeps."""
     return json_response(msgspec.json.encode(document), status, **fields)

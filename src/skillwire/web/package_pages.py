@@ -1,0 +1,186 @@
+"""The pages of a registry's packages: a package at one of its versions, a difference, a publisher, and all publishers.
+
+A package's page is that of a skill with what a registry adds: states with their reasons, versions, dependencies and
+downloads. Its address ends with ``NAME`` for the latest version, and with ``NAME@VERSION`` for any, so relative links
+lead from both to the same places.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from skillwire import limits
+from skillwire.web.address import short_address
+from skillwire.web.environment import render
+from skillwire.web.labels import past
+from skillwire.web.markdown import file_url
+from skillwire.web.public_pages import SkillAddresses, hit, skill_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skillwire.model.package import Namespace, Package, PackageVersion, Role
+    from skillwire.web.differences import DiffLine, FileChange
+    from skillwire.web.environment import Frame
+    from skillwire.web.public_pages import SkillText
+
+_PUBLISHERS: Final = ("publishers", "Publishers")
+#: The picture of downloads: the height of a bar, and how far it is from the next.
+_HEIGHT: Final = 48
+_STEP: Final = 3
+
+
+class ShownPackage(NamedTuple):
+    """A package at one version; ``versions`` are a page of them, highest first, and ``after`` begins the next.
+
+    ``requires`` and ``dependents`` are references; ``refusal`` is why its content stays closed.
+    """
+
+    package: Package
+    namespace: Namespace
+    version: PackageVersion
+    versions: Sequence[PackageVersion]
+    downloads: Mapping[str, int]
+    now: float
+    after: str = ""
+    is_member: bool = False
+    requires: Sequence[str] = ()
+    dependents: Sequence[str] = ()
+    refusal: str = ""
+
+
+def package_addresses(package: Package, version: PackageVersion, frame: Frame) -> SkillAddresses:
+    """Return the addresses of a version's pages."""
+    name, address = package.name, frame.address
+    at = f"packages/{name}@{quote(version.version)}"
+    is_latest = version.version == package.latest
+    pinned = "" if is_latest else f"@{version.version}"
+    commands = (
+        ("skillwire", "With skillwire", f"skillwire add {short_address(address)}/{name}{pinned}"),
+        ("npx", "With npx skills", f"npx skills add {address}/@{name.namespace} --skill {name.name}"),
+        ("clawhub", "With clawhub", f"npx clawhub --registry {address} install {name.name}"),
+    )
+    crumbs = (
+        _PUBLISHERS,
+        (f"publishers/{name.namespace}", name.namespace),
+        (f"packages/{name}", name.name),
+        (at, version.version),
+    )
+    artifact = f"api/registry/packages/{name}/{quote(version.version)}/download"
+    return SkillAddresses(at, f"{at}/raw", artifact, crumbs, commands if is_latest else commands[:1])
+
+
+def package_page(shown: ShownPackage, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> str:
+    """Return the page as HTML."""
+    package, version = shown.package, shown.version
+    values = {
+        **skill_values(version.skill, text, addresses, frame),
+        "shown": shown,
+        "package": package,
+        "version": version,
+        "published": past(version.published, shown.now),
+        "versions": [
+            {"one": one, "url": f"{package.name.name}@{quote(one.version)}", "at": past(one.published, shown.now)}
+            for one in shown.versions
+        ],
+        "base": f"packages/{package.name}",
+        "proof": proof_text(shown.namespace),
+        "chart": _chart(shown.downloads, shown.now),
+    }
+    return render("package.html", frame, values)
+
+
+def proof_text(namespace: Namespace) -> str:
+    """Return how a namespace is proven; nothing for an unproven one."""
+    proof = namespace.proof
+    return {
+        "dns": f"Proven by a DNS record of {proof.domain}",
+        "file": f"Proven by a file at {proof.domain}",
+        "operator": "Vouched for by an operator",
+    }.get(proof.kind, "")
+
+
+def _chart(downloads: Mapping[str, int], now: float) -> dict[str, Any]:
+    """Return a bar for each day, oldest first, and the days that have downloads, newest first."""
+    today = datetime.fromtimestamp(now, UTC).date()
+    days = [str(today - timedelta(days=ago)) for ago in range(limits.REGISTRY_DOWNLOAD_DAYS - 1, -1, -1)]
+    most = max((downloads.get(day, 0) for day in days), default=0)
+    bars = []
+    for index, day in enumerate(days):
+        height = -(-downloads.get(day, 0) * _HEIGHT // (most or 1))
+        bars.append({"x": index * _STEP, "y": _HEIGHT - height, "height": height})
+    return {
+        "bars": bars,
+        "days": [(day, downloads[day]) for day in reversed(days) if day in downloads],
+        "total": sum(downloads.values()),
+        "most": most,
+        "width": len(days) * _STEP,
+        "height": _HEIGHT,
+    }
+
+
+def difference_page(
+    package: Package, old: PackageVersion, new: PackageVersion, changes: Sequence[FileChange], frame: Frame
+) -> str:
+    """Return the page of the differences between two versions."""
+    addresses = [package_addresses(package, one, frame) for one in (old, new)]
+    values = {
+        "package": package,
+        "old": old,
+        "new": new,
+        "addresses": addresses,
+        "changes": [
+            {
+                "change": change,
+                "id": f"file-{number}",
+                "page": file_url(addresses[change.new is not None].page, change.path),
+                "added": sum(line.sign == "+" for line in change.lines),
+                "removed": sum(line.sign == "-" for line in change.lines),
+                "lines": Markup("".join(map(_diff_row, change.lines))),  # noqa: S704  # lines are escaped
+            }
+            for number, change in enumerate(changes, 1)
+        ],
+    }
+    return render("difference.html", frame, values)
+
+
+_LOOKS: Final = {"+": "added", "-": "removed", " ": "same"}
+
+
+def _diff_row(line: DiffLine) -> str:
+    if line.sign == "@":
+        return f"<p>{line.text} unchanged {'line' if line.text == '1' else 'lines'}</p>"
+    numbers = f"<span>{line.old or ''}</span><span>{line.new or ''}</span>"
+    return f'<div class="{_LOOKS[line.sign]}">{numbers}<b>{line.sign}</b><code>{escape(line.text)}</code></div>'
+
+
+class ShownPublisher(NamedTuple):
+    """A publisher with a page of its packages, each at one version; ``members`` are for members alone."""
+
+    namespace: Namespace
+    packages: Sequence[tuple[Package, PackageVersion]]
+    members: Mapping[str, Role]
+    after: str | None
+    now: float
+
+
+def publisher_page(shown: ShownPublisher, frame: Frame) -> str:
+    """Return the page of a publisher."""
+    values = {
+        **shown._asdict(),
+        "proof": proof_text(shown.namespace),
+        "created": past(shown.namespace.created, shown.now),
+        "hits": [hit(version.skill, package) for package, version in shown.packages],
+    }
+    return render("publisher.html", frame, values)
+
+
+def publishers_page(namespaces: Sequence[Namespace], after: str | None, now: float, frame: Frame) -> str:
+    """Return a page of the publishers."""
+    rows = [{"name": one.name, "proof": proof_text(one), "created": past(one.created, now)} for one in namespaces]
+    return render("publishers.html", frame, {"rows": rows, "after": after})

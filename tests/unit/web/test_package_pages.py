@@ -1,0 +1,297 @@
+"""The pages of a registry's packages over ASGI: content, differences, states, and what never appears to whom."""
+
+import re
+from urllib.parse import unquote
+
+import pytest
+from blockbuster import blockbuster_ctx
+from tests.support.console_browser import Browser
+from tests.support.registry_site import RegistrySite, skill_archive
+
+from skillwire import limits
+from skillwire.model.package import Change, PackageName, Proof, State, Status
+from skillwire.web.differences import match_lines
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+NOTES = PackageName("ann", "notes")
+
+
+@pytest.fixture
+async def site(tmp_path, monkeypatch):
+    """A registry with a package of three versions, and one of each access and state."""
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site = RegistrySite(tmp_path)
+    for name in ("ann", "bob"):
+        await site.account(name)
+    await site.account("root", is_operator=True)
+    run = "".join(f"print({number})\n" for number in range(40))
+    versions = {
+        "1.0.0": {"run.py": run, "old.txt": "gone\n", "data.bin": "\0\1"},
+        "1.1.0": {"run.py": run.replace("print(20)", f"{HOSTILE} pay\u202eme"), "data.bin": "\0\2"},
+        "1.2.0-rc.1": {"run.py": run, "new.txt": ""},
+    }
+    for version, files in versions.items():
+        archive = skill_archive("notes", version, f"See [it](run.py). {HOSTILE}\n", **files)
+        assert (await site.publish("ann", archive)).status == 201
+    for access in ("private", "restricted"):
+        archive = skill_archive(f"{access}-plans", skill_toml=f'access = "{access}"\n')
+        assert (await site.publish("ann", archive)).status == 201
+    assert (await site.publish("bob", skill_archive("gone"))).status == 201
+    site.look()
+    yield site
+    await site.parts.downloads.close()
+
+
+@pytest.fixture
+def browser(site):
+    return Browser(site.application)
+
+
+@pytest.fixture
+async def member(site):
+    """A browser of a person who signed in as ann."""
+    browser = Browser(site.application)
+    await browser.sign_in(site.tokens["ann"])
+    return browser
+
+
+async def text(browser, target, status=200):
+    answer = await browser.get(target)
+    assert answer.status == status, (target, answer.status)
+    return answer.body.decode()
+
+
+DIFF = "/packages/ann/notes/diff?from=1.0.0&to=1.1.0"
+#: Where → what the page shows, and what it does not.
+PAGES = {
+    "/": (['href="./packages/ann/notes"', ">ann/notes<", 'href="./publishers"'], ["private-plans"]),
+    "/packages/ann/notes": (
+        [
+            "<title>ann/notes 1.1.0 · package</title>",
+            "skillwire add http://skills.example.com/ann/notes<",
+            "npx skills add http://skills.example.com/@ann --skill notes<",
+            "npx clawhub --registry http://skills.example.com install notes<",
+            'href="notes@1.0.0"',
+            'href="notes@1.1.0" aria-current="true"',
+            'href="notes@1.1.0/files/run.py"',
+            '<span class="quiet proof">Not proven</span>',
+            "2 in 90 days",
+            "Each account or address counts once a day",
+            'href="../../api/registry/packages/ann/notes/1.1.0/download"',
+        ],
+        ["<img", "not the latest"],
+    ),
+    "/packages/ann/notes@1.0.0": (
+        ['This is not the latest version: <a href="../../packages/ann/notes">1.1.0</a>', "ann/notes@1.0.0<"],
+        ["npx skills"],
+    ),
+    "/packages/ann/notes?after=1.2.0-rc.1": (["Versions"], []),
+    DIFF: (
+        [
+            "4 files changed in ann/notes.",
+            '<span class="state removed">removed</span>',
+            "17 unchanged lines",
+            '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+202E]me',
+            '<div class="removed"><span>21</span><span></span><b>-</b><code>print(20)</code></div>',
+            "It is not a text.",
+            'href="notes@1.0.0/files/old.txt"',
+        ],
+        ["<img", "print(10)"],
+    ),
+    "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It is empty.", "new.txt"], []),
+    "/packages/ann/notes/diff?from=1.1.0&to=1.1.0": (["No files changed"], []),
+    "/packages/ann/notes@1.1.0/files/run.py": (
+        ['href="../../../../../packages/ann/notes@1.1.0/raw/run.py"', '<div id="L40">', "pay[U+202E]me"],
+        ["<img"],
+    ),
+    "/packages/ann/restricted-plans": (
+        ['<span class="kind">restricted</span>', "Its content cannot be opened", "SKILL.md"],
+        ["skillwire add", "/files/SKILL.md"],
+    ),
+    "/publishers": (['href="./publishers/ann"', 'href="./publishers/bob"', "Not proven"], []),
+    "/publishers/ann": (["packages/ann/notes", "restricted-plans"], ["private-plans", "Members"]),
+}
+
+
+async def test_pages_show_packages_versions_differences_and_publishers(site, browser):
+    for who in (b"a", b"b"):
+        await site.store.count_download(NOTES, "1.0.0", "2026-11-24", who)
+        await site.store.count_download(NOTES, "1.1.0", "2026-11-24", who)
+    site.application.services.pages._clock = lambda: 1_795_600_000.0  # in the night after that day
+    for target, (shown, hidden) in PAGES.items():
+        page = await text(browser, target)
+        assert [one for one in shown if one not in page] == [], target
+        assert [one for one in hidden if one in page] == [], target
+
+
+async def test_states_are_shown_with_their_reasons(site, browser):
+    name, change = PackageName("bob", "gone"), Change(1.0, "root", "test", "bob/gone")
+    cases = [
+        (State(Status.DEPRECATED, f"Old. {HOSTILE}", "ann/notes"), ["is deprecated:", 'packages/ann/notes">ann/notes']),
+        (State(Status.ARCHIVED), ["is archived."]),
+        (State(Status.QUARANTINED, "It sends keys."), ["is in quarantine:", "It sends keys.", "cannot be opened"]),
+    ]
+    for state, shown in cases:
+        await site.store.set_package_state(name, state, change)
+        page = await text(browser, "/packages/bob/gone")
+        assert [one for one in shown if one not in page] == []
+        assert "<img" not in page
+        assert f'<span class="state {state.status}">' in await text(browser, "/publishers/bob")
+    file = await browser.get("/packages/bob/gone@1.0.0/files/SKILL.md")
+    assert (file.status, unquote(file.fields["location"])) == (303, "/packages/bob/gone@1.0.0")
+    assert (await browser.get("/packages/bob/gone@1.0.0/raw/SKILL.md")).status == 303
+    await site.store.set_package_state(name, State(), change)
+    await site.store.set_version_state(name, "1.0.0", State(Status.YANKED, "It loses notes."), change)
+    page = await text(browser, "/packages/bob/gone")
+    assert "Version 1.0.0 is yanked:" in page
+    assert "It loses notes." in page
+    assert "gone@1.0.0" in page.partition("skillwire add")[2].partition("</code>")[0]
+
+
+async def test_a_private_package_is_nowhere_but_for_its_members(site, browser, member):
+    private = {
+        "/packages/ann/private-plans": "/packages/ann/private-none",
+        "/packages/ann/private-plans@1.0.0": "/packages/ann/private-none@1.0.0",
+        "/packages/ann/private-plans@1.0.0/files/SKILL.md": "/packages/ann/private-none@1.0.0/files/SKILL.md",
+        "/packages/ann/private-plans@1.0.0/raw/SKILL.md": "/packages/ann/private-none@1.0.0/raw/SKILL.md",
+        "/packages/ann/private-plans/diff?from=1.0.0&to=1.0.0": "/packages/ann/private-none/diff?from=1.0.0&to=1.0.0",
+        "/ann/private-plans": "/ann/private-none",
+    }
+    await site.account("eve")
+    stranger = Browser(site.application)
+    await stranger.sign_in(site.tokens["eve"])
+    for target, unknown in private.items():
+        for other in (browser, stranger):
+            answers = [await other.get(one) for one in (target, unknown)]
+            assert [one.status for one in answers] == [404, 404]
+            assert answers[0].body == answers[1].body
+            assert {**answers[0].fields, "etag": ""} == {**answers[1].fields, "etag": ""}
+        assert (await member.get(target)).status in {200, 303}
+    for target in ("/", "/?q=plans", "/hits?q=private", "/publishers/ann"):
+        for other in (browser, stranger):
+            assert "private-plans" not in await text(other, target)
+        assert "private-plans" in await text(member, target)
+    assert "<dt>ann</dt><dd>owner</dd>" in await text(member, "/publishers/ann")
+    assert "/files/SKILL.md" in await text(member, "/packages/ann/restricted-plans")
+    assert "private-plans" not in await text(member, "/?q=zebra")
+    by_token = await site.get("/packages/ann/private-plans", {"Authorization": f"Bearer {site.tokens['ann']}"})
+    assert (by_token.status, by_token.fields["cache-control"]) == (200, "no-store")
+
+
+async def test_pages_for_a_principal_are_kept_by_no_cache(browser, member):
+    for target in ("/", "/packages/ann/notes", DIFF, "/publishers", "/publishers/ann", "/packages/ann/none"):
+        public, private = await browser.get(target), await member.get(target)
+        assert {"Cookie", "Authorization", "X-API-Key"} <= set(public.fields["vary"].split(", "))
+        assert (private.fields["cache-control"], "etag" in private.fields) == ("no-store", False)
+        assert {"Cookie", "Authorization"} <= set(private.fields["vary"].split(", "))
+        if public.status == 200:
+            assert (await browser.get(target, {"if-none-match": public.fields["etag"]})).status == 304
+
+
+async def test_bytes_of_any_version_are_sent_as_what_no_browser_executes(site, browser):
+    for blob in (site.parts.downloads._blobs.directory).rglob("*"):  # those of old versions are swept
+        if blob.is_file():
+            blob.unlink()
+    answer = await browser.get("/packages/ann/notes@1.0.0/raw/old.txt")
+    assert (answer.body, answer.fields["content-type"]) == (b"gone\n", "text/plain; charset=utf-8")
+    assert "sandbox" in answer.fields["content-security-policy"]
+    assert "print(39)" in await text(browser, "/packages/ann/notes@1.0.0/files/run.py")
+
+
+async def test_old_names_redirect_and_unknown_ones_are_not_found(site, browser):
+    await site.call("POST", "/namespaces/ann/rename", {"to": "anna"}, by="root")
+    site.look()
+    for target, location in {
+        "/packages/ann/notes@1.0.0/files/run.py": "/packages/anna/notes@1.0.0/files/run.py",
+        DIFF: DIFF.replace("/ann/", "/anna/"),
+        "/publishers/ann": "/publishers/anna",
+        "/skills/notes": "/packages/anna/notes",
+        "/anna/notes": "/packages/anna/notes",
+    }.items():
+        answer = await browser.get(target)
+        assert (answer.status in {303, 308}, unquote(answer.fields["location"])) == (True, location)
+    for target in (
+        "/packages/anna/notes@9.9.9",
+        "/packages/anna/notes@",
+        "/packages/anna/notes@1.0.0/files/none",
+        "/packages/anna/notes/diff?from=9.9.9",
+        "/packages/A%20B/notes",
+        "/publishers/none",
+        "/publishers/..%2f",
+    ):
+        assert "Nothing is published here" in await text(browser, target, 404)
+
+
+async def test_lists_are_paged_by_the_name_behind_which_they_go_on(site, browser, monkeypatch):
+    for module in ("skillwire.server.routes.package_pages.limits", "skillwire.web.package_pages.limits"):
+        monkeypatch.setattr(f"{module}.PAGE_SKILLS", 1)
+        monkeypatch.setattr(f"{module}.PAGE_VERSIONS", 1)
+    assert 'href="?after=ann" rel="next"' in await text(browser, "/publishers")
+    assert "publishers/bob" in await text(browser, "/publishers?after=ann")
+    assert 'href="?after=notes" rel="next"' in await text(browser, "/publishers/ann")
+    assert 'rel="next"' not in await text(browser, "/publishers/ann?after=notes")
+    assert 'href="?after=1.2.0-rc.1#all-versions"' in await text(browser, "/packages/ann/notes")
+    last = await text(browser, "/packages/ann/notes?after=1.1.0")
+    assert re.findall(r'href="(notes@[^/"]+)"', last) == ["notes@1.0.0"]
+
+
+async def test_the_proof_of_a_publisher_is_shown(site, browser):
+    namespace = await site.store.namespace("ann")
+    cases = {
+        Proof("dns", "example.com", 1.0): "Proven by a DNS record of example.com",
+        Proof("file", "example.com", 1.0): "Proven by a file at example.com",
+        Proof("operator", "", 1.0): "Vouched for by an operator",
+    }
+    for proof, shown in cases.items():
+        await site.store.update_namespace(namespace._replace(proof=proof), Change(1.0, "root", "test", "ann"))
+        for target in ("/publishers", "/publishers/ann", "/packages/ann/notes"):
+            assert shown in await text(browser, target)
+
+
+async def test_no_page_blocks_the_event_loop(browser):
+    with blockbuster_ctx("skillwire"):
+        for target in PAGES:
+            await browser.get(target)
+
+
+class _Budget:
+    def __init__(self, steps=limits.PAGE_DIFF_STEPS):
+        self.steps = int(steps)
+
+
+def test_matched_lines_are_the_most_that_stay():
+    cases = [
+        ("", "", 0),
+        ("abc", "", 0),
+        ("abc", "abc", 3),
+        ("abcabba", "cbabac", 4),
+        ("xaybz", "aqb", 2),
+        ("ab", "ba", 1),
+    ]
+    for old, new, most in cases:
+        matches = match_lines(old, new, _Budget())
+        assert len(matches) == most
+        assert all(old[x] == new[y] for x, y in matches)
+        assert matches == sorted(matches)
+
+
+def test_comparing_ends_when_its_steps_are_used_up():
+    budget = _Budget(1_000)
+    assert match_lines(["a"] * 500, ["b"] * 500, budget) is None
+    assert -600 < budget.steps < 0
+
+
+@pytest.mark.parametrize(
+    ("bound", "reason"),
+    [
+        ("PAGE_DIFF_BYTES", "It is too large to be compared here."),
+        ("PAGE_DIFF_STEPS", "It has too many differences to be shown here."),
+        ("PAGE_DIFF_LINES", "It has more changed lines than this page has room for."),
+    ],
+)
+async def test_files_beyond_the_bounds_of_a_page_are_listed_with_the_reason(browser, monkeypatch, bound, reason):
+    monkeypatch.setattr(f"skillwire.web.differences.limits.{bound}", 1)
+    page = await text(browser, DIFF)
+    assert reason in page
+    assert "run.py" in page
+    assert '<div class="added">' not in page

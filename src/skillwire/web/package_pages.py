@@ -82,7 +82,7 @@ def package_page(shown: ShownPackage, text: SkillText | None, addresses: SkillAd
         **skill_values(version.skill, text, addresses, frame),
         "shown": shown,
         "package": package,
-        "version": version,
+        "release": version,
         "published": past(version.published, shown.now),
         "versions": [
             {"one": one, "url": f"{package.name.name}@{quote(one.version)}", "at": past(one.published, shown.now)}

@@ -74,7 +74,7 @@ PAGES = {
             'href="notes@1.0.0"',
             'href="notes@1.1.0" aria-current="true"',
             'href="notes@1.1.0/files/run.py"',
-            '<span class="quiet proof">Not proven</span>',
+            '<dd class="quiet">Not proven</dd>',
             "2 in 90 days",
             "Each account or address counts once a day",
             'href="../../api/registry/packages/ann/notes/1.1.0/download"',
@@ -101,11 +101,11 @@ PAGES = {
     "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It is empty.", "new.txt"], []),
     "/packages/ann/notes/diff?from=1.1.0&to=1.1.0": (["No files changed"], []),
     "/packages/ann/notes@1.1.0/files/run.py": (
-        ['href="../../../../../packages/ann/notes@1.1.0/raw/run.py"', '<div id="L40">', "pay[U+202E]me"],
+        ['href="../../../../packages/ann/notes@1.1.0/raw/run.py"', '<div id="L40">', "pay[U+202E]me"],
         ["<img"],
     ),
     "/packages/ann/restricted-plans": (
-        ['<span class="kind">restricted</span>', "Its content cannot be opened", "SKILL.md"],
+        ['<span class="state">restricted</span>', "Its content cannot be opened", "SKILL.md"],
         ["skillwire add", "/files/SKILL.md"],
     ),
     "/publishers": (['href="./publishers/ann"', 'href="./publishers/bob"', "Not proven"], []),
@@ -129,7 +129,7 @@ async def test_states_are_shown_with_their_reasons(site, browser):
     cases = [
         (State(Status.DEPRECATED, f"Old. {HOSTILE}", "ann/notes"), ["is deprecated:", 'packages/ann/notes">ann/notes']),
         (State(Status.ARCHIVED), ["is archived."]),
-        (State(Status.QUARANTINED, "It sends keys."), ["is in quarantine:", "It sends keys.", "cannot be opened"]),
+        (State(Status.QUARANTINED, "It sends keys."), ["is in quarantine:", "It sends keys.", "<dd>gone.md <"]),
     ]
     for state, shown in cases:
         await site.store.set_package_state(name, state, change)

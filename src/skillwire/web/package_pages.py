@@ -18,7 +18,6 @@ from skillwire import limits
 from skillwire.web.address import short_address
 from skillwire.web.environment import render
 from skillwire.web.labels import past
-from skillwire.web.markdown import file_url
 from skillwire.web.public_pages import SkillAddresses, hit, skill_values
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def difference_page(
             {
                 "change": change,
                 "id": f"file-{number}",
-                "page": file_url(addresses[change.new is not None].page, change.path),
+                "page": f"{addresses[change.new is not None].page}/files/{quote(change.path)}",
                 "added": sum(line.sign == "+" for line in change.lines),
                 "removed": sum(line.sign == "-" for line in change.lines),
                 "lines": Markup("".join(map(_diff_row, change.lines))),  # noqa: S704  # lines are escaped

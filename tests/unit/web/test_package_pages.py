@@ -1,10 +1,13 @@
 """The pages of a registry's packages over ASGI: content, differences, states, and what never appears to whom."""
 
 import re
-from urllib.parse import unquote
+from html import unescape
+from urllib.parse import unquote, urljoin
 
 import pytest
 from blockbuster import blockbuster_ctx
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from tests.support.console_browser import Browser
 from tests.support.registry_site import RegistrySite, skill_archive
 
@@ -91,10 +94,10 @@ PAGES = {
             "4 files changed in ann/notes.",
             '<span class="state removed">removed</span>',
             "17 unchanged lines",
-            '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+202E]me',
+            '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+202E]',
             '<div class="removed"><span>21</span><span></span><b>-</b><code>print(20)</code></div>',
             "It is not a text.",
-            'href="notes@1.0.0/files/old.txt"',
+            'href="../../../packages/ann/notes@1.0.0/files/old.txt"',
         ],
         ["<img", "print(10)"],
     ),
@@ -122,6 +125,19 @@ async def test_pages_show_packages_versions_differences_and_publishers(site, bro
         page = await text(browser, target)
         assert [one for one in shown if one not in page] == [], target
         assert [one for one in hidden if one in page] == [], target
+
+
+async def test_every_link_leads_to_a_page_also_below_any_path(site):
+    mounted, tried = Browser(Starlette(routes=[Mount("/team", site.application)])), set()
+    for target in PAGES:
+        page = await text(mounted, f"/team{target}")
+        for href in re.findall(r'(?:href|src)="([^"#]+)"', page):
+            where = urljoin(f"http://h/team{target}", unescape(href))
+            if where.startswith("http://h/") and where not in tried:
+                tried.add(where)
+                assert where.startswith("http://h/team/")
+                assert (await mounted.get(where.removeprefix("http://h"))).status in {200, 303}, (target, href)
+    assert len(tried) > 30
 
 
 async def test_states_are_shown_with_their_reasons(site, browser):
@@ -222,10 +238,9 @@ async def test_old_names_redirect_and_unknown_ones_are_not_found(site, browser):
         assert "Nothing is published here" in await text(browser, target, 404)
 
 
-async def test_lists_are_paged_by_the_name_behind_which_they_go_on(site, browser, monkeypatch):
-    for module in ("skillwire.server.routes.package_pages.limits", "skillwire.web.package_pages.limits"):
-        monkeypatch.setattr(f"{module}.PAGE_SKILLS", 1)
-        monkeypatch.setattr(f"{module}.PAGE_VERSIONS", 1)
+async def test_lists_are_paged_by_the_name_behind_which_they_go_on(browser, monkeypatch):
+    for bound in ("PAGE_SKILLS", "PAGE_VERSIONS"):
+        monkeypatch.setattr(limits, bound, 1)
     assert 'href="?after=ann" rel="next"' in await text(browser, "/publishers")
     assert "publishers/bob" in await text(browser, "/publishers?after=ann")
     assert 'href="?after=notes" rel="next"' in await text(browser, "/publishers/ann")

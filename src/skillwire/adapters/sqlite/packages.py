@@ -353,7 +353,8 @@ class SqlitePackages(Store):
     @reads
     def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
         found = _find(connection, name)
-        query = "SELECT day, count(DISTINCT counted) FROM downloads WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
+        counts = "SELECT day, count(DISTINCT counted) FROM downloads"
+        query = f"{counts} WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
         return dict(connection.execute(query, (found[0], since)).fetchall()) if found else {}
 
 

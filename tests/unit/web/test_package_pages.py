@@ -94,7 +94,7 @@ PAGES = {
             "4 files changed in ann/notes.",
             '<span class="state removed">removed</span>',
             "17 unchanged lines",
-            '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+202E]',
+            '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+20',
             '<div class="removed"><span>21</span><span></span><b>-</b><code>print(20)</code></div>',
             "It is not a text.",
             'href="../../../packages/ann/notes@1.0.0/files/old.txt"',

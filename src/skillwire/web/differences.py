@@ -46,7 +46,7 @@ class FileChange(NamedTuple):
         return "added" if self.old is None else "removed" if self.new is None else "changed"
 
 
-class _Budget:
+class Budget:
     """What is left of the bounds of one page."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class _Budget:
 def compare_skills(old: Skill, new: Skill, blobs: BlobStore) -> list[FileChange]:
     """Return the changed files by path. Takes up to half a second: not for the event loop."""
     before, after = ({file.path: file for file in skill.files} for skill in (old, new))
-    budget = _Budget()
+    budget = Budget()
     return [
         _compare(path, before.get(path), after.get(path), blobs, budget)
         for path in sorted(before.keys() | after.keys())
@@ -66,7 +66,7 @@ def compare_skills(old: Skill, new: Skill, blobs: BlobStore) -> list[FileChange]
     ]
 
 
-def _compare(path: str, old: SkillFile | None, new: SkillFile | None, blobs: BlobStore, budget: _Budget) -> FileChange:
+def _compare(path: str, old: SkillFile | None, new: SkillFile | None, blobs: BlobStore, budget: Budget) -> FileChange:
     change = FileChange(path, old, new)
     files = [file for file in (old, new) if file is not None]
     if old is not None and new is not None and old.digest == new.digest:
@@ -89,7 +89,7 @@ def _compare(path: str, old: SkillFile | None, new: SkillFile | None, blobs: Blo
     return change._replace(lines=lines, reason="" if lines else "It is empty.")
 
 
-def match_lines(old: Sequence[str], new: Sequence[str], budget: _Budget) -> list[tuple[int, int]] | None:
+def match_lines(old: Sequence[str], new: Sequence[str], budget: Budget) -> list[tuple[int, int]] | None:
     """Return the indexes of lines that stay, in order; None when finding them takes more steps than are left."""
     most = min(len(old), len(new))
     start = next((index for index in range(most) if old[index] != new[index]), most)
@@ -103,7 +103,7 @@ def match_lines(old: Sequence[str], new: Sequence[str], budget: _Budget) -> list
     return [*((index, index) for index in range(start)), *((x + start, y + start) for x, y in between), *last]
 
 
-def _match_changed(old: Sequence[str], new: Sequence[str], budget: _Budget) -> list[tuple[int, int]] | None:
+def _match_changed(old: Sequence[str], new: Sequence[str], budget: Budget) -> list[tuple[int, int]] | None:
     numbers: dict[str, int] = {}  # comparing numbers costs the same for lines of any length
     first, second = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
     reached = {1: 0}  # diagonal → how far in the first text the best path with so many changes comes

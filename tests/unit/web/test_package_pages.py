@@ -13,7 +13,7 @@ from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire import limits
 from skillwire.model.package import Change, PackageName, Proof, State, Status
-from skillwire.web.differences import match_lines
+from skillwire.web.differences import Budget, match_lines
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NOTES = PackageName("ann", "notes")
@@ -269,11 +269,6 @@ async def test_no_page_blocks_the_event_loop(browser):
             await browser.get(target)
 
 
-class _Budget:
-    def __init__(self, steps=limits.PAGE_DIFF_STEPS):
-        self.steps = int(steps)
-
-
 def test_matched_lines_are_the_most_that_stay():
     cases = [
         ("", "", 0),
@@ -284,14 +279,16 @@ def test_matched_lines_are_the_most_that_stay():
         ("ab", "ba", 1),
     ]
     for old, new, most in cases:
-        matches = match_lines(old, new, _Budget())
+        matches = match_lines(old, new, Budget())
+        assert matches is not None
         assert len(matches) == most
         assert all(old[x] == new[y] for x, y in matches)
         assert matches == sorted(matches)
 
 
 def test_comparing_ends_when_its_steps_are_used_up():
-    budget = _Budget(1_000)
+    budget = Budget()
+    budget.steps = 1_000
     assert match_lines(["a"] * 500, ["b"] * 500, budget) is None
     assert -600 < budget.steps < 0
 

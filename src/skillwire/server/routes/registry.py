@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from skillwire import limits
 from skillwire.errors import (
     ConflictError,
     DecodeError,

@@ -295,8 +295,6 @@ class PackageRoutes:
         return described
 
 
-
-
 class AccountRoutes:
     """Answers for accounts; ``parts`` are those of the registry."""
 

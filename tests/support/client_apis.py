@@ -31,3 +31,28 @@ def unzipped(content):
     """Return path → bytes of an archive."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+HOSTED = "/v1/skills"
+
+
+def form(files, folder="notes", **fields):
+    """Return the header fields and the body of a form with these files, as an SDK sends it."""
+    boundary = b"boundary-of-the-form"
+    parts = [(f'name="{name}"', b"", value.encode()) for name, value in fields.items()]
+    for path, text in files.items():
+        data = text if isinstance(text, bytes) else text.encode()
+        place = f"{folder}/{path}" if folder else path
+        parts.append((f'name="files[]"; filename="{place}"', b"Content-Type: application/octet-stream\r\n", data))
+    body = b"".join(
+        b"--%s\r\nContent-Disposition: form-data; %s\r\n%s\r\n%s\r\n" % (boundary, head.encode(), more, data)
+        for head, more, data in parts
+    )
+    return {"Content-Type": f"multipart/form-data; boundary={boundary.decode()}"}, body + b"--%s--\r\n" % boundary
+
+
+async def host(site, files, *, by, skill="", folder="notes", query=""):
+    """Create a skill, or a version of one, over the API of hosted skills."""
+    fields, body = form(files, folder, display_name="Notes")
+    path = f"{HOSTED}/{skill}/versions" if skill else HOSTED
+    return await site.ask("POST", f"{path}?beta=true{query}", by=by, body=body, fields=fields)

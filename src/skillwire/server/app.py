@@ -73,6 +73,7 @@ from skillwire.server.revision import AccessViews
 from skillwire.server.routes.clawhub import ClawHub
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
+from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
@@ -115,6 +116,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     RegistryApi(),
     SkillCenter(),
     ClawHub(),
+    HostedSkillsApi(),
     Interop(),
     AgentSkills(),
 ]

@@ -12,7 +12,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -41,7 +41,7 @@ from skillwire.server.routes.registry_requests import (
 from skillwire.server.uploads import UploadedFiles, read_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.types import ASGIApp
 
@@ -61,7 +61,7 @@ class ClawHub(ClientApi):
     """The API of ClawHub; a server that publishes folders alone has no rows of it."""
 
     name = "ClawHub"
-    refusal = {_TEXT: TEXT, "application/json": {"type": "object"}}  # noqa: RUF012  # a constant
+    refusal: ClassVar[Mapping[str, Any]] = {_TEXT: TEXT, "application/json": {"type": "object"}}
 
     def shape(self, problem: Problem) -> Problem:
         """Return the problem as the text that the client prints; of an ambiguous slug the list that it reads."""

@@ -1,0 +1,330 @@
+"""The API of hosted skills, ``/v1/skills``, for the SDKs of platforms that host skills by it.
+
+The ID of a skill is ``NAMESPACE--NAME``, and that of a version its number: neither part of a package's name has two
+hyphens together. A skill is uploaded as single files of a form, in one folder. It is published in the namespace of the
+caller's account, unless ``?namespace=`` names another. A version that the folder states is kept; without one, an upload
+makes the next patch version, since SDKs upload without a thought of versions. Deleting a version yanks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+import msgspec
+from msgspec import Struct
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from skillwire import limits
+from skillwire.errors import DecodeError, NotFoundError, UsageError
+from skillwire.model.digest import Digest
+from skillwire.model.package import PackageName, State, Status, read_package_name, version_order
+from skillwire.model.skill import FileContent
+from skillwire.server.openapi import PART, in_parts
+from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
+from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
+from skillwire.server.uploads import read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from starlette.types import ASGIApp, Scope
+
+    from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.package import Package, PackageVersion
+    from skillwire.registry.packages import Actor
+    from skillwire.server.components import RegistryComponents, Services
+    from skillwire.server.context import RequestContext
+    from skillwire.server.problems import Problem
+    from skillwire.server.routing import Route
+
+_API: Final = "/v1/skills"
+_ROWS: Final = 20
+_BETWEEN: Final = "--"
+_FORM: Final = {"multipart/form-data": {"type": "object"}}
+_YANKED: Final = "deleted by its publisher"
+_FIELDS: Final = 16
+#: Status → the type of an error; others are ``api_error``.
+_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    415: "invalid_request_error",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+}
+
+
+class Source(Struct, frozen=True):
+    """Where a skill comes from: a user."""
+
+    type: Literal["custom"] = "custom"
+
+
+class HostedSkill(Struct):
+    """A skill."""
+
+    id: str
+    created_at: datetime
+    updated_at: datetime
+    display_name: str
+    latest_version_id: str
+    source: Source = Source()
+    type: Literal["skill"] = "skill"
+
+
+class HostedVersion(Struct):
+    """A version of a skill."""
+
+    id: str
+    skill_id: str
+    name: str
+    description: str
+    created_at: datetime
+    type: Literal["skill_version"] = "skill_version"
+
+
+class HostedSkills(Struct):
+    """A page of skills; the next one is at ``next_page``."""
+
+    data: list[HostedSkill]
+    next_page: str | None
+    has_more: bool
+
+
+class HostedVersions(Struct):
+    """A page of versions, the highest first."""
+
+    data: list[HostedVersion]
+    next_page: str | None
+    has_more: bool
+
+
+class DeletedObject(Struct):
+    """A skill or a version that was deleted."""
+
+    id: str
+    type: Literal["skill_deleted", "skill_version_deleted"]
+
+
+class ErrorObject(Struct):
+    """What went wrong; ``code`` and ``details`` are those of the registry's own API."""
+
+    type: str
+    message: str
+    code: str
+    details: dict[str, Any]
+
+
+class ErrorDocument(Struct):
+    """An error."""
+
+    error: ErrorObject
+    type: Literal["error"] = "error"
+
+
+class HostedSkillsApi(ClientApi):
+    """The API of hosted skills; a server that publishes folders alone has no rows of it."""
+
+    name = "Hosted skills"
+    refusal: ClassVar[Mapping[str, Any]] = {"application/json": ErrorDocument}
+
+    def shape(self, problem: Problem) -> Problem:
+        """Return the problem as the error object that SDKs read."""
+        kind = _TYPES.get(problem.status, "api_error")
+        error = ErrorObject(kind, report(problem), problem.code, dict(problem.details))
+        return replace(problem, written=msgspec.json.encode(ErrorDocument(error)))
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the API."""
+        if services.packages is None:
+            return []
+        api = HostedSkillRoutes(services.packages)
+        versions = f"{_API}/{{hosted}}/versions"
+        version = f"{versions}/{{version}}"
+        page = ("hub-limit", "page")
+        archive = in_parts("application/zip")
+        return [
+            self.row(
+                _API,
+                GET=self.reads(api.list, "The skills", HostedSkills, *page, "source"),
+                POST=self.changes(api.create, "Publish a skill", HostedSkill, _FORM),
+            ),
+            self.row(
+                f"{_API}/{{hosted}}",
+                GET=self.reads(api.skill, "A skill", HostedSkill),
+                DELETE=self.changes(api.delete, "Delete a skill; its name stays taken", DeletedObject),
+            ),
+            self.row(
+                versions,
+                GET=self.reads(api.versions, "The versions", HostedVersions, *page),
+                POST=self.changes(api.create_version, "Publish a version", HostedVersion, _FORM),
+            ),
+            self.row(
+                version,
+                GET=self.reads(api.version, "A version", HostedVersion),
+                DELETE=self.changes(api.delete_version, "Yank a version", DeletedObject),
+            ),
+            self.row(f"{version}/content", GET=self.method(api.content, "A version as a .zip", archive, *PART)),
+        ]
+
+
+class HostedSkillRoutes:
+    """Answers of the API; ``parts`` are those of the registry."""
+
+    def __init__(self, parts: RegistryComponents) -> None:
+        self._parts = parts
+        self._registry = parts.registry
+        self._store = parts.registry.store
+
+    async def list(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of the skills; none of other sources than this registry."""
+        query = read_query(context)
+        after = read_package_name(query.get("page") or "") or PackageName("", "")
+        if query.get("page") and not after.name:
+            raise UsageError("CURSOR", "this is no page of this list")
+        if query.get("source") not in {None, "", "custom"}:
+            return tagged_answer(HostedSkills([], None, has_more=False))
+        found, following = await self._registry.find(principal_of(context), "", after, read_limit(context, _ROWS))
+        rows = [await self._describe(one) for one in found if one.latest]
+        return tagged_answer(HostedSkills(rows, str(following) if following else None, has_more=bool(following)))
+
+    async def skill(self, context: RequestContext) -> ASGIApp:
+        """Answer a skill."""
+        return tagged_answer(await self._describe(await self._find(context)))
+
+    async def versions(self, context: RequestContext) -> ASGIApp:
+        """Answer a page of the versions that are resolved."""
+        package, limit, after = await self._find(context), read_limit(context, _ROWS), read_query(context).get("page")
+        hidden = {Status.YANKED, Status.QUARANTINED}
+        found = [one for one in await self._store.versions(package.name) if one.state.status not in hidden]
+        names = [one.version for one in found]
+        if after and after not in names:
+            raise UsageError("CURSOR", "this is no page of this list")
+        start = names.index(after) + 1 if after else 0
+        page, has_more = found[start : start + limit], len(found) > start + limit
+        rows = [_version(one) for one in page]
+        return tagged_answer(HostedVersions(rows, rows[-1].id if has_more else None, has_more=has_more))
+
+    async def version(self, context: RequestContext) -> ASGIApp:
+        """Answer a version, or ``latest``."""
+        package = await self._find(context)
+        return tagged_answer(_version(await self._registry.describe_version(package, _asked(context, package))))
+
+    async def content(self, context: RequestContext) -> None:
+        """Send a version, in a folder named as the skill."""
+        package = await self._find(context)
+        version = _asked(context, package)
+        found = await self._registry.version(principal_of(context), package, version)
+        is_named = context.parameters["version"] == version
+        await send_zip(self._parts, context, package, found, folder=package.name.name, is_named=is_named)
+
+    async def create(self, context: RequestContext) -> ASGIApp:
+        """Publish a skill; where it is there, a version of it."""
+        actor = await actor_of(self._registry, context)
+        made = await self._publish(context, actor, read_query(context).get("namespace") or actor.account)
+        package = await self._registry.package(principal_of(context), made.package)
+        return answer(await self._describe(package))
+
+    async def create_version(self, context: RequestContext) -> ASGIApp:
+        """Publish a version of a skill."""
+        actor, package = await actor_of(self._registry, context), await self._find(context)
+        made = await self._publish(context, actor, package.name.namespace, package.name.name)
+        return answer(_version(made))
+
+    async def delete(self, context: RequestContext) -> ASGIApp:
+        """Delete a skill."""
+        actor, package = await actor_of(self._registry, context), await self._find(context)
+        await self._registry.set_state(actor, package, State(Status.DELETED))
+        return answer(DeletedObject(_id(package.name), "skill_deleted"))
+
+    async def delete_version(self, context: RequestContext) -> ASGIApp:
+        """Yank a version."""
+        actor, package = await actor_of(self._registry, context), await self._find(context)
+        state, version = State(Status.YANKED, _YANKED), _asked(context, package)
+        await self._registry.set_version_state(actor, package, version, state)
+        return answer(DeletedObject(version, "skill_version_deleted"))
+
+    async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PackageVersion:
+        """Publish the files in the body, under a version that is free unless they state one."""
+        namespace = await self._registry.check_publication(actor, namespace)
+        publications = self._parts.publications
+        async with publications.bodies.reading(context.scope, context.receive) as body:
+            uploaded = await asyncio.to_thread(Digest.of, body.data)
+            files = await read_files(context.scope, body.data)
+            prepared = await publications.read(partial(read_upload, files, namespace, name=name))
+            version = await self._free_version(prepared)
+            return (await publications.store(actor, prepared, uploaded, version=version)).version
+
+    async def _free_version(self, prepared: PreparedSkill) -> str:
+        """Return the version to publish as, empty for the folder's own."""
+        skill = prepared.skill
+        if all(finding.code != "VERSION_MISSING" for finding in skill.findings):
+            return ""
+        versions = await self._store.versions(PackageName(skill.publisher, skill.name))
+        if not versions:
+            return ""
+        if versions[0].skill.artifact.digest == skill.artifact.digest:
+            return versions[0].version
+        major, minor, patch = version_order(versions[0].version)[0]
+        return f"{major}.{minor}.{patch + 1}"
+
+    async def _find(self, context: RequestContext) -> Package:
+        """Return the package of an ID. Raises NotFoundError."""
+        namespace, between, name = context.parameters["hosted"].partition(_BETWEEN)
+        if not between:
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no skill {ascii(namespace)[:150]}")
+        return await self._registry.package(principal_of(context), PackageName(namespace, name))
+
+    async def _describe(self, package: Package) -> HostedSkill:
+        latest = await self._store.version(package.name, package.latest) if package.latest else None
+        created, updated = package.created, latest.published if latest else package.created
+        return HostedSkill(_id(package.name), _time(created), _time(updated), package.name.name, package.latest)
+
+
+class _Parser(MultiPartParser):
+    spool_max_size = int(limits.ARCHIVE_BYTES)  # the body is in memory already
+
+
+async def read_files(scope: Scope, body: bytes) -> list[FileContent]:
+    """Return the files of a form. Raises DecodeError (``MULTIPART_SYNTAX``). Trust: the body is hostile."""
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for start in range(0, len(body), limits.SERVER_PIECE_BYTES):
+            yield body[start : start + limits.SERVER_PIECE_BYTES]
+            await asyncio.sleep(0)
+
+    headers = Headers({"content-type": Headers(scope=scope).get("content-type", "")})
+    try:
+        form = await _Parser(headers, pieces(), max_files=int(limits.ARCHIVE_ENTRIES), max_fields=_FIELDS).parse()
+    except MultiPartException as error:
+        raise DecodeError("MULTIPART_SYNTAX", f"the form cannot be read: {error.message}") from error
+    parts = [part for _, part in form.multi_items() if isinstance(part, UploadFile)]
+    files = [FileContent(part.filename or "", part.file.read()) for part in parts]
+    await form.close()
+    return files
+
+
+def _asked(context: RequestContext, package: Package) -> str:
+    version = context.parameters["version"]
+    return package.latest if version == "latest" else version
+
+
+def _version(version: PackageVersion) -> HostedVersion:
+    name, published = version.package.name, _time(version.published)
+    return HostedVersion(version.version, _id(version.package), name, version.skill.description, published)
+
+
+def _id(name: PackageName) -> str:
+    return _BETWEEN.join(name)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

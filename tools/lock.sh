@@ -6,6 +6,8 @@ uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-
   --group dev pyproject.toml -o requirements.lock
 awk '/^uv==/ {inside = 1; print; next} inside && /^    --hash/ {print; next} {inside = 0}' requirements.lock |
   sed '$s/ \\$//' >requirements-uv.lock
+uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+  tests/interop/requirements.in -o tests/interop/requirements.lock
 if command -v npm >/dev/null 2>&1; then
   cd tests/interop
   npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error

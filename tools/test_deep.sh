@@ -8,6 +8,7 @@ export PATH
 if [ $# = 0 ]; then
   sh tools/system_packages.sh
   sh tools/npm_peers.sh
+  sh tools/pypi_peers.sh
   set -- -n 2 --dist worksteal --durations 10 --durations-min 0.1 --quiet
 fi
 exec pytest ${CI:+-p randomly --randomly-seed=1} -m 'deep or hypothesis' --hypothesis-profile deep "$@"

@@ -14,6 +14,9 @@ FOLDER: Final = Path(__file__).parent
 #: Seconds after which a program that has not ended never will.
 PATIENCE: Final = 50.0
 _NODE_MODULES: Final = FOLDER / "node_modules"
+#: Programs from PyPI that do not fit beside our own dependencies.
+_PEERS: Final = FOLDER / ".peers"
+_FROM_PYPI: Final = {"apm": ["apm"], "anthropic": ["python", str(FOLDER / "anthropic_skills.py")]}
 _NODE: Final = _NODE_MODULES / ".bin" / "node"
 #: Name → the script that node runs.
 _FROM_NPM: Final = {
@@ -52,6 +55,11 @@ def find_peer(name: str) -> list[str]:
         if not (_NODE_MODULES / ".installed").exists():
             pytest.skip("the peers from npm are not installed; fix: sh tools/npm_peers.sh")
         return [str(_NODE), str(_FROM_NPM[name])]
+    if name in _FROM_PYPI:
+        if not (_PEERS / ".installed").exists():
+            pytest.skip("the peers from PyPI are not installed; fix: sh tools/pypi_peers.sh")
+        program, *arguments = _FROM_PYPI[name]
+        return [str(_PEERS / "bin" / program), *arguments]
     found = shutil.which(name, path=_SEARCH)
     if found is None:
         pytest.skip(f"{name} is not installed; fix: apt-get install {_FROM_DEBIAN[name]}")

@@ -74,3 +74,22 @@ def test_clawhub_publishes_finds_installs_updates_and_deletes(registry, tmp_path
     assert "Latest   1.0.0" in clawhub("inspect", "notes")
     assert "Deleted notes" in clawhub("delete", "notes", "--yes")
     assert "Skill not found" in clawhub("install", "notes", "--force", status=1)
+
+
+def test_the_sdk_of_anthropic_creates_lists_fetches_and_versions_skills(registry, tmp_path):
+    head = '---\nname: minutes\ndescription: "Takes notes of meetings."\n---\n\nDo it.\n'
+    files = {"minutes/SKILL.md": head, "minutes/a.txt": "a\n", "broken/SKILL.md": "---\nname: broken\n---\n"}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    command = [*find_peer("anthropic"), registry.url, registry.token, str(tmp_path)]
+    found = json.loads(run(command, cwd=tmp_path, home=tmp_path))
+    assert (found["created"]["id"], found["created"]["latest_version_id"]) == ("ann--minutes", "0.1.0")
+    assert (found["version"]["id"], found["retrieved"]) == ("0.1.1", "0.1.1")
+    assert (found["listed"], found["versions"]) == (["ann--minutes"], ["0.1.1", "0.1.0"])
+    assert found["described"] == "Takes notes of meetings."
+    assert found["content"] == {"minutes/SKILL.md": head, "minutes/a.txt": "changed\n"}
+    assert (found["broken"]["kind"], found["broken"]["status"]) == ("UnprocessableEntityError", 422)
+    assert "broken/SKILL.md:1: DESCRIPTION_FORM" in found["broken"]["message"]
+    assert (found["version_deleted"], found["left"]) == ("skill_version_deleted", ["0.1.0"])
+    assert (found["deleted"], found["gone"]["kind"]) == ("skill_deleted", "NotFoundError")

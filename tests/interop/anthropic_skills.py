@@ -47,4 +47,4 @@ found = {
     "deleted": skills.delete(created.id).type,
     "gone": refusal(lambda: skills.retrieve(created.id)),
 }
-print(json.dumps(found))
+json.dump(found, sys.stdout)

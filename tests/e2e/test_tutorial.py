@@ -4,153 +4,26 @@ Each box is run where its title says: ``publisher`` or ``project``. A box of ano
 title, as a reader saves it.
 """
 
-import fcntl
-import os
-import pty
-import select
+import shlex
 import shutil
-import socket
-import struct
-import subprocess
-import sys
-import termios
-import urllib.request
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import PATIENCE, eventually
-from tests.support.pages import boxes, check, examples
-from tests.support.sandbox_world import sandbox_missing
+from tests.interop.peers import find_peer
+from tests.support.pages import boxes, check
+from tests.support.sides import Sides, shown
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "tutorial" / "index.md"
-WRITTEN_ORIGIN = "127.0.0.1:8000"
-ROWS, COLUMNS = 40, 120
+REGISTRY_PAGE = PAGE.with_name("registry.md")
 SKILL = "publisher/skills/standup-notes/SKILL.md"
-
-
-class Sides:
-    """Two terminals and the server that runs in one of them; a context manager that ends it.
-
-    ``folders`` are where the sides are, before they go elsewhere; the home when nothing is said.
-    """
-
-    def __init__(self, home, **folders):
-        self.home = home
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.origin = f"127.0.0.1:{probe.getsockname()[1]}"
-        self._folders = folders
-        self._server = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._server is not None:
-            self._server.terminate()
-            self._server.wait(PATIENCE)
-
-    def run(self, side, command):
-        """Run one command as the reader types it; return what the terminal shows."""
-        folder = self._folders.get(side, self.home)
-        if command.startswith("cd "):
-            self._folders[side] = Path(command.removeprefix("cd ").replace("~", str(self.home)))
-            assert self._folders[side].is_dir()
-            return ""
-        if command.startswith("skillwire serve"):
-            return self._serve(command, folder)
-        shown = self._at_a_terminal(command.replace(WRITTEN_ORIGIN, self.origin), folder)
-        return shown.replace(self.origin, WRITTEN_ORIGIN)
-
-    def save(self, path, text):
-        """Save a file of the publisher, and wait for the server to have seen it."""
-        before = self.index()
-        (self._folders["publisher"] / path).write_text(text)
-        if self._server is not None:
-            self._wait_for_other(before)
-
-    def get(self, path):
-        """Return what the server answers, as a browser asks."""
-        request = urllib.request.Request(f"http://{self.origin}{path}", headers={"Accept": "text/html"})
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310  # http, to ourselves
-            return answer.read()
-
-    def index(self):
-        """Return the index; nothing while there is no server."""
-        try:
-            return self.get("/.well-known/agent-skills/index.json")
-        except OSError:
-            return b""
-
-    def _environment(self):
-        programs = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-        home = {"HOME": str(self.home), "SKILLWIRE_HOME": str(self.home / "skillwire")}
-        return {"PATH": programs, "TERM": "xterm", "NO_COLOR": "1", **home}
-
-    def _at_a_terminal(self, command, folder):
-        """Run a command at a terminal; a question is answered with yes."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        process = subprocess.Popen(
-            ["sh", "-c", command],
-            cwd=folder,
-            env=self._environment(),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        shown = b""
-        answered = False
-        while select.select([ours], [], [], PATIENCE)[0]:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # nobody has the other end open any more
-                break
-            shown += part
-            if not answered and shown.endswith(b"[y/N]: "):
-                os.write(ours, b"y\n")
-                answered = True
-        process.wait(PATIENCE)
-        os.close(ours)
-        return shown.decode().replace("\r\n", "\n")
-
-    def _serve(self, command, folder):
-        log = self.home / "log"
-        port = self.origin.partition(":")[2]
-        with log.open("wb") as file:
-            self._server = subprocess.Popen(
-                [sys.executable, "-m", *command.split(), "--port", port],
-                cwd=folder,
-                env=self._environment(),
-                stdout=file,
-                stderr=subprocess.DEVNULL,
-            )
-        self._wait_for_other(b"")
-        return log.read_text().replace(self.origin, WRITTEN_ORIGIN)
-
-    def _wait_for_other(self, before):
-        eventually(self.index, lambda now: now not in {before, b""})
-
-
-def shown(text):
-    """Return each command with its output; without the calls where no sandbox can be made."""
-    return [one for one in examples(text) if not one[0].startswith("skillwire call") or not sandbox_missing()]
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """Play the whole tutorial; return the sides and, of each command, what was shown and what happened."""
     with Sides(tmp_path_factory.mktemp("tutorial")) as sides:
-        acts = []
-        for kind, title, text in boxes(PAGE):
-            if kind == "console":
-                acts += [(command, output, sides.run(title, command)) for command, output in shown(text)]
-            else:
-                sides.save(title, text)
-        yield sides, acts
+        yield sides, sides.play(PAGE)
 
 
 def test_every_command_shows_what_the_page_shows(played):
@@ -180,3 +53,19 @@ def test_the_session_of_the_readme_shows_what_happens(tmp_path):
     with Sides(tmp_path, publisher=tmp_path / "publisher", project=tmp_path / "project") as sides:
         found = boxes(PROJECT / "README.md")
         check([(one, output, sides.run(box.title, one)) for box in found for one, output in shown(box.text)], 9)
+
+
+@pytest.mark.deep
+def test_every_command_of_the_registry_tutorial_shows_what_the_page_shows(tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    calls = "".join(f'{name}) shift; exec {shlex.join(find_peer(name))} "$@" ;;\n' for name in ("skills",))
+    (programs / "npx").write_text(f"#!/bin/sh\nexport CI=1 DISABLE_TELEMETRY=1\ncase $1 in\n{calls}esac\n")
+    (programs / "npx").chmod(0o755)
+    (tmp_path / "home").mkdir()
+    with Sides(tmp_path / "home", programs=programs) as sides:
+        check(sides.play(REGISTRY_PAGE), 12)
+        project = sides.home / "registry/project"
+        published = (sides.home / "registry/skills/standup-notes/SKILL.md").read_bytes()
+        for folder in (".agents/skills", ".claude/skills", "skills"):
+            assert (project / folder / "standup-notes/SKILL.md").read_bytes() == published

@@ -48,6 +48,7 @@ _API: Final = "/api/registry"
 _OK: Final = 300
 _ABSENT: Final = 404
 _UPLOAD_SECONDS: Final = 300.0
+_FOLLOW_SECONDS: Final = 2  # until a change is served to everybody, which the answer to it waits for
 _SHOWN: Final = 20
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
 _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
@@ -174,6 +175,8 @@ class RegistryFlows:
         """Send one request of the API; return the document that is answered, empty for none."""
         url = f"{self.url}{_API}{path}"
         headers = {"Accept": "application/json"}
+        if method != "GET":
+            headers["Prefer"] = f"wait={_FOLLOW_SECONDS}"
         body = content
         if document is not None:
             body = json.dumps(document).encode()

@@ -84,8 +84,7 @@ def use_one_heap() -> None:
 _QUIET_MS: Final = 50
 _DEBOUNCE_MS: Final = 800
 #: How often the folders themselves are compared, and a request to look again is noticed.
-_TICK_MS: Final = 1_000
-_TICK: Final = _TICK_MS / 1000
+_TICK_MS: Final = 200
 #: The mounted volumes: mounting and unmounting is not notified.
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 #: Seconds between two looks where there are no notifications.
@@ -157,8 +156,9 @@ def _polled(poll: float, stop: threading.Event, again: threading.Event) -> Itera
         started = time.monotonic()
         yield None
         now = time.monotonic()
-        until, earliest = now + max(poll, (now - started) / _POLL_SHARE), now + (now - started) * _PUSH_PAUSES
-        while now < until and not (again.is_set() and now >= earliest) and not stop.wait(min(until - now, _TICK)):
+        until = now + max(poll, (now - started) / _POLL_SHARE)
+        stop.wait((now - started) * _PUSH_PAUSES)
+        while now < until and not stop.is_set() and not again.wait(min(until - now, _TICK_MS / 1000)):
             now = time.monotonic()
         again.clear()
 
@@ -178,6 +178,12 @@ _UNUSED_BLOB_SECONDS: Final = 900.0
 #: Seconds until what failed is tried again; each time twice as long, up to the second.
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
+
+
+def _wake(waiting: Iterable[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    for loop, event in waiting:
+        with suppress(RuntimeError):  # a loop that was closed; no task waits there any more
+            loop.call_soon_threadsafe(event.set)
 
 
 class CatalogService:
@@ -227,6 +233,8 @@ class CatalogService:
         self._again = threading.Event()
         self._missing = threading.Event()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        #: Of whom waits until the changes before its call are served.
+        self._followers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def start(self) -> None:
         """Begin to load and watch, in a thread of its own, unless that has begun."""
@@ -239,6 +247,7 @@ class CatalogService:
         """End the thread and wait for its end. What was loaded stays readable."""
         thread, self._thread = self._thread, None
         self._stop.set()
+        self._again.set()
         if thread is not None:
             thread.join()
 
@@ -257,6 +266,14 @@ class CatalogService:
     def follow_packages(self) -> None:
         """Have the changes of the registry published soon."""
         self._again.set()
+
+    async def follow(self, seconds: float) -> None:
+        """Return as soon as the changes before this call are served, after ``seconds`` at the latest."""
+        event = asyncio.Event()
+        self._followers.append((asyncio.get_running_loop(), event))
+        self._again.set()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
 
     async def first(self, seconds: float | None = None) -> Revision | None:
         """Return the current revision as soon as there is one; None when that takes longer than ``seconds``."""
@@ -309,6 +326,7 @@ class CatalogService:
     def _refresh(self, touched: Collection[str] | None) -> bool:
         """Load what changed and swap in the next revision, if anything did; return whether that succeeded."""
         lost = set(self._lost)
+        followers, self._followers = self._followers, []
         if self._missing.is_set():
             self._missing.clear()
             self.folders.check_blobs()
@@ -325,6 +343,7 @@ class CatalogService:
         if self._is_owed and not (first and unreadable and not self.folders.all_skills()):
             self._publish()
             self._is_owed = False
+        _wake(followers)
         if first and self.current is not None and not unreadable:  # what is in other folders may need its bytes
             self.folders.save()
             with suppress(SkillwireError):  # of a ledger that cannot be read nothing is known to be unused
@@ -375,9 +394,7 @@ class CatalogService:
                 self._log.exception("a revision could not be prepared")
         self.current = revision
         self._skills = skills
-        for loop, event in self._waiting:
-            with suppress(RuntimeError):  # a loop that was closed; no task waits there any more
-                loop.call_soon_threadsafe(event.set)
+        _wake(self._waiting)
         self._waiting.clear()
         for follow in self.follows:
             follow(revision)

@@ -113,6 +113,10 @@ class RequestContext:
         """The authenticated caller; None for an anonymous client."""
         return self.send.caller.principal
 
+    async def follow_changes(self, seconds: float) -> None:
+        """Return once the changes so far are served, after ``seconds`` at the latest."""
+        await self._services.catalog.follow(seconds)
+
     @property
     def owner(self) -> str:
         """The name under which the caller's executions, runs and blobs are kept."""

@@ -34,6 +34,10 @@ API: Final = "/api/registry"
 ARCHIVES: Final = ("application/gzip", "application/zip")
 T = TypeVar("T", bound=msgspec.Struct)
 _PARAMETERS: Final = 8
+_READS: Final = {"GET", "HEAD"}
+#: What a client waits for that reads what it has just changed. Spec: RFC 7240 §4.3.
+_WAIT: Final = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,3})\b")
+_LONGEST_WAIT: Final = 5
 _REQUEST_ID_LENGTH: Final = 64
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
 REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
@@ -63,7 +67,10 @@ def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Me
     """Return a row of an API at ``base``; each method has its handler and its description."""
 
     async def handle(context: RequestContext) -> ASGIApp | None:
-        return await methods["GET" if context.method == "HEAD" else context.method].handler(context)
+        response = await methods["GET" if context.method == "HEAD" else context.method].handler(context)
+        if context.method not in _READS and (wait := _WAIT.search(context.fields(b"prefer").get(b"prefer", ""))):
+            await context.follow_changes(min(int(wait[1]), _LONGEST_WAIT))
+        return response
 
     named = tuple(re.findall(r"\{(\w+)\}", path))
     described = {

@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import schemathesis
+from tests.support.eventually import eventually_async
 from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite, skill_archive, skill_files, tar_gz, zipped
 
@@ -386,3 +387,20 @@ async def test_answers_fit_the_description_of_the_api(site):
             schema = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]
             whole = {**schema, "components": document["components"]}
             jsonschema_rs.Draft202012Validator(whole).validate(answer.json())
+
+
+@pytest.mark.virtual_time
+async def test_a_client_may_wait_until_its_change_is_served(site):
+    catalog = site.application.catalog
+    fields = {"Prefer": "respond-async, wait=5"}
+    publication = site.call("POST", "/namespaces/ann/packages", body=skill_archive(), by="ann", fields=fields)
+    waiting = asyncio.create_task(publication)
+    await eventually_async(lambda: catalog._followers)
+    assert not waiting.done()
+    assert "notes" not in catalog.current.site.names
+    site.look()
+    assert (await waiting).status == 201
+    assert "notes" in catalog.current.site.names
+    change = {"status": "yanked", "reason": "wrong"}
+    yanked = await site.call("PATCH", "/packages/ann/notes/1.0.0", change, by="ann", fields={"Prefer": "wait=1"})
+    assert yanked.status == 200, "a change is answered in the end where nothing follows it"

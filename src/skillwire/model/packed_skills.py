@@ -183,38 +183,6 @@ def read_summary(packed: bytes) -> SkillSummary:
     return _summary_decoder.decode(packed)
 
 
-class SkillFacts(msgspec.Struct, array_like=True):
-    """What a skill is found by, of the fields of :func:`pack_skill`; the others stay undecoded."""
-
-    publisher: str
-    name: str
-    version: str
-    description: str
-    files: msgspec.Raw
-    artifact: msgspec.Raw
-    license: msgspec.Raw
-    compatibility: msgspec.Raw
-    allowed_tools: msgspec.Raw
-    metadata: msgspec.Raw
-    access: str
-    kind: str
-    scenes: list[str]
-    capabilities: list[str]
-    identifiers: tuple[str, ...] | None
-    sharing: msgspec.Raw
-    action: msgspec.Raw
-    findings: msgspec.Raw
-    discovery_type: str | None = None
-
-
-_facts_decoder = msgspec.msgpack.Decoder(SkillFacts)
-
-
-def read_facts(packed: bytes) -> SkillFacts:
-    """Return what a packed skill is found by."""
-    return _facts_decoder.decode(packed)
-
-
 def summarize(skills: Mapping[str, Skill], name: str) -> SkillSummary:
     """Return the fields of a skill that lists show: five times as fast as the skill itself where it is packed."""
     while isinstance(skills, SkillSubset):

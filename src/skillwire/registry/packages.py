@@ -306,9 +306,7 @@ class Registry:
         ``QUARANTINED``).
         """
         found = await self.describe_version(package, version or package.latest)
-        if not may_use(principal, package):
-            code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
-            raise TrustError(code, f"{package.name} is restricted to some accounts")
+        check_use(principal, package)
         for state in (package.state, found.state):
             if state.status is Status.QUARANTINED:
                 reason = state.reason or "no reason is given"
@@ -431,6 +429,13 @@ async def _known(
 def is_member(principal: Principal, namespace: str) -> bool:
     """Whether ``principal`` reads all of a namespace."""
     return not principal.grants.isdisjoint((f"{namespace}/{EVERY_SKILL}", EVERY_SKILL))
+
+
+def check_use(principal: Principal, package: Package) -> None:
+    """Check :func:`may_use`. Raises TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``)."""
+    if not may_use(principal, package):
+        code = "PERMISSION_DENIED" if principal.name else "AUTH_REQUIRED"
+        raise TrustError(code, f"{package.name} is restricted to some accounts")
 
 
 def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:

@@ -13,16 +13,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError
-from skillwire.model.packed_skills import read_facts
+from skillwire.model.packed_skills import summarize
 from skillwire.model.requirement import parse_range
 from skillwire.model.search import SearchQuery
 from skillwire.protocols.skill_discovery.center import USUAL_TYPE
 from skillwire.registry.search import make_cursor, mark_search, read_cursor, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from skillwire.model.packed_skills import PackedSkills
+    from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.center import CenterSearch
 
 #: Tells the order of hits in this process from those of another one.
@@ -38,30 +38,29 @@ class CenterPage(NamedTuple):
 
 
 class CenterIndex:
-    """The skills ``usable`` of ``skills`` by their values; ``others`` may be known of and are found by their ID alone.
+    """The skills ``usable`` of ``visible`` by their values; the others may be known of, and are found by their ID alone.
 
     Names are sorted. ``searched`` are those that the full-text search has.
     """
 
-    def __init__(
-        self, skills: PackedSkills, usable: Sequence[str], others: Collection[str], searched: Collection[str]
-    ) -> None:
-        self._names = usable
+    def __init__(self, visible: Mapping[str, Skill], usable: Iterable[str], searched: Collection[str]) -> None:
+        self._names = tuple(usable)
         self._by_id: dict[str, str] = {}  # of those whose ID is not their name
         self._texts: dict[str, str] = {}  # of those that the full-text search has not
         self._having: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._versions: set[str] = set()
-        for name in (*usable, *others):
-            facts = read_facts(skills.packed(name))
+        may_use = frozenset(self._names)
+        for name in visible:
+            facts = summarize(visible, name)
             skill_id = facts.identifiers[1] if facts.identifiers else name
             if skill_id != name:
                 self._by_id[skill_id] = name
-        for name in usable:
-            facts = read_facts(skills.packed(name))
+            if name not in may_use:
+                continue
             values = [
                 *(("capability", one) for one in facts.capabilities),
                 *(("scene", one) for one in facts.scenes),
-                ("type", facts.discovery_type or USUAL_TYPE.value),
+                ("type", facts.skill_type or USUAL_TYPE.value),
                 ("version", facts.version),
             ]
             self._versions.add(facts.version)

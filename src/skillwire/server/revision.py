@@ -78,6 +78,10 @@ class IndexCache:
         self._making: dict[str, asyncio.Task[CachedResponse]] = {}
         self._turn = asyncio.Lock()
 
+    def get(self, path: str) -> CachedResponse | None:
+        """Return the answer at ``path``, if it is made already."""
+        return self._kept.get((self, path))
+
     def has(self, path: str) -> bool:
         """Whether the answer at ``path`` is made already, or is being made."""
         return path in self._making or self._kept.get((self, path)) is not None

@@ -216,7 +216,7 @@ class Site:
             return None
         generation, name, file = found.groups()
         if name == "index.json" and file is None:
-            return IndexResponse(self._skills, names, self._artifacts_url(path), old=generation == "skills")
+            return IndexResponse(self._skills, names, artifacts_url(path, self._base_url), old=generation == "skills")
         if file is None:
             return self._archive(name)
         if by_digest := _BY_DIGEST.fullmatch(f"{name}/{file}"):
@@ -262,14 +262,9 @@ class Site:
 
     def _versions(self, path: str, name: str) -> VersionList:
         skill = self._skills[name]
-        return VersionList(skill.publisher, name, (version_entry(skill, self._artifacts_url(path)),), skill.version)
-
-    def _artifacts_url(self, path: str) -> str:
-        if self._base_url:
-            return f"{self._base_url}{WELL_KNOWN}/"
-        if path == INDEX_PATH:
-            return ""
-        return "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
+        return VersionList(
+            skill.publisher, name, (version_entry(skill, artifacts_url(path, self._base_url)),), skill.version
+        )
 
     def _artifact(self, digest: Digest, extension: str) -> BlobResponse | None:
         name = self.tables.by_digest.get(bytes.fromhex(digest.hex))
@@ -291,6 +286,19 @@ class Site:
             if file.path == path:
                 return BlobResponse(media_type_of(path), CachePolicy.BRIEF, file.digest, file.size)
         return None
+
+
+def artifacts_url(path: str, base_url: str) -> str:
+    """Return the prefix of ``sha256/`` in URLs of the document at ``path``."""
+    if base_url:
+        return f"{base_url}{WELL_KNOWN}/"
+    return "" if path == INDEX_PATH else "../" * (path.count("/") - 1) + WELL_KNOWN[1:] + "/"
+
+
+def artifact_at(path: str) -> tuple[Digest, str] | None:
+    """Return the digest and the ending of the artifact that a path names by its digest. Trust: hostile."""
+    found = _BY_DIGEST.fullmatch(path[path.rfind("/sha256/") + 1 :])
+    return (Digest(f"sha256:{found[1]}"), found[2]) if found and "/.well-known/" in path else None
 
 
 def _in_site(path: str) -> re.Match[str] | None:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from skillwire.errors import NotFoundError
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.agent_skills.server import CachePolicy, IndexResponse, Site, VersionsResponse, encode_indexes
 from skillwire.server.blob_responses import BlobSender
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept
+from skillwire.server.package_sites import PackageSites
 from skillwire.server.problems import NOT_FOUND, READ, other_method
+from skillwire.server.routes.registry import registry_problem
 from skillwire.server.routing import Operation, Route
 
 if TYPE_CHECKING:
@@ -19,8 +22,10 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from skillwire.errors import SkillwireError
     from skillwire.server.components import Services, StaticView
     from skillwire.server.context import RequestContext
+    from skillwire.server.problems import Problem
 
 
 class IndexedSkill(Struct, forbid_unknown_fields=True):
@@ -98,25 +103,7 @@ class AgentSkills(Protocol):
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of both versions, with and without a scope, and for clients that append to an index URL."""
-        blobs = BlobSender(services.catalog.blobs)
-
-        async def respond(context: RequestContext) -> ASGIApp | None:
-            view, path = context.view, context.path
-            answer = view.lookup(path)
-            if answer is None:
-                if view.forbidden.lookup(path) is not None:
-                    raise context.forbidden(view.forbidden.skill_at(path))
-                return NOT_FOUND
-            if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
-                return other_method(context.method, READ)
-            if isinstance(answer, IndexResponse | VersionsResponse):
-                prepared = context.revision.prepared.get(path) if view.is_public else None
-                context.label = "index" if prepared else "scope"
-                return prepared or await view.indexes.prepare(path, answer)
-            context.label = "artifact" if answer.cache is CachePolicy.FOREVER else "file"
-            await blobs.send(answer, context.scope, context.send)
-            return None
-
+        respond = _Answers(services).respond
         rows: list[Route] = []
         for scope in ("", "/@{scope}"):
             for base, index in ((WELL_KNOWN, SkillsIndexDocument), (WELL_KNOWN_OLD, OldSkillsIndexDocument)):
@@ -133,6 +120,10 @@ class AgentSkills(Protocol):
             *(Route(f"{path}{{rest:path}}", respond, "file", methods=()) for path in ("/.well-known/", "/@")),
         ]
 
+    def error_table(self, error: SkillwireError) -> Problem:
+        """Return the response that reports ``error`` of a registry; what is not there is answered alike everywhere."""
+        return NOT_FOUND if isinstance(error, NotFoundError) else registry_problem(error)
+
     def static_files(self, view: StaticView) -> Mapping[str, bytes]:
         """Return every index."""
         site = Site(view.catalog, view.base_url)
@@ -140,6 +131,38 @@ class AgentSkills(Protocol):
             path: answer for path in site.listing_paths() if isinstance(answer := site.lookup(path), IndexResponse)
         }
         return {path[1:]: body for path, body in zip(found, encode_indexes(found.values()), strict=True)}
+
+
+class _Answers:
+    def __init__(self, services: Services) -> None:
+        parts = services.packages
+        self._blobs = BlobSender(services.catalog.blobs)
+        self._packages = PackageSites(parts, services.base_url, services.publisher) if parts else None
+
+    async def respond(self, context: RequestContext) -> ASGIApp | None:
+        """Return the response at a path of the site, or send it."""
+        view, path = context.view, context.path
+        if self._packages is not None and context.method in READ:
+            context.label = "artifact"
+            if await self._packages.send_artifact(context):
+                return None
+            context.label = "scope"
+            if (asked := await self._packages.find(context)) is not None:
+                return await self._packages.respond(context, asked)
+        answer = view.lookup(path)
+        if answer is None:
+            if view.forbidden.lookup(path) is not None:
+                raise context.forbidden(view.forbidden.skill_at(path))
+            return NOT_FOUND
+        if context.method not in READ:  # looked at only here: what is not there is a 404 whatever the method
+            return other_method(context.method, READ)
+        if isinstance(answer, IndexResponse | VersionsResponse):
+            prepared = context.revision.prepared.get(path) if view.is_public else None
+            context.label = "index" if prepared else "scope"
+            return prepared or await view.indexes.prepare(path, answer)
+        context.label = "artifact" if answer.cache is CachePolicy.FOREVER else "file"
+        await self._blobs.send(answer, context.scope, context.send)
+        return None
 
 
 _ABSENT: Final = {"403": "Denied", "404": "NotFound"}

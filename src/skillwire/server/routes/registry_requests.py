@@ -144,7 +144,7 @@ def answer(document: Any, status: int = 200, **fields: str) -> ASGIApp:
 
 def tagged_answer(document: Any) -> ASGIApp:
     """Return an answer with a strong tag; caches may keep that of an anonymous client for a while."""
-    body = msgspec.json.encode(document)
+    body = document if isinstance(document, bytes) else msgspec.json.encode(document)
     tag = f'"{hashlib.blake2b(body, digest_size=16).hexdigest()}"'
     own = {"ETag": tag, "Cache-Control": CachePolicy.BRIEF.value, "Vary": IDENTITY_FIELDS}
     fields = encode_fields(own, OPEN_FIELDS)

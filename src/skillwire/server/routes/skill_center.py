@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from skillwire.model.packed_skills import PackedSkills
     from skillwire.model.skill import Skill
     from skillwire.registry.skill_center import CenterPage
     from skillwire.server.components import Services
@@ -146,9 +145,7 @@ class _Answers:
             self._make(revision, revision.public_view)
 
     def _make(self, revision: Revision, view: AccessView) -> CenterIndex:
-        everything = cast("PackedSkills", revision.everything.skills)
-        others = tuple(name for name in view.visible.skills if name not in view.usable.skills)
-        made = CenterIndex(everything, tuple(view.usable.skills), others, revision.catalog.skills)
+        made = CenterIndex(view.visible.skills, view.usable.skills, revision.catalog.skills)
         self._indexes[view.indexes] = made
         return made
 

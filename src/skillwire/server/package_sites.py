@@ -1,0 +1,168 @@
+"""The scopes of a registry: the index of a namespace, the versions of its packages, and each version as a scope.
+
+The catalog holds one version of each package, and of two packages with one name only the first. These answers come
+from the package store, so they hold the others, too. On a registry ``/@NAME`` is a namespace first, so that no
+publisher takes the scope of another one with a skill or a scene of its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from skillwire import limits
+from skillwire.errors import NotFoundError
+from skillwire.model.access import ANONYMOUS, Access
+from skillwire.model.catalog import Catalog
+from skillwire.model.package import PackageName, Status, is_namespace
+from skillwire.protocols.agent_skills.codec import encode_versions
+from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD, VersionList
+from skillwire.protocols.agent_skills.server import (
+    BlobResponse,
+    CachePolicy,
+    IndexResponse,
+    Site,
+    artifact_at,
+    artifacts_url,
+    read_scoped_path,
+    version_entry,
+)
+from skillwire.registry.packages import check_use, may_know, may_use
+from skillwire.server.problems import NOT_FOUND, Problem, ProblemError
+from skillwire.server.routes.registry_requests import tagged_answer
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from skillwire.model.package import Package
+    from skillwire.model.skill import Skill
+    from skillwire.protocols.agent_skills.server import ScopedPath
+    from skillwire.server.components import RegistryComponents
+    from skillwire.server.context import RequestContext
+
+
+class PackagePath(NamedTuple):
+    """What a path below ``/@`` means in the registry: a package, or without a ``name`` its whole namespace."""
+
+    scoped: ScopedPath
+    namespace: str
+    name: str
+
+
+class PackageSites:
+    """Answers for scopes that are namespaces or packages; ``publisher`` is that of the folders."""
+
+    def __init__(self, parts: RegistryComponents, base_url: str, publisher: str) -> None:
+        self._registry = parts.registry
+        self._downloads = parts.downloads
+        self._base_url = base_url
+        self._publisher = publisher
+
+    async def find(self, context: RequestContext) -> PackagePath | None:
+        """Return what the path means; None where the catalog answers. Raises ProblemError (308) for an old name."""
+        scoped = read_scoped_path(context.path)
+        if scoped is None or artifact_at(scoped.rest) is not None:
+            return None
+        scope, name, version, rest = scoped
+        is_space = is_namespace(scope) and (name is not None or (rest != VERSIONS and version is None))
+        namespace = await self._registry.store.namespace(scope) if is_space else None
+        if namespace is not None:
+            if namespace.renamed_to:
+                raise _moved(context, f"/@{namespace.renamed_to}{context.path.removeprefix(f'/@{scope}')}")
+            file = rest.removeprefix(f"{WELL_KNOWN}/").removeprefix(f"{WELL_KNOWN_OLD}/")
+            inside = "" if file == "index.json" else file.partition("/")[0].partition(".")[0]
+            return PackagePath(scoped, scope, name or inside)
+        skill = context.view.usable.skills.get(scope) if name is None else None
+        if (
+            skill is None
+            or skill.publisher == self._publisher
+            or (rest != VERSIONS and version in {None, skill.version})
+        ):
+            return None
+        return PackagePath(scoped, skill.publisher, scope)
+
+    async def respond(self, context: RequestContext, asked: PackagePath) -> ASGIApp | None:
+        """Return the response, or send it. Raises NotFoundError, TrustError, ProblemError (308) for an old name."""
+        scoped, path = asked.scoped, context.path
+        if not asked.name:
+            old = scoped.rest.startswith(f"{WELL_KNOWN_OLD}/")
+            kept = context.view.indexes.get(path)
+            return kept or await context.view.indexes.prepare(
+                path, await self._index(context, asked.namespace, old=old)
+            )
+        principal = context.principal or ANONYMOUS
+        package = await self._registry.package(principal, PackageName(asked.namespace, asked.name))
+        if package.name != (asked.namespace, asked.name):
+            raise _moved(context, f"/@{package.name}{'@' * bool(scoped.version)}{scoped.version or ''}{scoped.rest}")
+        if scoped.rest == VERSIONS:
+            check_use(principal, package)
+            return tagged_answer(encode_versions(await self._versions(package, artifacts_url(path, self._base_url))))
+        found = await self._registry.version(principal, package, scoped.version or "")
+        answer = Site(Catalog.of([found.skill]), self._base_url).lookup(path)
+        if isinstance(answer, IndexResponse):
+            return tagged_answer(answer.encode())
+        if not isinstance(answer, BlobResponse):
+            return NOT_FOUND
+        cache = CachePolicy.BRIEF if package.access is Access.PUBLIC else CachePolicy.PRIVATE
+        await self._downloads.send(context, replace(answer, cache=cache), found.skill)
+        return None
+
+    async def send_artifact(self, context: RequestContext) -> bool:
+        """Send the artifact that the path names by its digest, if a version has it; return whether one has.
+
+        Raises TrustError where the caller may know of the version and not download it.
+        """
+        asked = artifact_at(context.path)
+        if asked is None:
+            return False
+        try:
+            package, found = await self._registry.by_artifact(context.principal or ANONYMOUS, asked[0])
+        except NotFoundError:
+            return False
+        if found.skill.artifact.extension == asked[1]:
+            await self._downloads.send_artifact(context, package, found)
+        return found.skill.artifact.extension == asked[1]
+
+    async def _index(self, context: RequestContext, namespace: str, *, old: bool) -> IndexResponse:
+        """Return the index of the packages of a namespace that the caller may use, each in its latest version."""
+        store, principal = self._registry.store, context.principal or ANONYMOUS
+        skills: dict[str, Skill] = {}
+        after = ""
+        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE):
+            for package in page:
+                name, latest = package.name.name, package.latest
+                is_listed = may_know(principal, package) and may_use(principal, package)
+                if not is_listed or not latest or package.state.status is Status.QUARANTINED:
+                    continue
+                skill = context.view.usable.skills.get(name)  # the catalog has most of them
+                if skill is None or (skill.publisher, skill.version) != (namespace, latest):
+                    found = await store.version(package.name, latest)
+                    skill = found.skill if found else None
+                if skill is not None:
+                    skills[name] = skill
+            after = page[-1].name.name
+        url = artifacts_url(context.path, self._base_url)
+        return IndexResponse(skills, tuple(skills), url, old, cache=context.view.cache)
+
+    async def _versions(self, package: Package, artifacts: str) -> VersionList:
+        rows = [
+            version_entry(one.skill, artifacts)._replace(
+                published=one.published,
+                published_by=one.publisher,
+                status=one.state.status.value,
+                reason=one.state.reason,
+                successor=one.state.successor,
+            )
+            for one in await self._registry.store.versions(package.name)
+        ]
+        state = package.state
+        return VersionList(
+            *package.name, tuple(rows), package.latest, state.status.value, state.reason, state.successor
+        )
+
+
+def _moved(context: RequestContext, path: str) -> ProblemError:
+    """Return the redirect to ``path``, where something has its present name."""
+    fields = {"Location": f"{context.root}{quote(path, safe='/@')}"}
+    return ProblemError(Problem(308, "RENAMED", "it is called otherwise now", {"fix": "Use the new name."}, fields))

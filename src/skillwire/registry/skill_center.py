@@ -38,7 +38,7 @@ class CenterPage(NamedTuple):
 
 
 class CenterIndex:
-    """The skills ``usable`` of ``visible`` by their values; the others may be known of, and are found by their ID alone.
+    """The skills ``usable`` of ``visible`` by their values; the others may be known of, and are found by their ID.
 
     Names are sorted. ``searched`` are those that the full-text search has.
     """

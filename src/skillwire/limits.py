@@ -375,7 +375,6 @@ LAN_MDNS_SKILLS = Bound(200, "skills", "of one agent that are published by mDNS;
 LAN_MDNS_INSTANCES = Bound(4_096, "instances", "followed by mDNS; the library keeps 10,000 records, three of each")
 LAN_MDNS_RESOLVING = Bound(16, "instances", "resolved at once, when only their names are known")
 REQUIREMENTS = Bound(50, "requirements", "of one skill")
-DEPENDENCIES = Bound(200, "requirements", "met for one installation; each nests the search one level deeper")
 DEPENDENCY_STEPS = Bound(2_000, "steps", "of the search for versions that fit together")
 DEPENDENCY_SECONDS = Bound(120, "seconds", "for the requests of that search together")
 INDEX_NAMES = Bound(1_000, "names", "of capabilities or scenes of one skill in an index; longer lists are ignored")

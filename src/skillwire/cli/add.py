@@ -104,6 +104,11 @@ def carry_out(
     document: tuple[str, dict[str, Any]] = ("skillwire/add/1", {}),
 ) -> int:
     """Ask the necessary questions, apply the plan and print the report; return the highest exit code of its errors."""
+    for row in plan.pending:
+        if row.required_by:
+            output.note(
+                dim("required: "), bold(row.skill.name), f" {row.skill.version or ''}", dim(f"  {row.required_by}")
+            )
     if plan.unknown_origins and not consent and has_terminal():
         with progress.during("reading"):
             client.inspect(plan)
@@ -119,13 +124,13 @@ def carry_out(
 
 def _agree_to_number(plan: InstallPlan, references: Sequence[str], *, agreed: bool) -> None:
     """Confirm that an origin's name alone means all of its skills."""
-    if agreed or len(plan.skills) <= len(references):
+    named = [row.skill for row in plan.skills if not row.required_by]
+    if agreed or len(named) <= len(references):
         return
-    question = f"The reference matches {len(plan.skills)} skills. Add them all?"
-    if not confirm(question, about=first_of([row.skill.name for row in plan.skills], _ASKED_ABOUT)):
-        first = reference_to(plan.skills[0].skill)
-        fix = f"Name one, such as {first}, or give --all."
-        raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(plan.skills)} skills", fix=fix)
+    question = f"The reference matches {len(named)} skills. Add them all?"
+    if not confirm(question, about=first_of([skill.name for skill in named], _ASKED_ABOUT)):
+        fix = f"Name one, such as {reference_to(named[0])}, or give --all."
+        raise UsageError("REFERENCE", f"{' '.join(references)} matches {len(named)} skills", fix=fix)
 
 
 def print_plan(
@@ -138,6 +143,8 @@ def print_plan(
             "state": row.state,
             "reason": row.reason,
             "origin": row.skill.origin,
+            "version": row.skill.version,
+            "required_by": row.required_by or None,
             "folders": list(row.location.folders),
             "links": list(row.location.links),
         }
@@ -151,7 +158,9 @@ def print_plan(
         output.line(f"would {'take --yes as' if consent else 'ask for'} consent to {base}")
     for row in rows:
         places = ", ".join([*row["folders"], *row["links"]])
-        output.line(f"{verbs[row['state']]} ", bold(row["name"]), dim(f"  {row['reason'] or places}"))
+        output.line(
+            f"{verbs[row['state']]} ", bold(row["name"]), dim(f"  {row['reason'] or row['required_by'] or places}")
+        )
 
 
 def _print_report(output: Output, client: Client, report: InstallReport, schema: str, more: dict[str, Any]) -> None:

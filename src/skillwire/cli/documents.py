@@ -122,11 +122,20 @@ class FileObject(TypedDict):
 ArtifactType = Literal["skill-md", "archive", "files", "folder", "none"]
 
 
+class ReleaseObject(VersionObject):
+    status: Annotated[Literal["active", "deprecated", "yanked", "quarantined"], "Status of the version"]
+    reason: Annotated[str, "Reason of the status; empty for none"]
+    successor: Annotated[str, "Skill to use instead; empty for none"]
+    published_at: Annotated[str | None, "RFC 3339 in UTC; null if unknown"]
+    published_by: Annotated[str, "Account; empty if unknown"]
+
+
 class ShowDocument(TypedDict):
     schema: Annotated[Literal["skillwire/show/1"], "A skill"]
     skill: Annotated[RefObject, "The skill"]
     type: Annotated[ArtifactType, "Artifact type; none if only a descriptor exists"]
     descriptor: NotRequired[Annotated[Any, "Its Skill Descriptor, SkillDescriptor of Skill Sharing"]]
+    versions: NotRequired[Annotated[list[ReleaseObject], "Its versions, if its origin lists them"]]
     manifest: NotRequired[Annotated[dict[str, Any], "At a Skills Protocol endpoint: content of skill.toml"]]
     frontmatter: NotRequired[Annotated[Any, "At a Skills Protocol endpoint: frontmatter of SKILL.md; null if unknown"]]
     body: NotRequired[Annotated[str, "With --body: the instructions"]]
@@ -153,6 +162,7 @@ class LockedObject(FolderFields, VersionObject):
     first_seen: Annotated[str, "First installation of this digest, RFC 3339 in UTC"]
     agents: Annotated[list[str], "Agents it is installed for"]
     files: Annotated[int, "Number of files"]
+    requires: Annotated[dict[str, str], "Requirements, and the installed skill that meets each"]
 
 
 class ComparisonObject(TypedDict):
@@ -160,7 +170,8 @@ class ComparisonObject(TypedDict):
     state: Annotated[Literal["current", "changed", "unverifiable", "gone", "unreachable"], "Result of the comparison"]
     installed: Annotated[VersionObject, "Installed version"]
     latest: Annotated[VersionObject | None, "Version at the origin; null if unknown"]
-    error: Annotated[str | None, "Error code; null if the origin was read"]
+    error: Annotated[str | None, "Error code, such as YANKED; null if the origin was read and the version stands"]
+    required_by: Annotated[list[str], "Installed skills that require another version than the latest"]
 
 
 class ReportFields(TypedDict):
@@ -185,6 +196,8 @@ class PlanSkill(FolderFields):
     state: Annotated[Literal["new", "update", "unchanged", "conflict"], "Planned action"]
     reason: Annotated[Any, "Reason of a conflict; otherwise empty or null"]
     origin: Annotated[str, "Publisher's location"]
+    version: Annotated[str | None, "Version; null if the index has none"]
+    required_by: Annotated[str | None, "Chain of skills that require it; null if you named it"]
 
 
 class PlanDocument(TypedDict):
@@ -206,6 +219,7 @@ class RemoveDocument(DryRun):
     schema: Annotated[Literal["skillwire/remove/1"], "Result of remove"]
     skills: Annotated[list[LockedObject], "Removed skills"]
     changed: Annotated[list[str], "Those with locally changed files"]
+    required_by: Annotated[dict[str, str], "Remaining skills that require one of them, and the requirement"]
 
 
 class OutdatedDocument(TypedDict):

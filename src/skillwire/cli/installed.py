@@ -17,6 +17,8 @@ from skillwire.cli.options import (
 )
 from skillwire.cli.output import bold, dim, failure, output_options, success, warning
 from skillwire.errors import ConflictError, TrustError
+from skillwire.model.install import Lock
+from skillwire.resolver.lockfile import requiring
 
 if TYPE_CHECKING:
     from skillwire.cli.output import Output
@@ -41,25 +43,40 @@ def list_command(*, output: Output, for_user: bool) -> None:
 
 @click.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--overwrite", is_flag=True, help="Remove a skill even if its files were changed.")
+@click.option("--overwrite", is_flag=True, help="Remove a skill even if its files were changed, or it is required.")
 @dry_run_option
 @scope_option
 @output_options
 def remove_command(*, output: Output, names: tuple[str, ...], overwrite: bool, dry_run: bool, for_user: bool) -> None:
     """Remove installed skills, and their entries in skills.lock.
 
-    A skill with changed files is kept unless you confirm.
+    A skill with changed files, or one that another skill requires, is kept unless you confirm.
     """
     with open_client(output, for_user=for_user) as client:
         skills, deviations = client.verify(*names)
         changed = sorted({row.name for row in deviations if row.problem != "missing"})
+        needed = requiring(Lock({one.name: one for one in client.installed()}), names)
         if not dry_run:
+            for requirer, requirement in {} if overwrite else needed.items():
+                message = f"{requirer} requires {requirement}"
+                if not confirm(f"{message}. Remove it anyway?"):
+                    raise ConflictError("DEPENDENCY_NEEDED", message)
             message = f"{', '.join(changed)}: its files were changed"
             if changed and not (overwrite or confirm(f"{message}. Remove it anyway?")):
                 raise ConflictError("SKILL_CONFLICT", message, fix="Keep a copy, or pass --overwrite.")
-            skills = client.remove(*names)
+            skills = client.remove(*names, overwrite=True)
     removed = [locked_object(locked) for locked in skills]
-    output.document({"schema": "skillwire/remove/1", "dry_run": dry_run, "skills": removed, "changed": changed})
+    output.document(
+        {
+            "schema": "skillwire/remove/1",
+            "dry_run": dry_run,
+            "skills": removed,
+            "changed": changed,
+            "required_by": needed,
+        }
+    )
+    for requirer, requirement in needed.items():
+        output.note(warning(f"{requirer} requires "), requirement)
     verb = success("would remove " if dry_run else "removed ")
     for locked in skills:
         if dry_run and locked.name in changed and not overwrite:

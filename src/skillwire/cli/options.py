@@ -186,6 +186,7 @@ def locked_object(locked: LockedSkill) -> LockedObject:
         "folders": list(locked.placement.folders),
         "links": list(locked.placement.links),
         "files": len(locked.files),
+        "requires": dict(locked.requires),
     }
 
 

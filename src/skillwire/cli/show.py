@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from skillwire.adapters.files.credentials import credential_place
-from skillwire.cli.options import network_options, open_client, open_progress, ref_object, refresh_option, shortened
+from skillwire.cli.options import (
+    network_options,
+    open_client,
+    open_progress,
+    ref_object,
+    refresh_option,
+    shortened,
+    utc_time,
+)
 from skillwire.cli.output import bold, dim, output_options, warning
 from skillwire.errors import TrustError, UsageError
-from skillwire.model.ref import BLOB
+from skillwire.model.ref import BLOB, Release
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import reference_to
 from skillwire.trust.paths import check_path
@@ -27,10 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Unpack
 
-    from skillwire.cli.documents import ArtifactType, CatDocument, ShowDocument
+    from skillwire.cli.documents import ArtifactType, CatDocument, ReleaseObject, ShowDocument
     from skillwire.cli.options import NetworkOptions
     from skillwire.cli.output import Output, Part
     from skillwire.client.skill import RemoteSkill
+    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_sharing.messages import AuthConfig, ParameterDefinition, SkillDescriptor
 
 
@@ -146,6 +155,7 @@ def command(
             is_described = skill.rpc is None and (descriptor or skill.ref.is_only_described)
             described = skill.descriptor() if is_described else None
             at_endpoint = skill.described() if skill.rpc is not None else None
+            versions = [] if body or files else skill.versions()
         content: ShowDocument = {
             "schema": "skillwire/show/1",
             "skill": ref_object(skill.ref),
@@ -165,6 +175,9 @@ def command(
             )
         if not body and not files:
             _print_entry(output, skill)
+        if versions:
+            content["versions"] = [_release_object(one) for one in versions]
+            _print_versions(output, content["versions"])
         if described is not None:
             from skillwire.protocols.skill_sharing.validation import serialize  # noqa: PLC0415  # few have a descriptor
 
@@ -189,8 +202,41 @@ def _print_entry(output: Output, skill: RemoteSkill) -> None:
         *([("type", skill.artifact_type), ("url", skill.url)] if skill.rpc is None else []),
         ("digest", skill.digest or _without_digest(skill)),
         ("found via", skill.ref.found_via),
+        *([("requires", ", ".join(skill.ref.requires[:_MAX_FIELDS]))] if skill.ref.requires else []),
     ]
     output.table([dim(label), value] for label, value in rows)
+
+
+def _release_object(skill: SkillRef) -> ReleaseObject:
+    release = skill.release or Release()
+    return {
+        "version": skill.version,
+        "digest": skill.digest,
+        "status": cast("Any", release.status),
+        "reason": release.reason,
+        "successor": release.successor,
+        "published_at": None if release.published is None else utc_time(release.published),
+        "published_by": release.published_by,
+    }
+
+
+def _print_versions(output: Output, versions: Sequence[ReleaseObject]) -> None:
+    """Print the versions of a registry; a folder has one, which says nothing more."""
+    if len(versions) == 1 and versions[0]["published_at"] is None and versions[0]["status"] == "active":
+        return
+    output.line()
+    output.line(bold("versions"))
+    rows: list[list[Part]] = []
+    for one in versions[:_MAX_FIELDS]:
+        status = "" if one["status"] == "active" else one["status"]
+        why = [one["reason"], f"use {one['successor']}" if one["successor"] else ""]
+        day, by = (one["published_at"] or "").partition("T")[0], one["published_by"]
+        rows.append(
+            [f"  {one['version']}", day, by, warning(status), dim(shortened("; ".join(filter(None, why)), _LONG))]
+        )
+    output.table(rows)
+    if len(versions) > _MAX_FIELDS:
+        output.line(dim(f"  and {len(versions) - _MAX_FIELDS} more; --json has them all"))
 
 
 def _needs_login(skill: RemoteSkill, token: str | None) -> bool:

@@ -65,6 +65,7 @@ def _comparison_object(comparison: UpdateComparison) -> ComparisonObject:
         "installed": {"version": comparison.locked.version, "digest": comparison.locked.digest},
         "latest": {"version": latest.version, "digest": latest.digest} if latest else None,
         "error": comparison.error.code if comparison.error else None,
+        "required_by": list(comparison.required_by),
     }
 
 
@@ -89,13 +90,19 @@ def _print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) 
 
 def _detail(row: UpdateComparison) -> str:
     if row.error is not None:
-        return str(row.error)
+        instead = f"; there is {row.latest.version}" if row.latest else ""
+        return (
+            f"{row.error.code.lower()}: {row.error.message}{instead}" if row.error.code == "YANKED" else str(row.error)
+        )
     if row.latest is None:
         return f"{row.locked.origin} no longer lists it"
     if row.state == "unverifiable":
         return f"{row.locked.origin} publishes no digests; update downloads the skill to compare"
     versions = (row.locked.version, row.latest.version)
-    return f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with a new digest"
+    change = (
+        f"{versions[0]} -> {versions[1]}" if versions[0] != versions[1] else f"{versions[0] or ''} with a new digest"
+    )
+    return f"{change}; another version is required by {', '.join(row.required_by)}" if row.required_by else change
 
 
 @click.command()

@@ -119,8 +119,8 @@ class AsyncClient(ClientBase[AsyncRunner]):
     async def verify(self, *names: str) -> Verification:
         return await self._runner.run(verify(self._session.folder, names))
 
-    async def remove(self, *names: str) -> list[LockedSkill]:
-        return await self._runner.run(remove(self._session.folder, names))
+    async def remove(self, *names: str, overwrite: bool = False) -> list[LockedSkill]:
+        return await self._runner.run(remove(self._session.folder, names, overwrite=overwrite))
 
     async def compare(self, *names: str) -> list[UpdateComparison]:
         return await self._runner.run(self._session.compare(names))

@@ -20,15 +20,29 @@ from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.credentials import OriginAccess
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
 from skillwire.resolver.context import ResolveContext, as_finding
+from skillwire.resolver.dependencies import InstalledRequirement, select_skills
 from skillwire.resolver.lockfile import did_you_mean, select
-from skillwire.resolver.plan import InstallPolicy, PlannedSkill, compare_with_origins, plan_install, plan_locked
+from skillwire.resolver.plan import (
+    InstallPolicy,
+    PlannedSkill,
+    check_release,
+    compare_with_origins,
+    conflicting,
+    deprecation,
+    plan_install,
+    plan_locked,
+    ref_of_locked,
+)
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
-from skillwire.resolver.resolve import find_skills
+from skillwire.resolver.resolve import DependencySources, find_skills
 from skillwire.resolver.resolve import resolve as resolve_reference
+from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources.agent_skills import AgentSkills
 from skillwire.trust.address import AddressPolicy
 from skillwire.wire.exchange import limit_time, seconds_of, work
 
@@ -41,7 +55,7 @@ if TYPE_CHECKING:
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
     from skillwire.client.lan_flows import LanFlows
     from skillwire.model.execution import RemoteExecution
-    from skillwire.model.install import LockedSkill, OriginRecord
+    from skillwire.model.install import Lock, LockedSkill, OriginRecord
     from skillwire.model.ref import Files, SkillRef
     from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -223,6 +237,10 @@ class ClientSession:
         (fetched,) = yield from fetch_contents([skill], self.context)
         return (yield from work(partial(open_content, skill, fetched, self.context)))
 
+    def versions(self, skill: SkillRef) -> Flow[list[SkillRef]]:
+        """Return the versions of a skill of an index, the highest first."""
+        return AgentSkills(self.context).versions(Lookup(skill.index_url, skill.name))
+
     def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""
         from skillwire.resolver.rank import describe  # noqa: PLC0415  # only where that protocol is spoken
@@ -289,20 +307,46 @@ class ClientSession:
         in_use = yield from work(self.agents_in_use)
         chosen = choose_agents(agents or self.settings.agents, in_use, for_user=self.for_user)
         skills: dict[str, SkillRef] = {}
+        wanted: dict[str, str] = {}
+        lock = yield from work(self.folder.read_lock)
         for reference in references:
+            version = parse_reference(reference).version
             for skill in (yield from self.resolve(reference, refresh=True)):
                 known = skills.get(skill.name, skill)
                 if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
                 if skill.has_no_artifact:
                     raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
-                skills[skill.name] = skill
+                check_release(skill, lock.skills.get(skill.name), version)
+                skills[skill.name], wanted[skill.name] = skill, version
         as_copy = self.settings.install == "copy" if copy is None else copy
         location = plan_placement(chosen, for_user=self.for_user, copy=as_copy)
-        return (yield from self._plan_install([PlannedSkill(skill, location, chosen) for skill in skills.values()]))
+        planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
+        return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock))
 
-    def _plan_install(self, planned: Sequence[PlannedSkill]) -> Flow[InstallPlan]:
-        return plan_install(planned, folder=self.folder, policy=self.policy, origins=self.context.origins)
+    def _plan_install(self, named: Sequence[tuple[PlannedSkill, Sequence[SkillRef]]], lock: Lock) -> Flow[InstallPlan]:
+        """Plan to install one of the alternatives of each row, and what these require, in the places of the row."""
+        rows = {row.skill.name: row for row, _ in named}
+        others = [locked for locked in lock.skills.values() if locked.name not in rows]
+        kept = [
+            InstalledRequirement(locked.name, parse_requirement(text), name)
+            for locked in others
+            for text, name in locked.requires.items()
+        ]
+        sources = DependencySources(self.context._replace(refresh=True), lock.skills, self.settings.registry)
+        flow = select_skills([alternatives for _, alternatives in named], sources.find, kept)
+        selection = yield from limit_time(flow, limits.DEPENDENCY_SECONDS)
+        for name, skill in selection.skills.items():
+            if finding := deprecation(skill):
+                self.context.report(finding)
+            chain = [*selection.chain(name)]
+            row = rows.get(name) or rows[chain[0].partition(" ")[0]]._replace(wanted="", required_by=" -> ".join(chain))
+            rows[name] = row._replace(skill=skill, requires=selection.met.get(name, {}))
+        return (
+            yield from plan_install(
+                [*rows.values()], folder=self.folder, policy=self.policy, origins=self.context.origins
+            )
+        )
 
     def plan_locked(self, names: Sequence[str]) -> Flow[InstallPlan]:
         """Plan to install exactly the lock: these skills, or all; raise ``LOCK_MISSING``, ``NOT_INSTALLED``."""
@@ -314,7 +358,8 @@ class ClientSession:
 
     def compare(self, names: Sequence[str]) -> Flow[list[UpdateComparison]]:
         """Compare installed skills, these or all, with their origins, whose indexes are asked anew."""
-        skills = select((yield from work(self.folder.read_lock)), names)
+        lock = yield from work(self.folder.read_lock)
+        skills = select(lock, names)
 
         def allow_accepted() -> None:
             """Allow the origins that the user has agreed to; a lock alone allows none."""
@@ -323,16 +368,17 @@ class ClientSession:
                     self.access.allow_url(origin)
 
         yield from work(allow_accepted)
-        return (yield from compare_with_origins(skills, self.context._replace(refresh=True)))
+        rows = yield from compare_with_origins(skills, self.context._replace(refresh=True))
+        return [row._replace(required_by=conflicting(lock, row)) for row in rows]
 
     def plan_update(self, comparisons: Sequence[UpdateComparison]) -> Flow[InstallPlan]:
         """Plan to install the changed skills in their present places."""
-        changed = [
-            PlannedSkill(comparison.latest, comparison.locked.placement, comparison.locked.agents)
-            for comparison in comparisons
-            if comparison.latest is not None and comparison.state in {"changed", "unverifiable"}
-        ]
-        return self._plan_install(changed)
+        changed = []
+        for locked, state, latest, _, others, _ in comparisons:
+            if latest is not None and state in {"changed", "unverifiable"}:
+                row = PlannedSkill(latest, locked.placement, locked.agents)
+                changed.append((row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index else [])]))
+        return (yield from self._plan_install(changed, (yield from work(self.folder.read_lock))))
 
     def add(
         self, references: Sequence[str], agents: Sequence[str], *, consent: bool, overwrite: bool, copy: bool | None

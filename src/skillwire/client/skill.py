@@ -109,6 +109,11 @@ class SkillFlows:
             self._files = yield from self._session.files(self._ref)
         return self._files
 
+    def _fetch_versions(self) -> Flow[list[SkillRef]]:
+        if not self._ref.index_url:
+            return []
+        return (yield from self._session.versions(self._ref))
+
     def _read_body(self) -> Flow[str]:
         content = yield from self._read_file(_SKILL_MD)
         source = f"{self.name}/{_SKILL_MD}"
@@ -171,6 +176,10 @@ class RemoteSkill(SkillFlows):
         """
         return self._runner.run(self._fetch_files())
 
+    def versions(self) -> list[SkillRef]:
+        """Return its versions with their ``release``, the highest first; empty where its origin lists none."""
+        return self._runner.run(self._fetch_versions())
+
     def body(self) -> str:
         """Return the instructions: ``SKILL.md`` without its frontmatter."""
         return self._runner.run(self._read_body())
@@ -208,6 +217,9 @@ class AsyncRemoteSkill(SkillFlows):
 
     async def files(self) -> Files:
         return await self._runner.run(self._fetch_files())
+
+    async def versions(self) -> list[SkillRef]:
+        return await self._runner.run(self._fetch_versions())
 
     async def body(self) -> str:
         return await self._runner.run(self._read_body())

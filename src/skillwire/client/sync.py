@@ -196,13 +196,14 @@ class Client(ClientBase[SyncRunner]):
         """Compare the installed files of these skills, or of all, with ``skills.lock``, byte for byte."""
         return self._runner.run(verify(self._session.folder, names))
 
-    def remove(self, *names: str) -> list[LockedSkill]:
+    def remove(self, *names: str, overwrite: bool = False) -> list[LockedSkill]:
         """Remove skills from disk and lock, even if their files were changed; return what they were.
 
         Raises:
-            NotFoundError: ``NOT_INSTALLED``; nothing is removed then.
+            NotFoundError: ``NOT_INSTALLED``; nothing is removed then. ConflictError: ``DEPENDENCY_NEEDED``, another
+                installed skill requires one of them; ``overwrite`` removes it all the same.
         """
-        return self._runner.run(remove(self._session.folder, names))
+        return self._runner.run(remove(self._session.folder, names, overwrite=overwrite))
 
     def compare(self, *names: str) -> list[UpdateComparison]:
         """Compare installed skills, these or all, with their origins; each index is asked once.

@@ -52,6 +52,9 @@ class LockedSkill(NamedTuple):
     agents: tuple[str, ...]
     placement: InstallLocation
     files: Mapping[str, str]  # path → SHA-256 in hexadecimal
+    wanted: str = ""  # the version or range that it was asked for in; updates stay within it
+    capabilities: tuple[str, ...] = ()
+    requires: Mapping[str, str] = {}  # requirement → name of the installed skill that meets it
 
 
 class Lock(NamedTuple):

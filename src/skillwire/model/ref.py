@@ -42,6 +42,21 @@ class IndexedFile(NamedTuple):
     digest: Digest | None = None
 
 
+class Release(NamedTuple):
+    """How a version stands in the list of its skill's versions; ``published`` is seconds since the epoch."""
+
+    status: str = "active"  # deprecated, yanked, quarantined
+    reason: str = ""
+    successor: str = ""
+    published: float | None = None
+    published_by: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a range resolves to it."""
+        return self.status in {"active", "deprecated"}
+
+
 class SkillRef(NamedTuple):
     """A skill that was found, and how to get it: the same value from every source.
 
@@ -55,6 +70,7 @@ class SkillRef(NamedTuple):
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
         files: with their bytes, if already loaded.
+        release: None if it comes from an index, which lists one version.
         requires: see :mod:`skillwire.model.requirement`.
         described: an endpoint's description of a skill requested by name.
     """
@@ -78,6 +94,7 @@ class SkillRef(NamedTuple):
     requested_by_name: bool = True
     described: Any = None
     requires: tuple[str, ...] = ()
+    release: Release | None = None
 
     @property
     def is_local(self) -> bool:

@@ -384,4 +384,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         agents=planned.agents,
         placement=planned.location,
         files=files,
+        wanted=planned.wanted or (known.wanted if known is not None else ""),
+        capabilities=skill.capabilities,
+        requires=planned.requires,
     )

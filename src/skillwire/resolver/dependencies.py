@@ -8,7 +8,7 @@ for which a best candidate failed is the one that is raised, with the chain of s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
     from skillwire.model.requirement import Requirement
     from skillwire.wire.exchange import Flow
+
+_SHOWN: Final = 8  # versions or skills in a message
 
 
 class FindCandidates(Protocol):
@@ -73,15 +75,19 @@ class _Task(NamedTuple):
     alternatives: Sequence[SkillRef]
 
 
-def place_of(requirement: Requirement, parent: SkillRef) -> str:
-    """Return the reference of a required skill, as the user would type it: relative to where ``parent`` comes from."""
+def place_of(requirement: Requirement, parent: SkillRef, registry: str) -> str:
+    """Return the reference of a required skill, relative to where ``parent`` comes from.
+
+    A folder has no registry of its own; for one, ``namespace/name`` is in ``registry``. Empty where there is none.
+    """
     target, origin = requirement.target, parent.origin
     if "/" not in target:
-        return f"{origin.removeprefix('path:') if parent.is_local else origin}/{target}"
-    if read_package_name(target) is None or parent.is_local:
+        folder = origin.removeprefix("path:")
+        return f"{folder if folder.startswith(('.', '/')) or not parent.is_local else f'./{folder}'}/{target}"
+    if read_package_name(target) is None:
         return target
-    site = origin.rpartition("/@")[0] or origin
-    return f"{site}/@{target}"
+    site = registry.rstrip("/") if parent.is_local else origin.rpartition("/@")[0] or origin
+    return f"{site}/@{target}" if site else ""
 
 
 def select_skills(
@@ -91,51 +97,72 @@ def select_skills(
 
     Raises NotFoundError (``DEPENDENCY_MISSING``), ConflictError (``DEPENDENCY_CYCLE``, ``DEPENDENCY_CONFLICT``).
     """
+    single = [alternatives[0] for alternatives in named if len(alternatives) == 1]
+    chosen = Selection({one.name: one for one in single}, {}, {one.name: "" for one in single})
+    tasks = [_Task(None, None, alternatives) for alternatives in named if len(alternatives) > 1]
     search = _Search(find, installed)
-    found = yield from search.solve([_Task(None, None, alternatives) for alternatives in named], Selection(), 0)
-    if found is None:
-        raise search.failures[0]
-    return found
+    return (yield from search.solve([*tasks, *(task for one in single for task in _tasks_of(one))], chosen))
+
+
+def _tasks_of(skill: SkillRef) -> list[_Task]:
+    return [_Task(skill, parse_requirement(text), ()) for text in skill.requires]
+
+
+class _Choice:
+    """The first of some ``tasks``, and the candidates that were tried: one version of each, then every version."""
+
+    def __init__(self, tasks: Sequence[_Task], chosen: Selection) -> None:
+        self.tasks, self.chosen = tasks, chosen
+        self.tried: list[SkillRef] = []
+        self.problems: list[SkillwireError] = []
+        self.waiting: list[SkillRef] = []
+        self.rounds = [False, True] if tasks and tasks[0].requirement else [False]
+
+    def take(self, skill: SkillRef) -> _Choice:
+        """Return the choice that follows when ``skill`` does the first task."""
+        task, *rest = self.tasks
+        more = [] if skill.name in self.chosen.skills else _tasks_of(skill)
+        text = task.requirement.text if task.requirement else ""
+        return _Choice([*rest, *more], self.chosen.adding(skill, task.parent.name if task.parent else "", text))
 
 
 class _Search:
     def __init__(self, find: FindCandidates, installed: Sequence[InstalledRequirement]) -> None:
         self._find, self._installed = find, installed
-        self.failures: list[SkillwireError] = []
-        self._steps = 0
+        self._failures: list[SkillwireError] = []
 
-    def solve(self, tasks: Sequence[_Task], chosen: Selection, depth: int) -> Flow[Selection | None]:
-        """Return ``chosen`` with all ``tasks`` done; None, and a failure, where that is impossible."""
-        if not tasks:
-            return chosen if self._meets_installed(chosen) else None
-        self._steps += 1
-        if self._steps > limits.DEPENDENCY_STEPS or depth > limits.DEPENDENCIES:
-            message = f"more than {limits.DEPENDENCIES} requirements, or too many versions of them, would be compared"
-            raise ConflictError(
-                "DEPENDENCY_CONFLICT", message, details={"failures": [one.message for one in self.failures[:3]]}
-            )
-        task, *rest = tasks
-        tried: list[SkillRef] = []
-        problems: list[SkillwireError] = []
-        for every in (False, True) if task.requirement else (False,):
-            for skill in (yield from self._candidates(task, chosen, every=every)):
-                if skill in tried:
-                    continue
-                tried.append(skill)
-                if (problem := _problem(skill, task, chosen)) is not None:
-                    problems.append(problem)
-                    continue
-                is_new = skill.name not in chosen.skills
-                text = task.requirement.text if task.requirement else ""
-                more = [_Task(skill, parse_requirement(one), ()) for one in skill.requires] if is_new else []
-                after = chosen.adding(skill, task.parent.name if task.parent else "", text)
-                found = yield from self.solve([*rest, *more], after, depth + 1)
-                if found is not None:
-                    return found
-        if len(problems) == len(tried):  # otherwise the reason is deeper, and recorded
-            self.failures += (
-                problems[:1] if task.requirement is None else [_best_problem(task, chosen, tried, problems)]
-            )
+    def solve(self, tasks: Sequence[_Task], chosen: Selection) -> Flow[Selection]:
+        """Return ``chosen`` with all ``tasks`` done; raise the first failure where that is impossible."""
+        choices = [_Choice(tasks, chosen)]
+        for _ in range(limits.DEPENDENCY_STEPS + len(tasks)):
+            choice = choices[-1]
+            if not choice.tasks and self._meets_installed(choice.chosen):
+                return choice.chosen
+            skill = (yield from self._next(choice)) if choice.tasks else None
+            if skill is not None:
+                choices.append(choice.take(skill))
+                continue
+            if choice.tasks and len(choice.problems) == len(choice.tried):  # otherwise the reason is recorded
+                self._failures.append(_best_problem(choice))
+            choices.pop()
+            if not choices:
+                raise self._failures[0]
+        message = f"no versions that fit together were found within {limits.DEPENDENCY_STEPS:,} steps"
+        raise ConflictError("DEPENDENCY_CONFLICT", message, details={"chain": [*choices[-1].chosen.skills][:_SHOWN]})
+
+    def _next(self, choice: _Choice) -> Flow[SkillRef | None]:
+        """Return the next candidate for the first task that fits what is chosen; None when there is none."""
+        while choice.waiting or choice.rounds:
+            if not choice.waiting:
+                every = choice.rounds.pop(0)
+                choice.waiting = [*(yield from self._candidates(choice.tasks[0], choice.chosen, every=every))]
+                continue
+            skill = choice.waiting.pop(0)
+            if skill not in choice.tried:
+                choice.tried.append(skill)
+                if (problem := _problem(skill, choice.tasks[0], choice.chosen)) is None:
+                    return skill
+                choice.problems.append(problem)
         return None
 
     def _candidates(self, task: _Task, chosen: Selection, *, every: bool) -> Flow[Sequence[SkillRef]]:
@@ -155,7 +182,7 @@ class _Search:
                 continue
             chain = [*chosen.chain(name)]
             message = f"{holder}, which is installed, requires {requirement.text}, and not {' -> '.join(chain)}"
-            self.failures.append(ConflictError("DEPENDENCY_CONFLICT", message, details={"chain": chain}))
+            self._failures.append(ConflictError("DEPENDENCY_CONFLICT", message, details={"chain": chain}))
             return False
         return True
 
@@ -178,15 +205,14 @@ def _problem(skill: SkillRef, task: _Task, chosen: Selection) -> SkillwireError 
     return None
 
 
-def _best_problem(
-    task: _Task, chosen: Selection, tried: Sequence[SkillRef], problems: Sequence[SkillwireError]
-) -> SkillwireError:
+def _best_problem(choice: _Choice) -> SkillwireError:
     """Return the first problem of a candidate in the range; without one, that none is in it."""
-    assert task.requirement is not None and task.parent is not None  # noqa: PT018, S101  # only such tasks have several
-    for problem in problems:
-        if problem.code != "DEPENDENCY_MISSING":
+    requirement, parent = choice.tasks[0].requirement, choice.tasks[0].parent
+    for problem in choice.problems:
+        if problem.code != "DEPENDENCY_MISSING" or requirement is None or parent is None:
             return problem
-    chain = [*chosen.chain(task.parent.name), task.requirement.text]
-    there = f"; there are {', '.join(str(one.version) for one in tried[:8])}" if tried else ""
+    assert requirement is not None and parent is not None  # noqa: PT018, S101  # one that was asked for has problems alone
+    chain = [*choice.chosen.chain(parent.name), requirement.text]
+    there = f"; there are {', '.join(str(one.version) for one in choice.tried[:_SHOWN])}" if choice.tried else ""
     message = f"{' -> '.join(chain)}: no skill meets this requirement{there}"
     return NotFoundError("DEPENDENCY_MISSING", message, details={"chain": chain})

@@ -13,10 +13,19 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
-from skillwire.errors import DecodeError, NotFoundError, SkillwireError, SourceLocation, ValidationError, one_line
+from skillwire.errors import (
+    ConflictError,
+    DecodeError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    ValidationError,
+    one_line,
+)
 from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
+from skillwire.model.requirement import parse_range, parse_requirement
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
 from skillwire.resolver.references import LOCAL
@@ -25,7 +34,7 @@ from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from skillwire.ports import SkillsFolder
     from skillwire.wire.exchange import Flow
@@ -52,6 +61,9 @@ def encode_lock(lock: Lock) -> bytes:
             "folders": list(skill.placement.folders),
             "links": list(skill.placement.links),
             "files": dict(sorted(skill.files.items())),
+            **({"wanted": skill.wanted} if skill.wanted else {}),
+            **({"capabilities": list(skill.capabilities)} if skill.capabilities else {}),
+            **({"requires": dict(sorted(skill.requires.items()))} if skill.requires else {}),
         }
         for name, skill in sorted(lock.skills.items())
     }
@@ -89,6 +101,11 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
                 tuple(check_path(_string(link)) for link in fields["links"]),
             ),
             files={check_path(path): _hex(value) for path, value in fields["files"].items()},
+            wanted=_wanted(fields.get("wanted", "")),
+            capabilities=tuple(_string(one) for one in fields.get("capabilities", ())),
+            requires={
+                parse_requirement(_string(text)).text: _string(met) for text, met in fields.get("requires", {}).items()
+            },
         )
         _check_origin(locked)
     except (KeyError, TypeError, AttributeError, ValueError, SkillwireError) as error:
@@ -128,8 +145,13 @@ def _hex(value: object) -> str:
     return cast("str", value)
 
 
+def _wanted(value: object) -> str:
+    text = _string(value)
+    return text if not text or text.startswith("sha256:") else parse_range(text).text
+
+
 class Deviation(NamedTuple):
-    """A difference between an installed skill and the lock."""
+    """A difference between an installed skill and the lock; ``path`` is the text of a requirement that is not met."""
 
     name: str
     path: str
@@ -164,10 +186,20 @@ def verify(folder: SkillsFolder, names: Sequence[str]) -> Flow[Verification]:
     """Compare the installed files of these skills, or of all, with the lock."""
 
     def compare() -> Verification:
-        skills = select(folder.read_lock(), names)
-        return Verification(skills, [row for locked in skills for row in find_deviations(locked, folder)])
+        lock = folder.read_lock()
+        skills = select(lock, names)
+        rows = [row for locked in skills for row in find_deviations(locked, folder)]
+        return Verification(skills, [*rows, *(row for locked in skills for row in _unmet(locked, lock))])
 
     return work(compare)
+
+
+def _unmet(locked: LockedSkill, lock: Lock) -> Iterator[Deviation]:
+    """Yield the requirements of a skill that no installed skill meets, as missing."""
+    for text, name in locked.requires.items():
+        other = lock.skills.get(name)
+        if other is None or other.version not in parse_requirement(text).versions:
+            yield Deviation(locked.name, text, "missing")
 
 
 def find_deviations(locked: LockedSkill, folder: SkillsFolder) -> list[Deviation]:
@@ -183,14 +215,29 @@ def find_deviations(locked: LockedSkill, folder: SkillsFolder) -> list[Deviation
     ]
 
 
-def remove(folder: SkillsFolder, names: Sequence[str]) -> Flow[list[LockedSkill]]:
-    """Remove all of these skills from disk and lock, or none; return what they were."""
+def requiring(lock: Lock, names: Collection[str]) -> dict[str, str]:
+    """Return the name of each other skill that requires one of ``names``, and what it requires."""
+    return {
+        locked.name: text
+        for locked in lock.skills.values()
+        for text, met in locked.requires.items()
+        if met in names and locked.name not in names
+    }
+
+
+def remove(folder: SkillsFolder, names: Sequence[str], *, overwrite: bool = False) -> Flow[list[LockedSkill]]:
+    """Remove all of these skills from disk and lock, or none; return what they were.
+
+    Raises ConflictError (``DEPENDENCY_NEEDED``) where another one requires one of them, unless ``overwrite``.
+    """
 
     def take_away() -> list[LockedSkill]:
         change = folder.change()
         try:
             lock = folder.read_lock()
             skills = select(lock, names) if names else []
+            for requirer, text in {} if overwrite else requiring(lock, names).items():
+                raise ConflictError("DEPENDENCY_NEEDED", f"{requirer} requires {text}")
             for locked in skills:
                 change.take_away(locked.name, locked.placement)
             change.commit(lock.without(names))

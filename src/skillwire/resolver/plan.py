@@ -16,17 +16,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
 
+from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.install import InstallLocation, LockedSkill
-from skillwire.model.ref import IndexedFile, SkillRef
+from skillwire.model.package import version_order
+from skillwire.model.ref import IndexedFile, Release, SkillRef
+from skillwire.model.requirement import parse_requirement
+from skillwire.model.skill import Finding, is_version
 from skillwire.model.url import parse_url
-from skillwire.resolver.sources import AGENT_SKILLS, Lookup, open_source
+from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
 from skillwire.resolver.sources.folder import load_local
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -41,7 +46,10 @@ State = Literal["new", "update", "unchanged", "conflict"]
 
 
 class PlannedSkill(NamedTuple):
-    """One skill of a plan, its places and agents; ``locked`` is the row of the lock whose exact bytes must result."""
+    """One skill of a plan, its places and agents.
+
+    ``locked`` is the row of the lock whose exact bytes must result, ``wanted`` the version or range that was asked for.
+    """
 
     skill: SkillRef
     location: InstallLocation
@@ -49,6 +57,9 @@ class PlannedSkill(NamedTuple):
     state: State = "new"
     reason: str = ""
     locked: LockedSkill | None = None
+    wanted: str = ""
+    requires: Mapping[str, str] = {}  # requirement → name of the skill that meets it
+    required_by: str = ""  # the chain of skills that led to it; empty for one that was asked for
 
 
 class InstallPlan(NamedTuple):
@@ -120,6 +131,28 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
         is_current = hash_files(skill.files) == locked.files
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
     return planned._replace(state="unchanged" if whole and is_current else "update")
+
+
+def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> None:
+    """Refuse a version that was withdrawn: ``QUARANTINED``, or ``YANKED`` unless its lock or its digest leads to it."""
+    release = skill.release or Release()
+    why = f"{skill.name} {skill.version}: {release.reason or 'no reason is given'}"
+    instead = f"Use {release.successor} instead." if release.successor else None
+    if release.status == "quarantined":
+        raise TrustError("QUARANTINED", why, place=SourceLocation(skill.url), fix=instead)
+    is_known = wanted.startswith("sha256:") or (locked is not None and locked.digest == skill.digest)
+    if release.status == "yanked" and not is_known:
+        raise TrustError("YANKED", why, place=SourceLocation(skill.url), fix=instead)
+
+
+def deprecation(skill: SkillRef) -> Finding | None:
+    """Return a warning about a deprecated skill, with its successor."""
+    if skill.release is None or skill.release.status != "deprecated":
+        return None
+    _, reason, successor, *_ = skill.release
+    message = f"{skill.name} {skill.version} is deprecated{': ' * bool(reason)}{reason}"
+    fix = f"Use {successor} instead." if successor else CODES["DEPRECATED"].fix
+    return Finding("DEPRECATED", "warning", message, SourceLocation(skill.origin), fix)
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
@@ -200,8 +233,7 @@ def plan_locked(
 
 
 def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
-    skill = load_local(locked, folder.root) if locked.artifact_type == "folder" else _ref_of(locked)
-    planned = PlannedSkill(skill, locked.placement, locked.agents, locked=locked)
+    planned = PlannedSkill(ref_of_locked(locked, folder.root), locked.placement, locked.agents, locked=locked)
     installed = folder.installed_files(locked.placement, locked.name)
     if installed is None:
         return planned
@@ -211,8 +243,10 @@ def _plan_locked(locked: LockedSkill, folder: SkillsFolder) -> PlannedSkill:
     return planned._replace(state="unchanged" if whole else "update")
 
 
-def _ref_of(locked: LockedSkill) -> SkillRef:
-    """Return a locked skill as its index listed it."""
+def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
+    """Return a locked skill as its index listed it; one of a folder as it is there now."""
+    if locked.artifact_type == "folder":
+        return load_local(locked, root)
     digest = Digest(locked.digest) if locked.digest is not None else None
     files: tuple[IndexedFile, ...] = ()
     if locked.artifact_type == "files":
@@ -233,6 +267,8 @@ def _ref_of(locked: LockedSkill) -> SkillRef:
         url=locked.url,
         index_url=locked.index,
         indexed_files=files,
+        capabilities=locked.capabilities,
+        requires=tuple(locked.requires),
     )
 
 
@@ -240,36 +276,85 @@ class UpdateComparison(NamedTuple):
     """An installed skill and the origin's present one.
 
     ``state``: ``unverifiable`` if the origin gives no digests, ``gone`` if its index no longer lists the skill.
+    ``others`` are lower versions that it could be updated to, the highest first; ``required_by`` tells which installed
+    skills require another version than ``latest``.
     """
 
     locked: LockedSkill
     state: Literal["current", "changed", "unverifiable", "gone", "unreachable"]
     latest: SkillRef | None = None
     error: SkillwireError | None = None
+    others: tuple[SkillRef, ...] = ()
+    required_by: tuple[str, ...] = ()
 
 
 def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext) -> Flow[list[UpdateComparison]]:
-    """Compare installed skills with their origins; each index is read once, and each local skill from its folder."""
+    """Compare installed skills with their origins; each index is read once, and each local skill from its folder.
+
+    A skill of a namespace, and one that was asked for in a range, is compared with the list of its versions.
+    """
+    source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
     comparisons: list[UpdateComparison] = []
     for locked in skills:
         if not locked.index:
             comparisons.append((yield from work(partial(_compare_local, locked, context.root))))
             continue
-        if locked.index not in indexes:
-            try:
-                found = yield from open_source(AGENT_SKILLS, context).find(Lookup(locked.index), None)
-            except SkillwireError as error:
-                context.explain(error)
-                indexes[locked.index] = error
-            else:
-                indexes[locked.index] = {skill.name: skill._replace(requested_by_name=False) for skill in found}
+        try:
+            if is_namespace_at(locked.origin) or locked.wanted:
+                versions = yield from source.versions(Lookup(locked.index, locked.name))
+                if versions:
+                    comparisons.append(_compare_versions(locked, versions, context))
+                    continue
+            if locked.index not in indexes:
+                indexes[locked.index] = yield from _read_index(source, locked.index)
+        except SkillwireError as error:
+            context.explain(error)
+            indexes[locked.index] = error
         index = indexes[locked.index]
         if isinstance(index, SkillwireError):
             comparisons.append(UpdateComparison(locked, "unreachable", error=index))
         else:
             comparisons.append(_compare_locked(locked, index.get(locked.name)))
     return comparisons
+
+
+def _read_index(source: AgentSkills, url: str) -> Flow[dict[str, SkillRef]]:
+    found = yield from source.find(Lookup(url), None)
+    return {skill.name: skill._replace(requested_by_name=False) for skill in found}
+
+
+def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context: ResolveContext) -> UpdateComparison:
+    """Compare with what is in the range that was asked for; to a lower version only from one that is withdrawn."""
+    is_pinned = is_version(locked.wanted) or locked.wanted.startswith("sha256:")
+    usable = [] if is_pinned else usable_versions(versions, locked.wanted)
+    present = next((one for one in versions if one.digest == locked.digest), None)
+    if present is None:
+        return _compare_locked(locked, next(iter(usable), None))
+    try:
+        check_release(present, None, "")
+    except TrustError as error:
+        state: Literal["changed", "gone"] = "changed" if usable else "gone"
+        return UpdateComparison(locked, state, next(iter(usable), None), error, tuple(usable[1:]))
+    if finding := deprecation(present):
+        context.report(finding)
+    before = str(present.version)
+    newer = [one for one in usable if version_order(str(one.version)) > version_order(before)]
+    newer = [one for one in newer if "-" not in str(one.version) or "-" in before]
+    if not newer:
+        return UpdateComparison(locked, "current", present)
+    return UpdateComparison(locked, "changed", newer[0], others=tuple(newer[1:]))
+
+
+def conflicting(lock: Lock, row: UpdateComparison) -> tuple[str, ...]:
+    """Return which installed skills require another version than the latest one of ``row``."""
+    latest, name = row.latest, row.locked.name
+    rows = [(one.name, text) for one in lock.skills.values() for text, met in one.requires.items() if met == name]
+    return tuple(
+        f"{requirer} ({text})"
+        for requirer, text in rows
+        if latest is not None and latest.version not in parse_requirement(text).versions
+    )
 
 
 def _compare_local(locked: LockedSkill, root: Path) -> UpdateComparison:

@@ -13,6 +13,8 @@ A reference is one of
 - ``https://example.com/rpc#ns.domain.action``: a skill of an endpoint of the Skills Protocol, by its dotted name; with
   ``#ns.`` every skill of a namespace, with ``#`` alone every skill. A URL whose path does not end in ``rpc`` is one of
   an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
+- ``example.com/@acme/name``: a skill of a registry's namespace; ``example.com/acme/name`` too, where nothing else is;
+- one of these for a single skill with ``@1.2.0``, ``@^1.2`` or ``@sha256:...``: that version, a range, an artifact;
 - ``name``: looked up in the configured sources, in their order.
 
 ``lan:CAPABILITY`` means any provider of a capability on the local network, not one skill; only a call takes it
@@ -28,6 +30,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
+from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
@@ -47,6 +50,8 @@ _RPC: Final = "rpc"
 _LAN: Final = f"{LAN}:"
 #: A capability as datagrams carry it; digits alone would be the port of a host that is named lan. Spec: specs §3.
 _CAPABILITY: Final = re.compile(r"(?!\d+\Z)[A-Za-z0-9._-]{1,128}", re.ASCII)
+#: A version behind a reference; an ``@`` behind a slash begins a namespace, and files may have any name.
+_VERSION: Final = re.compile(r"((?!.*/(?:files|\.well-known)/).*[^/])@([^/@]+)", re.ASCII | re.DOTALL)
 _ARCHIVE_EXTENSIONS: Final = (".tar.gz", ".zip", ".skill")
 
 
@@ -60,6 +65,7 @@ class Reference(NamedTuple):
     lookups: tuple[Lookup, ...] = ()
     name: str | None = None
     fallback: tuple[Lookup, ...] = ()
+    version: str = ""
 
     @property
     def path(self) -> str | None:
@@ -75,10 +81,10 @@ class Reference(NamedTuple):
 
 def parse_reference(text: str) -> Reference:
     """Read the text that a user typed. Raises UsageError (``REFERENCE``), with the form to write instead."""
-    if text.startswith((".", "/", "~")):
-        return Reference(text, (Lookup(text, source=FOLDER),))
-    if text == _LAN:
-        return Reference(text, (Lookup(text, source=LAN),))
+    if text == _LAN or text.startswith((".", "/", "~")):
+        return Reference(text, (Lookup(text, source=LAN if text == _LAN else FOLDER),))
+    if found := _VERSION.fullmatch(text):
+        return _with_version(text, *found.groups())
     source, colon, rest = text.partition(":")
     if colon and source in SOURCES.keys() - BUILT_IN:
         place, _, name = rest.partition("#")
@@ -96,6 +102,17 @@ def parse_reference(text: str) -> Reference:
         return Reference(text, name=text)
     fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
     raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+
+
+def _with_version(text: str, skill: str, version: str) -> Reference:
+    """Return the reference of a skill in a version. Raises ValidationError (``VERSION_RANGE``)."""
+    if not version.startswith("sha256:"):
+        parse_range(version)
+    found = parse_reference(skill)
+    lookups = tuple(one._replace(version=version) for one in found.lookups if one.name)
+    if not (lookups or found.name):
+        raise UsageError("REFERENCE", f"{ascii(skill)[:120]} is no single skill, so it has no versions")
+    return found._replace(text=text, lookups=lookups, fallback=(), version=version)
 
 
 def lan_capability(text: str) -> str | None:
@@ -239,7 +256,10 @@ def _lookups(url: Url) -> tuple[Lookup, ...]:
         return (Lookup(url.origin + path),)
     scope, _, last = path.rpartition("/")
     whole = _index_of(url, path)
-    return (_index_of(url, scope, last), whole) if is_skill_name(last) else (whole,)
+    if not is_skill_name(last):
+        return (whole,)
+    namespaced = (_index_of(url, f"/@{scope[1:]}", last),) if is_skill_name(scope[1:]) else ()
+    return (_index_of(url, scope, last), *namespaced, whole)
 
 
 def _index_of(url: Url, scope: str, name: str | None = None) -> Lookup:

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Final
 from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, UsageError
 from skillwire.resolver.context import is_not_found
-from skillwire.resolver.references import parse_source, sharing_at
-from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, SKILL_SHARING, SKILLS_RPC, open_source
-from skillwire.wire.exchange import limit_time
+from skillwire.resolver.dependencies import place_of
+from skillwire.resolver.plan import ref_of_locked
+from skillwire.resolver.references import parse_reference, parse_source, sharing_at
+from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
+from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
+from skillwire.wire.exchange import limit_time, work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from skillwire.model.install import LockedSkill
     from skillwire.model.ref import SkillRef
+    from skillwire.model.requirement import Requirement
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.references import Reference
-    from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
 
 #: Errors of an address that is no endpoint of the Skills Protocol.
@@ -51,10 +55,12 @@ def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[S
         if not context.sources:
             message = f"{reference.name} is a bare name, and no sources are configured"
             raise UsageError("NO_SOURCES", message, details={"name": reference.name})
-        lookups = tuple(parse_source(source)._replace(name=reference.name) for source in context.sources)
+        meant = {"name": reference.name, "version": reference.version}
+        lookups = tuple(parse_source(source)._replace(**meant) for source in context.sources)
         fallbacks = tuple(sharing_at(one.url, reference.name) for one in lookups if one.source == AGENT_SKILLS)
     try:
-        return (yield from _ask_in_order(lookups, reference, context))
+        found = yield from _ask_in_order(lookups, reference, context)
+        return [_in_version(skill, reference) for skill in found]
     except SkillwireError as error:
         if not is_not_found(error, context):
             raise
@@ -70,6 +76,14 @@ def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[S
     if not found:
         raise missing
     return found
+
+
+def _in_version(skill: SkillRef, reference: Reference) -> SkillRef:
+    """Return ``skill``; raise ``VERSION_NOT_FOUND`` where it is the only one there, and not what was asked for."""
+    if reference.version and not has_version(skill, reference.version):
+        fix = f"There is {skill.version or skill.digest or 'one version'}."
+        raise NotFoundError("VERSION_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
+    return skill
 
 
 def _ask_in_order(lookups: Sequence[Lookup], reference: Reference, context: ResolveContext) -> Flow[list[SkillRef]]:
@@ -123,6 +137,52 @@ def _ask_fallbacks(lookups: Sequence[Lookup], context: ResolveContext, missing: 
         if found:
             return found
     return []
+
+
+class DependencySources:
+    """Looks up what may meet requirements; each index is read once, and an installed version goes before others.
+
+    Trust: a requirement comes with a skill, so it allows no connection; the address policy decides alone.
+    """
+
+    def __init__(self, context: ResolveContext, installed: Mapping[str, LockedSkill], registry: str) -> None:
+        self._context, self._installed, self._registry = context, installed, registry
+        self._known: dict[Lookup, Sequence[SkillRef]] = {}
+
+    def find(self, requirement: Requirement, parent: SkillRef, *, every: bool) -> Flow[Sequence[SkillRef]]:
+        """Fill :class:`skillwire.resolver.dependencies.FindCandidates`. Raises as :func:`resolve`."""
+        if requirement.capability:
+            return (yield from self._find_capability(requirement.capability, parent))
+        place = place_of(requirement, parent, self._registry)
+        lookup = parse_reference(place).lookups[0] if place else Lookup("")
+        if lookup.source == FOLDER:
+            found = yield from open_source(FOLDER, self._context).resolve(lookup)
+        elif every:
+            found = usable_versions((yield from AgentSkills(self._context).versions(lookup)))
+        else:
+            found = [one for one in (yield from self._read(lookup)) if one.name == lookup.name]
+        locked = self._installed.get(str(lookup.name))
+        is_installed = locked is not None and any(one.origin == locked.origin for one in found)
+        return [ref_of_locked(locked, self._context.root), *found] if locked is not None and is_installed else found
+
+    def _find_capability(self, capability: str, parent: SkillRef) -> Flow[Sequence[SkillRef]]:
+        """Return the skills with a capability, of the place of ``parent``, then of its site and of the sources."""
+        site = parent.origin.rpartition("/@")[0] if is_namespace_at(parent.origin) else ""
+        locked = [one for one in self._installed.values() if capability in one.capabilities]
+        found = yield from work(lambda: [ref_of_locked(one, self._context.root) for one in locked])
+        for place in dict.fromkeys(("" if parent.is_local else parent.origin, site, *self._context.sources)):
+            try:
+                found += (yield from self._read(parse_source(place))) if place else ()
+            except SkillwireError as error:
+                if not is_not_found(error, self._context):
+                    self._context.note(error)
+        return [one for one in found if capability in one.capabilities and not one.has_no_artifact]
+
+    def _read(self, lookup: Lookup) -> Flow[Sequence[SkillRef]]:
+        place = lookup._replace(name=None)
+        if place not in self._known:
+            self._known[place] = yield from open_source(place.source, self._context).find(place, None)
+        return self._known[place]
 
 
 def find_skills(lookup: Lookup, context: ResolveContext, capability_type: str | None = None) -> Flow[list[SkillRef]]:

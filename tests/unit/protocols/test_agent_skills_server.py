@@ -114,6 +114,7 @@ def test_the_versions_of_a_skill_name_its_artifact(path):
         "digest": TOOLS.artifact.digest,
         "size": TOOLS.artifact.size,
         "status": {"status": "active"},
+        "scenes": ["auth"],
     }
 
 

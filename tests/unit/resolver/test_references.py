@@ -30,6 +30,7 @@ def test_a_path_of_one_part_is_a_name_first_and_a_scope_second(text):
 def test_a_longer_path_is_a_scope_and_a_name():
     assert [(url, name) for url, _, name in lookups("example.com/docs/a")] == [
         (f"https://example.com/docs{AGENT_SKILLS}", "a"),
+        (f"https://example.com/@docs{AGENT_SKILLS}", "a"),
         (f"https://example.com/docs/a{AGENT_SKILLS}", None),
     ]
 

@@ -17,9 +17,16 @@ from skillwire import limits
 from skillwire.errors import SkillwireError, SourceLocation, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.ref import IndexedFile
-from skillwire.model.skill import Finding, is_skill_name
+from skillwire.model.skill import Finding, is_skill_name, is_version
 from skillwire.model.url import parse_url, resolve_url
-from skillwire.protocols.agent_skills.messages import SCHEMA_URI, Generation, Index, IndexEntry
+from skillwire.protocols.agent_skills.messages import (
+    SCHEMA_URI,
+    Generation,
+    Index,
+    IndexEntry,
+    VersionEntry,
+    VersionList,
+)
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.hidden_text import neutralise
 from skillwire.trust.paths import check_path
@@ -28,13 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skillwire.model.url import Url
-    from skillwire.protocols.agent_skills.messages import VersionEntry, VersionList
 
 _SKILL_MD: Final = "SKILL.md"
 #: Prefix of the URLs of an index that is encoded once for several places.
 UNPLACED: Final = "\0"
 #: A capability or a scene. Spec: specs §3 "reserved characters in values".
 _REQUIREMENT_LENGTH: Final = 200
+_TEXT_LENGTH: Final = 500
+_LAST_SECOND: Final = 253_402_300_800  # of the year 9999, the last one that has dates
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _ENTRIES_PER_CALL: Final = 64  # a call of the encoder costs as much as encoding four entries
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -72,10 +80,16 @@ def encode_versions(found: VersionList) -> bytes:
             "size": one.size,
             "status": _state(one),
             **({"published": one.published, "published_by": one.published_by} if one.published is not None else {}),
+            **_names_object(one),
         }
         for one in found.versions
     ]
     return _encoder.encode({**head, "versions": versions}).encode()
+
+
+def _names_object(entry: IndexEntry | VersionEntry) -> dict[str, Any]:
+    named = {"capabilities": entry.capabilities, "scenes": entry.scenes, "requires": entry.requires}
+    return {key: names for key, names in named.items() if names}
 
 
 def _state(one: VersionEntry | VersionList) -> dict[str, str]:
@@ -93,12 +107,7 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     }
     if entry.version is not None:
         fields["version"] = entry.version
-    if entry.capabilities:
-        fields["capabilities"] = entry.capabilities
-    if entry.scenes:
-        fields["scenes"] = entry.scenes
-    if entry.requires:
-        fields["requires"] = entry.requires
+    fields |= _names_object(entry)
     if entry.files:
         fields["files"] = [file.path for file in entry.files]
     return fields
@@ -161,6 +170,68 @@ def decode_index(data: bytes, index_url: str) -> Index:
         fix = "Ask the publisher for a 0.2.0 index; until then what is downloaded cannot be verified."
         findings.append(Finding("UNVERIFIED", "warning", message, SourceLocation(index_url), fix))
     return Index(generation, entries, tuple(findings))
+
+
+def decode_versions(data: bytes, url: str) -> tuple[VersionList, tuple[Finding, ...]]:
+    """Return the list of versions in ``data`` with absolute URLs, and findings about skipped ones.
+
+    A state of the whole skill stands for each of its versions that is active. Raises DecodeError, ValidationError.
+    """
+    document = load_json(data, max_bytes=limits.INDEX_BYTES, source=url)
+    items = document.get("versions") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(items, list):
+        raise ValidationError("INDEX_SHAPE", "the document has no list named versions", place=SourceLocation(url))
+    findings: list[Finding] = []
+    versions: dict[str, VersionEntry] = {}
+    whole = _read_state(document)
+    for position, item in enumerate(items[: limits.INDEX_ENTRIES]):
+        place = SourceLocation(f"{url}#/versions/{position}")
+        try:
+            entry = _read_version(_Reader(item, parse_url(url), place, findings))
+        except SkillwireError as error:
+            found = error.diagnostics()
+            findings.append(Finding(error.code, "warning", f"version skipped: {error.message}", place, found.fix))
+            continue
+        if entry.status == "active" and whole["status"] in {"deprecated", "quarantined"}:
+            entry = entry._replace(status=whole["status"], reason=whole["reason"], successor=whole["successor"])
+        versions.setdefault(entry.version, entry)
+    name, publisher, latest = (_shown_text(document, key) for key in ("name", "publisher", "latest"))
+    return VersionList(publisher, name, tuple(versions.values()), latest, **whole), tuple(findings)
+
+
+def _read_version(entry: _Reader) -> VersionEntry:
+    version, item = entry.version(), entry.item
+    artifact_type, size, published = item.get("type"), item.get("size"), item.get("published")
+    if version is None or not is_version(version):
+        raise ValidationError("PACKAGE_VERSION", f"{_shown(item.get('version'))} is no version")
+    if artifact_type not in {"skill-md", "archive"}:
+        raise ValidationError("ARTIFACT_TYPE_UNKNOWN", f"{version} has the unknown type {_shown(artifact_type)}")
+    return VersionEntry(
+        version=version,
+        description=entry.description(),
+        artifact_type=cast("Any", artifact_type),
+        url=entry.url(item.get("url")),
+        digest=Digest.parse(item.get("digest")),
+        size=size if isinstance(size, int) else 0,
+        published=float(published) if isinstance(published, int | float) and 0 <= published < _LAST_SECOND else None,
+        published_by=_shown_text(item, "published_by"),
+        **_read_state(item),
+        capabilities=entry.names("capabilities"),
+        scenes=entry.names("scenes"),
+        requires=entry.requires(),
+    )
+
+
+def _read_state(item: dict[str, object]) -> dict[str, str]:
+    state = item.get("status")
+    fields: dict[str, object] = state if isinstance(state, dict) else {}
+    found = {key: _shown_text(fields, key) for key in ("status", "reason", "successor")}
+    return {**found, "status": found["status"] or "active"}
+
+
+def _shown_text(item: dict[str, object], key: str) -> str:
+    value = item.get(key)
+    return neutralise(value)[:_TEXT_LENGTH] if isinstance(value, str) else ""
 
 
 def _generation(document: object, source: str) -> tuple[Generation, list[object]]:

@@ -83,6 +83,9 @@ class VersionEntry(NamedTuple):
     status: str = "active"
     reason: str = ""
     successor: str = ""
+    capabilities: tuple[str, ...] = ()
+    scenes: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
 
 
 class VersionList(NamedTuple):

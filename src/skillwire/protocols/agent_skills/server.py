@@ -346,7 +346,17 @@ def version_entry(skill: Skill, artifacts: str) -> VersionEntry:
     """Return a version as its package lists it; ``artifacts`` is the prefix of ``sha256/`` in its URL."""
     artifact = skill.artifact
     url = f"{artifacts}sha256/{artifact_name(skill)}"
-    return VersionEntry(skill.version, skill.description, artifact.artifact_type, url, artifact.digest, artifact.size)
+    return VersionEntry(
+        version=skill.version,
+        description=skill.description,
+        artifact_type=artifact.artifact_type,
+        url=url,
+        digest=artifact.digest,
+        size=artifact.size,
+        capabilities=skill.capabilities,
+        scenes=skill.scenes,
+        requires=skill.requires,
+    )
 
 
 def _is_plain(skill: SkillSummary) -> bool:

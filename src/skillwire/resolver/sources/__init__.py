@@ -37,12 +37,14 @@ class Lookup(NamedTuple):
         name: of the skill. At an endpoint a name that ends in a dot selects all skills of that namespace.
         old_url: the index of Agent Skills Discovery before 0.2.0, if that is tried.
         source: the row of :data:`SOURCES`.
+        version: a version, a range, or a digest; empty for the present version.
     """
 
     url: str
     name: str | None = None
     old_url: str | None = None
     source: str = AGENT_SKILLS
+    version: str = ""
 
     @property
     def base(self) -> str:

@@ -7,23 +7,30 @@ without them.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.install import OriginRecord
-from skillwire.model.ref import SkillRef
+from skillwire.model.package import version_order
+from skillwire.model.ref import Release, SkillRef
+from skillwire.model.requirement import parse_range
+from skillwire.model.skill import is_version
 from skillwire.protocols.agent_skills.client import fetch_index
-from skillwire.protocols.agent_skills.codec import decode_index
-from skillwire.protocols.agent_skills.messages import Generation
+from skillwire.protocols.agent_skills.codec import decode_index, decode_versions
+from skillwire.protocols.agent_skills.messages import VERSIONS, Generation
 from skillwire.resolver.context import Attempt, not_in_cache, read_document, timestamp
 from skillwire.resolver.lockfile import did_you_mean
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skillwire.protocols.agent_skills.messages import Index
     from skillwire.resolver.context import ResolveContext
     from skillwire.resolver.sources import Lookup
     from skillwire.wire.exchange import Flow
+
+_LISTED: Final = 8  # versions in a message
 
 
 class AgentSkills:
@@ -41,16 +48,63 @@ class AgentSkills:
         return [] if capability_type is not None else list(skills.values())
 
     def resolve(self, lookup: Lookup) -> Flow[list[SkillRef]]:
-        """Return the named skill of an index, or all; ``SKILL_NOT_FOUND`` has similar names."""
+        """Return the named skill of an index, or all; ``SKILL_NOT_FOUND`` has similar names.
+
+        One of a namespace, and one in a version, is taken from the list of its versions, where there is one.
+        """
+        if lookup.name and (lookup.version or is_namespace_at(lookup.base)):
+            versions = yield from self.versions(lookup)
+            if versions:
+                return [choose_version(versions, lookup)]
         skills = yield from self._read(lookup)
         if lookup.name is None and skills:
             return [skill._replace(requested_by_name=False) for skill in skills.values()]
         if lookup.name is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base} publishes no skills yet")
         if (found := skills.get(lookup.name)) is None:
+            if withdrawn := (yield from self.versions(lookup)):  # the index leaves out what is yanked
+                return [choose_version(withdrawn, lookup)]
             fix = did_you_mean(lookup.name, skills)
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base}/{lookup.name} is not published there", fix=fix)
         return [found]
+
+    def versions(self, lookup: Lookup) -> Flow[list[SkillRef]]:
+        """Return every version of the named skill, the highest first; nothing where no list is published."""
+        scope = lookup.base if is_namespace_at(lookup.base) else f"{lookup.base}/@{lookup.name}"
+        url = f"{scope}/{lookup.name}{VERSIONS}" if scope == lookup.base else f"{scope}{VERSIONS}"
+        context = self._context
+        attempt = Attempt(url, context.credential_for(url) is not None)
+        try:
+            document, answered_by = yield from read_document(url, context, partial(fetch_index, url), last=False)
+            if document is None:
+                return []
+            found, findings = decode_versions(document.body, document.base_url)
+        except SkillwireError as error:
+            context.trace_failure(attempt, error)
+            raise
+        answered = attempt.answered(document, answered_by, context)
+        context.trace(answered._replace(generation="versions", entries=len(found.versions)))
+        for finding in findings:
+            context.report(finding)
+        return [
+            SkillRef(
+                name=str(lookup.name),
+                origin=lookup.base,
+                description=entry.description,
+                version=entry.version,
+                digest=entry.digest,
+                found_via="agent-skills versions",
+                fetched_at=document.fetched_at,
+                capabilities=entry.capabilities,
+                scenes=entry.scenes,
+                artifact_type=entry.artifact_type,
+                url=entry.url,
+                index_url=lookup.url,
+                requires=entry.requires,
+                release=Release(entry.status, entry.reason, entry.successor, entry.published, entry.published_by),
+            )
+            for entry in found.versions
+        ]
 
     def _read(self, lookup: Lookup) -> Flow[dict[str, SkillRef]]:
         context = self._context
@@ -94,6 +148,38 @@ class AgentSkills:
         if context.offline:
             raise not_in_cache(lookup.url)
         raise NotFoundError("INDEX_NOT_FOUND", "no skill index is published there", place=SourceLocation(lookup.url))
+
+
+def is_namespace_at(base: str) -> bool:
+    """Whether the place ``base`` is a namespace, such as ``https://example.com/@acme``."""
+    return base.rpartition("/")[2].startswith("@")
+
+
+def has_version(skill: SkillRef, wanted: str) -> bool:
+    """Whether a skill has the digest, the version, or one in the range that ``wanted`` states."""
+    if wanted.startswith("sha256:"):
+        return skill.digest == wanted
+    return skill.version == wanted or (not is_version(wanted) and skill.version in parse_range(wanted))
+
+
+def usable_versions(versions: Sequence[SkillRef], wanted: str = "") -> list[SkillRef]:
+    """Return the versions that a range resolves to, the best first: the highest release before any prerelease."""
+    usable = [one for one in versions if one.version and (one.release is None or one.release.is_usable)]
+    found = [one for one in usable if has_version(one, wanted or "*")]
+    return sorted(found, key=lambda one: ("-" not in str(one.version), version_order(str(one.version))), reverse=True)
+
+
+def choose_version(versions: Sequence[SkillRef], lookup: Lookup) -> SkillRef:
+    """Return the version that ``lookup`` means; one that is withdrawn where no other fits, since its state says why.
+
+    Raises NotFoundError (``VERSION_NOT_FOUND``), ValidationError (``VERSION_RANGE``).
+    """
+    fitting = [one for one in versions if has_version(one, lookup.version or "*")]
+    if not fitting:
+        there = ", ".join(str(one.version) for one in versions[:_LISTED])
+        message = f"{lookup.base}/{lookup.name} has no version {lookup.version}"
+        raise NotFoundError("VERSION_NOT_FOUND", message, fix=f"There are {there}.")
+    return next(iter(usable_versions(fitting)), fitting[0])
 
 
 def _check_generation(base: str, index: Index, url: str, context: ResolveContext) -> None:

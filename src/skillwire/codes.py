@@ -630,7 +630,7 @@ CODES: dict[str, CodeInfo] = {
         "Write three numbers with dots, such as 1.2.0.", exit_code=2),
     "VERSION_RANGE": CodeInfo("The range of versions is malformed",
         "A range is one version, or comparisons of versions that all hold, with ^, ~, >=, <=, > or < before each.",
-        "Write it like ^1.2, ~1.2.3, >=1.0 <2 or 1.2.0.", exit_code=2),
+        "Write it like ^1.2, ~1.2.3, >=1.0 <2 or 1.2.0."),
     "VERSION_EXISTS": CodeInfo("The version is published already, with other bytes",
         "A published version never changes, so that locks and digests stay right.",
         "Raise the version in skill.toml, and publish again.", exit_code=6),

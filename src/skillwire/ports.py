@@ -236,6 +236,9 @@ class PackageStore(Protocol):
     async def versions(self, name: PackageName) -> Sequence[PackageVersion]:
         """Return the versions of a package, the highest first."""
 
+    async def dependents(self, name: PackageName, after: PackageName, limit: int) -> Sequence[Package]:
+        """Return a page of the packages whose latest version requires ``name``, by name, beginning behind ``after``."""
+
     async def by_artifact(self, digest: Digest, limit: int) -> Sequence[PackageVersion]:
         """Return the first published versions whose artifact has this digest."""
 

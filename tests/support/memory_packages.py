@@ -21,6 +21,7 @@ from skillwire.model.package import (
     version_order,
 )
 from skillwire.model.packed_skills import pack_skill
+from skillwire.model.requirement import required_packages
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -194,6 +195,20 @@ class MemoryPackages:
     async def versions(self, name):
         found = self._versions.get(name, {}).values()
         return sorted(found, key=lambda one: version_order(one.version), reverse=True)
+
+    async def dependents(self, name, after, limit):
+        found = [one for one in self._packages.values() if one.latest and one.state.status is not Status.DELETED]
+        rows = []
+        for package in found:
+            skill = self._versions[package.name][package.latest].skill
+            wanted = required_packages(skill.requires, skill.publisher)
+            if name in {self._renamed(one) for one in wanted} and package.name > after:
+                rows.append(package)
+        return sorted(rows, key=lambda one: one.name)[:limit]
+
+    def _renamed(self, name):
+        namespace = self._namespaces.get(name.namespace)
+        return name._replace(namespace=namespace.renamed_to) if namespace and namespace.renamed_to else name
 
     async def by_artifact(self, digest, limit):
         every = (one for versions in self._versions.values() for one in versions.values())

@@ -11,11 +11,14 @@ A requirement is ``NAME``, of the same place; ``NAMESPACE/NAME``, of the same re
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skillwire.errors import ValidationError
-from skillwire.model.package import read_package_name, version_order
+from skillwire.model.package import PackageName, read_package_name, version_order
 from skillwire.model.skill import is_skill_name, is_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LENGTH: Final = 200
 _MOST: Final = 8
@@ -104,6 +107,13 @@ class Requirement(NamedTuple):
     target: str
     capability: str
     versions: VersionRange = ANY_VERSION
+
+
+def required_packages(requires: Iterable[str], namespace: str) -> set[PackageName]:
+    """Return the packages of the same registry that a skill in ``namespace`` requires."""
+    targets = [parse_requirement(text).target for text in requires]
+    found = [PackageName(namespace, one) if is_skill_name(one) else read_package_name(one) for one in targets]
+    return {one for one in found if one is not None}
 
 
 def split_version(text: str) -> tuple[str, str]:

@@ -299,6 +299,18 @@ class Registry:
         """Return a page of the packages of all namespaces whose names begin so, as :meth:`packages`."""
         return await _known(principal, lambda last, rows: self.store.find_packages(beginning, last, rows), after, limit)
 
+    async def dependents(self, principal: Principal, name: PackageName) -> list[PackageName]:
+        """Return the first packages whose latest version requires ``name``, those that ``principal`` may know of."""
+        found: list[PackageName] = []
+        after = PackageName("", "")
+        while len(found) < limits.REGISTRY_PAGE:
+            page = await self.store.dependents(name, after, limits.REGISTRY_PAGE)
+            found += [one.name for one in page if may_know(principal, one)]
+            if len(page) < limits.REGISTRY_PAGE:
+                break
+            after = page[-1].name
+        return found[: limits.REGISTRY_PAGE]
+
     async def version(self, principal: Principal, package: Package, version: str = "") -> PackageVersion:
         """Return a version, the latest one by default, for download.
 

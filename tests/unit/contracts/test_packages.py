@@ -304,3 +304,40 @@ class TestChanges:
         store.count_download(NOTES, "1.1.0", "2026-11-24", b"a")  # another version on the same day
         assert store.downloads(NOTES, "2026-11-23") == {"2026-11-23": 1, "2026-11-24": 2}
         assert store.downloads(NOTES, "2026-11-24") == {"2026-11-24": 2}
+
+
+class TestDependents:
+    def test_the_packages_whose_latest_version_requires_one(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        store.add_namespace(Namespace("other", 1.0), "ann", change())
+        for name, version, requires in [
+            ("notes", "1.0.0", ()),
+            ("diary", "1.0.0", ("notes@^1", "capability:pdf-read", "example.com/notes")),
+            ("letters", "1.0.0", ("acme/notes",)),
+            ("letters", "1.1.0", ("other/notes",)),
+            ("maps", "1.0.0", ("acme/notes", "notes")),
+        ]:
+            one = make_version(version, f"{name} {version}".encode(), name)
+            store.publish(one._replace(skill=one.skill._replace(requires=requires)), b"", change("version.publish"))
+        assert self.names(store, NOTES) == ["diary", "maps"]
+        assert self.names(store, PackageName("other", "notes")) == ["letters"]
+        store.set_version_state(PackageName("acme", "letters"), "1.1.0", State(Status.YANKED, "x"), change())
+        assert self.names(store, NOTES) == ["diary", "letters", "maps"]
+        assert self.names(store, NOTES, PackageName("acme", "diary"), 1) == ["letters"]
+        store.set_package_state(PackageName("acme", "maps"), State(Status.DELETED), change())
+        assert self.names(store, NOTES) == ["diary", "letters"]
+
+    def test_they_follow_a_renamed_namespace(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        publish(store)
+        store.rename_namespace("acme", "apex", change())
+        one = make_version("1.0.0", b"late", "late")
+        skill = one.skill._replace(publisher="beta", requires=("acme/notes",))
+        store.publish(one._replace(skill=skill), b"late", change("version.publish"))
+        assert [str(row.name) for row in store.dependents(PackageName("apex", "notes"), PackageName("", ""), 9)] == [
+            "beta/late"
+        ]
+
+    @staticmethod
+    def names(store, name, after=None, limit=9):
+        return [one.name.name for one in store.dependents(name, after or PackageName("", ""), limit)]

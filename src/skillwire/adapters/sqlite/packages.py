@@ -38,6 +38,7 @@ from skillwire.model.package import (
     version_order,
 )
 from skillwire.model.packed_skills import pack_skill, unpack_skill
+from skillwire.model.requirement import required_packages
 from skillwire.registry.audit import FIRST_DIGEST, chain_digest
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class SqlitePackages(Store):
         if row is None or row[-1] or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
             return False
         connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
-        for table in ("members", "audit"):
+        for table in ("members", "audit", "requirements"):
             connection.execute(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
             number for (number,) in connection.execute("SELECT number FROM packages WHERE namespace = ?", (old,))
@@ -200,6 +201,9 @@ class SqlitePackages(Store):
                 *_state_row(version.state),
             ),
         )
+        rows = [(*name, number, version.version) for name in required_packages(skill.requires, skill.publisher)]
+        present = "ifnull((SELECT nullif(renamed_to, '') FROM namespaces WHERE name = ?1), ?1)"
+        connection.executemany(f"INSERT OR IGNORE INTO requirements VALUES ({present}, ?2, ?3, ?4)", rows)
         _set_latest(connection, number)
         _record(connection, change)
         return "created"
@@ -287,6 +291,19 @@ class SqlitePackages(Store):
         query = f"SELECT {_VERSION} FROM versions WHERE package = ?"
         versions = [_read_version(row) for row in connection.execute(query, (found[0],))] if found else []
         return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
+
+    @reads
+    def dependents(
+        self, connection: Connection, name: PackageName, after: PackageName, limit: int
+    ) -> Sequence[Package]:
+        columns = ", ".join(f"packages.{column}" for column in _PACKAGE.split(", "))
+        query = (
+            f"SELECT {columns} FROM requirements JOIN packages ON number = package AND latest = version "
+            "WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? "
+            "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
+        )
+        row = (*name, Status.DELETED.value, *after, limit)
+        return [_read_package(row) for row in connection.execute(query, row)]
 
     @reads
     def by_artifact(self, connection: Connection, digest: Digest, limit: int) -> Sequence[PackageVersion]:

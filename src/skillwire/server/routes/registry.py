@@ -289,6 +289,7 @@ class PackageRoutes:
             namespace,
             [messages.version_object(one, package, context.site) for one in versions],
             dict(await self._store.downloads(package.name, first_day(time.time()))),
+            await self._registry.dependents(principal_of(context), package.name),
         )
         if is_member(principal_of(context), package.name.namespace):
             described.readers = list(await self._store.readers(package.name))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from skillwire.model.access import Token
-    from skillwire.model.package import AuditEntry, Namespace, Package, PackageVersion, State, Upload
+    from skillwire.model.package import AuditEntry, Namespace, Package, PackageName, PackageVersion, State, Upload
     from skillwire.model.skill import SkillFile
     from skillwire.registry.packages import PublishedVersion
 
@@ -295,11 +295,17 @@ def namespace_details(namespace: Namespace, packages: Iterable[Package], followi
 
 
 def package_object(
-    package: Package, namespace: Namespace, versions: list[VersionObject], downloads: dict[str, int]
+    package: Package,
+    namespace: Namespace,
+    versions: list[VersionObject],
+    downloads: dict[str, int],
+    dependents: Iterable[PackageName],
 ) -> PackageObject:
     """Return a package as a document."""
     proof = ProofObject(*namespace.proof)
-    return PackageObject(**_package_fields(package), proof=proof, versions=versions, downloads=downloads, dependents=[])
+    named = [str(name) for name in dependents]
+    fields = _package_fields(package)
+    return PackageObject(**fields, proof=proof, versions=versions, downloads=downloads, dependents=named)
 
 
 def _package_fields(package: Package) -> dict[str, Any]:
@@ -326,7 +332,7 @@ def version_object(version: PackageVersion, package: Package, site: str, *, with
         media_type=skill.artifact.media_type,
         description=skill.description,
         license=skill.license,
-        requires=[],
+        requires=list(skill.requires),
         status=state_object(version.state),
         url=f"{site}/api/registry/packages/{package.name}/{quote(version.version)}/download",
         files=_files(skill.files) if with_files else UNSET,

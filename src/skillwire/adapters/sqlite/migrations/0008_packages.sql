@@ -59,6 +59,15 @@ CREATE TABLE versions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX versions_artifact ON versions (artifact);
 
+-- The packages that a version requires, under their present names.
+CREATE TABLE requirements (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    package INTEGER NOT NULL REFERENCES packages (number),
+    version TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, package, version)
+) STRICT, WITHOUT ROWID;
+
 -- The bytes of artifacts; large ones are files beside the database, and have none here.
 CREATE TABLE artifacts (
     number INTEGER PRIMARY KEY,

@@ -43,7 +43,7 @@ class IndexedFile(NamedTuple):
 
 
 class Release(NamedTuple):
-    """How a version stands in the list of its skill's versions; ``published`` is seconds since the epoch."""
+    """The state of a version in the list of its skill's versions; ``published`` is seconds since the epoch."""
 
     status: str = "active"  # deprecated, yanked, quarantined
     reason: str = ""

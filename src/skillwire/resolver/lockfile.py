@@ -101,7 +101,7 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
                 tuple(check_path(_string(link)) for link in fields["links"]),
             ),
             files={check_path(path): _hex(value) for path, value in fields["files"].items()},
-            wanted=_wanted(fields.get("wanted", "")),
+            wanted=_read_range(fields.get("wanted", "")),
             capabilities=tuple(_string(one) for one in fields.get("capabilities", ())),
             requires={
                 parse_requirement(_string(text)).text: _string(met) for text, met in fields.get("requires", {}).items()
@@ -145,7 +145,7 @@ def _hex(value: object) -> str:
     return cast("str", value)
 
 
-def _wanted(value: object) -> str:
+def _read_range(value: object) -> str:
     text = _string(value)
     return text if not text or text.startswith("sha256:") else parse_range(text).text
 

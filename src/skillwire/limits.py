@@ -301,6 +301,7 @@ REGISTRY_UPLOADED_SECONDS = Bound(900, "seconds", "for which such a file is kept
 REGISTRY_ZIPS = Bound(10_000, "archives", "that the registry made as .zip of others, and knows the digest of")
 REGISTRY_UPLOADS = Bound(16, "uploads", "that one account may have begun and not finished")
 REGISTRY_UPLOAD_SECONDS = Bound(24 * 3600, "seconds", "that an upload is kept after its last byte")
+EXPORT_LINE_BYTES = Bound(16 * MIB, "bytes", "of one row of an export of a registry")
 REGISTRY_UNOWNED_SECONDS = Bound(3600, "seconds", "that a large artifact without a version is kept: one may come")
 REGISTRY_READING = Bound(2, "archives", "that are unpacked and checked at once; each takes up to 200 MiB")
 REGISTRY_COUNTING = Bound(1_000, "downloads", "that are being counted at once; further ones are not counted")

@@ -47,5 +47,11 @@ class RegistryInitDocument(TypedDict):
     secret: Annotated[str, "Its token, printed only once"]
 
 
+class RegistryExportDocument(TypedDict):
+    schema: Annotated[Literal["skillwire/registry-export/1"], "An export or import of a registry"]
+    folder: Annotated[str, "Folder of the export"]
+    rows: Annotated[dict[str, int], "Rows by table"]
+
+
 #: What ``Output.document`` takes of these.
-Document = PublishDocument | PackageStateDocument | RegistryDocument | RegistryInitDocument
+Document = PublishDocument | PackageStateDocument | RegistryDocument | RegistryInitDocument | RegistryExportDocument

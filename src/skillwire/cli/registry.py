@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, open_client, run_async, utc_time
+from skillwire.cli.options import CommandGroup, Duration, open_client, open_progress, plural, run_async, utc_time
 from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import ConflictError, UsageError
@@ -24,7 +25,8 @@ ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
 def command() -> None:
     """Look after a registry: namespaces, members, tokens, states and the audit log.
 
-    A registry is started with skillwire serve --registry. All commands but init use it over the network.
+    A registry is started with skillwire serve --registry. init, export and import work on the one of this machine,
+    all other commands over the network.
     """
 
 
@@ -280,6 +282,39 @@ def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
         [dim(utc_time(one.at)), bold(one_line(one.account)), *map(one_line, (one.action, one.target, one.address))]
         for one in changes
     )
+
+
+@command.command(name="export")
+@click.argument("folder", type=click.Path(path_type=Path))
+@output_options
+def export_command(*, output: Output, folder: Path) -> None:
+    """Write everything of the registry on this machine into a new FOLDER, also while it is in use.
+
+    It has the hashes of tokens; to keep the tokens valid elsewhere, take server.key of the state directory along.
+    """
+    _carry(output, folder, is_import=False)
+
+
+@command.command(name="import")
+@click.argument("folder", type=click.Path(path_type=Path))
+@output_options
+def import_command(*, output: Output, folder: Path) -> None:
+    """Store the export in FOLDER as the registry on this machine, which has to be empty.
+
+    Every digest and the audit log are verified. What is wrong anywhere stores nothing.
+    """
+    _carry(output, folder, is_import=True)
+
+
+def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
+    from skillwire.adapters.sqlite.open import open_artifacts, open_database  # noqa: PLC0415  # --help does without
+    from skillwire.adapters.sqlite.registry_export import export_registry, import_registry  # noqa: PLC0415  # same
+
+    carry, word = (import_registry, "imported") if is_import else (export_registry, "exported")
+    with open_progress(output).during("artifacts") as progress:
+        rows = carry(open_database().database, open_artifacts(), folder, progress.advance)
+    output.document({"schema": "skillwire/registry-export/1", "folder": str(folder), "rows": dict(rows)})
+    output.line(success(f"{word} "), bold(str(folder)), dim(f"  {plural(rows['versions'], 'version')}"))
 
 
 @command.command()

@@ -40,6 +40,7 @@ from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.execution import PATTERN
 from skillwire.model.skill import Artifact, SharedInput, Sharing, Skill, SkillFile
+from skillwire.trust.archive import read_archive
 from skillwire.trust.archive.plan import plan_files, plausible_size
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.guarded_toml import load_toml
@@ -141,6 +142,14 @@ def zip_files(files: Sequence[FileContent]) -> bytes:
     size = sum(map(len, directory))
     end = _END_OF_ZIP.pack(b"PK\x05\x06", 0, 0, len(files), len(files), size, offset, 0)
     return b"".join((*parts, *directory, end))
+
+
+def packed_files(skill: Skill, artifact: bytes) -> list[bytes]:
+    """Return the bytes of each file of ``skill``, in the order of its files. Raises as the archive reader, KeyError."""
+    if skill.artifact.artifact_type == "skill-md":
+        return [artifact]
+    found = {file.path: bytes(file.content) for file in read_archive(artifact).files}
+    return [found[file.path] for file in skill.files]
 
 
 _FIELD: Final = "access"

@@ -18,12 +18,11 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
-from skillwire.folder.publish import zip_files
+from skillwire.folder.publish import packed_files, zip_files
 from skillwire.model.access import Access
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.server.blob_responses import BlobSender
-from skillwire.server.package_feed import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -99,7 +98,7 @@ class Downloads:
 
     def _zip(self, skill: Skill, content: bytes, folder: str) -> tuple[Digest, int]:
         prefix = f"{folder}/" if folder else ""
-        contents = zip(skill.files, files_of(skill, content), strict=True)
+        contents = zip(skill.files, packed_files(skill, content), strict=True)
         packed = zip_files([FileContent(prefix + file.path, data, file.executable) for file, data in contents])
         return self._blobs.put(packed), len(packed)
 
@@ -116,7 +115,7 @@ class Downloads:
                 await asyncio.to_thread(self._write, skill, content)
 
     def _write(self, skill: Skill, content: bytes) -> None:
-        for one in (*files_of(skill, content), content):
+        for one in (*packed_files(skill, content), content):
             self._blobs.put(one)
 
     def count(self, context: RequestContext, name: PackageName, version: str) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skillwire.errors import NotFoundError
+from skillwire.folder.publish import packed_files
 from skillwire.model.packed_skills import pack_skill, read_summary, unpack_skill
-from skillwire.trust.archive import read_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -56,13 +56,5 @@ class PackageFeed:
             content = await self._store.artifact(skill.artifact.digest)
             if content is None:
                 raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
-            for one in (*files_of(skill, content), content):
+            for one in (*packed_files(skill, content), content):
                 self._blobs.put(one)
-
-
-def files_of(skill: Skill, artifact: bytes) -> list[bytes]:
-    """Return the bytes of each file of ``skill``, in the order of its files."""
-    if skill.artifact.artifact_type == "skill-md":
-        return [artifact]
-    found = {file.path: bytes(file.content) for file in read_archive(artifact).files}
-    return [found[file.path] for file in skill.files]

@@ -174,7 +174,12 @@ def close_databases() -> None:
 
 def open_packages() -> SqlitePackages:
     """Return the packages of the registry, large artifacts beside the database; made with its first use."""
-    return SqlitePackages(open_database(), FileBlobs(state_directory() / ARTIFACTS, durable=True))
+    return SqlitePackages(open_database(), open_artifacts())
+
+
+def open_artifacts() -> FileBlobs:
+    """Return the artifacts that are too large for a row of the database."""
+    return FileBlobs(state_directory() / ARTIFACTS, durable=True)
 
 
 def open_server_key() -> bytes:

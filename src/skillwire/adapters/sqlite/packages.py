@@ -53,7 +53,8 @@ _ACCOUNT: Final = "name, created, is_operator, issuer, subject"
 _NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
 _PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
 _VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
-_ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
+#: The columns of an audit entry.
+ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
 #: States of a package in which no version is served.
@@ -342,8 +343,8 @@ class SqlitePackages(Store):
         if namespaces is not None:
             marks = ", ".join("?" * len(names))
             condition += f" AND namespace IN ({marks})"
-        query = f"SELECT {_ENTRY} FROM audit WHERE {condition} ORDER BY number LIMIT ?"
-        return [_read_entry(row) for row in connection.execute(query, (after, *names, limit))]
+        query = f"SELECT {ENTRY} FROM audit WHERE {condition} ORDER BY number LIMIT ?"
+        return [read_entry(row) for row in connection.execute(query, (after, *names, limit))]
 
     @reads
     def statistics(self, connection: Connection, *, with_private: bool) -> Mapping[str, int]:
@@ -407,7 +408,7 @@ def _record(connection: Connection, change: Change) -> None:
     number, previous = (last[0] + 1, last[1]) if last else (1, FIRST_DIGEST)
     details = json.dumps(change.details, sort_keys=True)
     row = (number, *change[:4], details, *change[5:], chain_digest(previous, number, change), change.namespace)
-    connection.execute(f"INSERT INTO audit ({_ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute(f"INSERT INTO audit ({ENTRY}, namespace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def _read_account(row: tuple[Any, ...] | None) -> Account | None:
@@ -438,7 +439,8 @@ def _read_version(row: Sequence[Any]) -> PackageVersion:
     return PackageVersion(unpack_skill(packed), published, publisher, Digest(f"sha256:{uploaded.hex()}"), state)
 
 
-def _read_entry(row: Sequence[Any]) -> AuditEntry:
+def read_entry(row: Sequence[Any]) -> AuditEntry:
+    """Return the entry in a row of :data:`ENTRY`."""
     number, at, account, action, target, details, address, request, digest = row
     return AuditEntry(number, Change(at, account, action, target, json.loads(details), address, request), digest)
 

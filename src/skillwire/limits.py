@@ -309,6 +309,11 @@ REGISTRY_COUNTED = Bound(10_000, "downloads", "counted lately; the same again ne
 REGISTRY_DOWNLOAD_DAYS = Bound(90, "days", "whose downloads a package shows")
 REGISTRY_PROOF_BYTES = Bound(1 * KIB, "bytes", "of the file that proves a namespace")
 REGISTRY_PROOF_SECONDS = Bound(10, "seconds", "for the record or the file that proves a namespace")
+DEVICE_LOGIN_SECONDS = Bound(600, "seconds", "for which the codes of a login on another device are good")
+DEVICE_POLL_SECONDS = Bound(5, "seconds", "between two polls of such a login; a poll too soon adds as many")
+DEVICE_LOGINS = Bound(10_000, "logins", "on another device that wait at once; further ones are refused")
+DEVICE_LOGIN_CLIENT = Bound(64, "characters", "of the name of the program that asks for one")
+TOKEN_USED_SECONDS = Bound(300, "seconds", "until a token that is used is written down as used again")
 REGISTRY_STATISTICS_SECONDS = Bound(10, "seconds", "for which the numbers of a registry are kept")
 
 # --- the console -----------------------------------------------------------------------------------------
@@ -318,6 +323,8 @@ CONSOLE_JSON_BYTES = Bound(128 * KIB, "bytes", "of inputs or an output that are 
 CONSOLE_FORM_BYTES = Bound(1 * MIB, "bytes", "of a form that is sent; the answers to a task are its largest")
 CONSOLE_FORM_FIELDS = Bound(1_000, "fields", "of a form that is sent; a choice of several texts sends each as one")
 CONSOLE_SESSION_SECONDS = Bound(12 * 3600, "seconds", "until the next sign-in; a working day")
+CONSOLE_SIGN_IN_SECONDS = Bound(600, "seconds", "that signing in at an identity provider may take")
+CONSOLE_TOKENS = Bound(200, "tokens", "on the page of an account; of more, the newest are shown")
 CONSOLE_SESSIONS_ENDED = Bound(10_000, "sessions", "that were ended by signing out, remembered until they are over")
 CONSOLE_STREAMS = Bound(200, "streams", "of live pages at once; further pages do not update until one is closed")
 CONSOLE_STREAM_SECONDS = Bound(1800, "seconds", "that one stream lasts; the page begins another")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from skillwire.model.access import Access, Token
+    from skillwire.model.access import Access, DeviceLogin, Token
     from skillwire.model.digest import Digest
     from skillwire.model.execution import (
         Accepted,
@@ -133,8 +133,8 @@ class TokenStore(Protocol):
     async def find(self, token_id: str) -> Token | None:
         """Return the token with this ID."""
 
-    async def all(self) -> Sequence[Token]:
-        """Return every token, oldest first."""
+    async def all(self, account: str = "") -> Sequence[Token]:
+        """Return every token, or those of an account, oldest first."""
 
     async def forget(self, prefix: str, *, before: float) -> int:
         """Delete API keys whose name begins with ``prefix`` and that ended ``before`` this time; return how many."""
@@ -146,6 +146,25 @@ class TokenStore(Protocol):
         """Whether a session was ended."""
 
 
+class DeviceLoginStore(Protocol):
+    """Logins that programs asked for, until a person has decided and the program has fetched the decision, once."""
+
+    async def add(self, login: DeviceLogin, *, now: float, most: int) -> bool:
+        """Store a login, and forget those that ended long ago; False when there are ``most`` already."""
+
+    async def find(self, user: bytes) -> DeviceLogin | None:
+        """Return the login with this hash of a user code."""
+
+    async def decide(self, login: DeviceLogin) -> bool:
+        """Store the decision about a login; False when there is one already."""
+
+    async def poll(self, device: bytes, now: float) -> DeviceLogin | None:
+        """Return a login as it was, and note the time; one that asks too soon has to wait longer from now on.
+
+        A decided one is deleted with this, unless it asks too soon: only one of any number of callers gets it.
+        """
+
+
 class PackageStore(Protocol):
     """The namespaces, packages and accounts of a registry, and the audit log of their changes.
 
@@ -155,7 +174,10 @@ class PackageStore(Protocol):
     """
 
     async def add_account(self, account: Account, change: Change) -> bool:
-        """Store an account, in place of one of the same name; False when another one has its issuer and subject."""
+        """Store a new account; False when another one has its name, or its issuer and subject."""
+
+    async def update_account(self, account: Account, change: Change) -> bool:
+        """Store an account in place of the one of its name; False when another one has its issuer and subject."""
 
     async def account(self, name: str) -> Account | None:
         """Return an account."""

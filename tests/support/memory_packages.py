@@ -60,6 +60,11 @@ class MemoryPackages:
         self._changed[package.name] = max(self._changed.values(), default=0) + 1
 
     async def add_account(self, account, change):
+        if account.name in self._accounts:
+            return False
+        return await self.update_account(account, change)
+
+    async def update_account(self, account, change):
         same = await self.account_of(account.issuer, account.subject)
         if same is not None and same.name != account.name:
             return False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillwire import limits
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skillwire.model.access import Token
+    from skillwire.model.access import DeviceLogin, Token
     from skillwire.model.execution import Grant
     from skillwire.model.skill import Permissions
 
@@ -34,6 +36,40 @@ class MemoryGrants:
 
     async def all(self) -> Sequence[Grant]:
         return sorted(self._grants.values(), key=lambda grant: grant.at)
+
+
+class MemoryDeviceLogins:
+    """Fills :class:`skillwire.ports.DeviceLoginStore`."""
+
+    def __init__(self) -> None:
+        self._logins: dict[bytes, DeviceLogin] = {}
+
+    async def add(self, login: DeviceLogin, *, now: float, most: int) -> bool:
+        kept = now - limits.DEVICE_LOGIN_SECONDS
+        self._logins = {device: one for device, one in self._logins.items() if one.expires >= kept}
+        if len(self._logins) >= most:
+            return False
+        self._logins[login.device] = login
+        return True
+
+    async def find(self, user: bytes) -> DeviceLogin | None:
+        return next((one for one in self._logins.values() if one.user == user), None)
+
+    async def decide(self, login: DeviceLogin) -> bool:
+        known = self._logins.get(login.device)
+        if known is None or known.decision:
+            return False
+        self._logins[login.device] = login._replace(polled=known.polled, interval=known.interval)
+        return True
+
+    async def poll(self, device: bytes, now: float) -> DeviceLogin | None:
+        login = self._logins.get(device)
+        if login is not None and login.decision and not login.is_polled_too_soon(now):
+            del self._logins[device]
+        elif login is not None:
+            longer = limits.DEVICE_POLL_SECONDS * login.is_polled_too_soon(now)
+            self._logins[device] = login._replace(polled=now, interval=login.interval + longer)
+        return login
 
 
 class MemoryTokens:
@@ -66,8 +102,9 @@ class MemoryTokens:
     async def find(self, token_id: str) -> Token | None:
         return self._tokens.get(token_id)
 
-    async def all(self) -> Sequence[Token]:
-        return sorted(self._tokens.values(), key=lambda token: (token.created, token.token_id))
+    async def all(self, account: str = "") -> Sequence[Token]:
+        found = [token for token in self._tokens.values() if account in {"", token.account}]
+        return sorted(found, key=lambda token: (token.created, token.token_id))
 
     async def forget(self, prefix: str, *, before: float) -> int:
         ended = [

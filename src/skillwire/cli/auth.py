@@ -79,7 +79,8 @@ def status(*, output: Output) -> None:
 
 
 @command.command()
-@click.argument("origin", metavar="ORIGIN")
+@click.argument("origin", metavar="[ORIGIN]", required=False)
+@click.option("--registry", metavar="URL", help="Log in to this registry instead: approve the login on its page.")
 @click.option(
     "--flow",
     type=click.Choice(["auto", "code", "device", "client-credentials"]),
@@ -104,18 +105,26 @@ def status(*, output: Output) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Accept logging in at the host that the origin names.")
 @click.option("--dry-run", is_flag=True, help="Print what would be requested, contacted and stored; store nothing.")
 @output_options
-def login(*, output: Output, origin: str, **options: object) -> None:
+def login(*, output: Output, origin: str | None, registry: str | None, **options: object) -> None:
     """Log in to an origin, and store the credential.
 
     The origin names its authentication: an API key, which is prompted for, or OAuth 2.0, in the browser or on another
     device. The credential is sent only to this origin. Tokens are renewed automatically as long as the server allows.
+
+    With --registry, a person who is signed in to the registry approves the login on its page, and narrows the token:
+    by default it reads and publishes; --scope requests read, publish, admin or namespace:NAME.
     """
+    if (origin is None) is (registry is None):
+        raise UsageError("USAGE", "name an origin, or pass --registry URL")
     from skillwire.cli.auth_login import LoginOptions, LoginPlan, log_in  # noqa: PLC0415  # brings cryptography
 
     settings = load_settings(Path.cwd(), os.environ)
     in_keyring = settings.credential_store == "keyring"
     wanted = LoginOptions(**options)  # type: ignore[arg-type]  # as click has read them
-    result = log_in(_origin_of(origin), wanted, settings.allow, output)
+    if registry is not None:
+        url = parse_url(registry)
+        wanted, origin = wanted.for_registry(str(url)), str(url.origin)
+    result = log_in(_origin_of(origin or ""), wanted, settings.allow, output)
     if isinstance(result, LoginPlan):
         _print_plan(result, "keyring" if in_keyring else "file", output)
         return

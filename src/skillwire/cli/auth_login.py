@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 
 _FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", re.ASCII)
+#: Our name at registries, and the scopes that are requested there.
+_CLIENT: Final = "skillwire"
+_SCOPES: Final = ("read", "publish")
 #: What can stand before the first colon of a signature.
 _KEY_ID: Final = re.compile(r"[!-9;-~]{1,128}", re.ASCII)
 
@@ -79,6 +82,14 @@ class LoginOptions(NamedTuple):
     client_secret_env: str | None
     yes: bool
     dry_run: bool
+    is_registry: bool = False
+
+    def for_registry(self, url: str) -> LoginOptions:
+        """Return the options of a login at the registry ``url``, which is its own authorization server."""
+        if self.issuer or self.flow not in {"auto", "device"}:
+            raise UsageError("LOGIN_FORM", "--registry conflicts with --issuer and --flow")
+        client, scope = self.client_id or _CLIENT, self.scope or _SCOPES
+        return self._replace(client_id=client, scope=scope, issuer=url.rstrip("/"), flow="device", is_registry=True)
 
 
 class LoginPlan(NamedTuple):
@@ -105,7 +116,8 @@ def log_in(origin: str, options: LoginOptions, allow: tuple[str, ...], output: O
     if options.issuer is not None:
         addresses = addresses.naming(parse_url(options.issuer))
     with SyncDriver(addresses) as driver:
-        required = driver.run(discover_auth(origin, addresses))
+        known = AuthRequirements("oauth2") if options.is_registry else None
+        required = known or driver.run(discover_auth(origin, addresses))
         for doubt in required.doubts:
             output.finding(as_finding(doubt))
         login = _Login(origin, required, options, driver, output)

@@ -40,8 +40,9 @@ def init(*, output: Output, account: str) -> None:
     """
     from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
     from skillwire.registry.accounts import make_first_operator  # noqa: PLC0415  # same
+    from skillwire.registry.packages import Actor  # noqa: PLC0415  # same
 
-    issued = run_async(make_first_operator(open_packages(), open_tokens(), account, time.time()))
+    issued = run_async(make_first_operator(open_packages(), open_tokens(), Actor(account), time.time()))
     if issued is None:
         fix = "Let an operator make a token for you: skillwire registry token create."
         raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
@@ -221,6 +222,23 @@ def revoke_token(*, output: Output, token_id: str, registry: str) -> None:
     """Revoke a token, immediately and permanently."""
     _ask(output, registry, "DELETE", f"/tokens/{token_id}")
     output.line(success("revoked "), bold(token_id))
+
+
+@command.group(cls=CommandGroup)
+def account() -> None:
+    """Link accounts to people who sign in with OpenID Connect."""
+
+
+@account.command(name="link")
+@click.argument("name", metavar="ACCOUNT")
+@click.option("--issuer", metavar="URL", default="", help="Issuer, as the server's configuration has it.")
+@click.option("--subject", metavar="SUB", default="", help="Subject of the person there; without one, unlink.")
+@registry_option
+@output_options
+def link_account(*, output: Output, name: str, issuer: str, subject: str, registry: str) -> None:
+    """Let a person sign in as ACCOUNT; operators only."""
+    _ask(output, registry, "PUT", f"/accounts/{name}/identity", {"issuer": issuer, "subject": subject})
+    output.line(success("linked " if subject else "unlinked "), bold(name))
 
 
 @command.command(name="access")

@@ -78,3 +78,28 @@ class Token(NamedTuple):
         if self.revoked is not None:
             return "revoked"
         return "good" if self.expires is None or now < self.expires else "ended"
+
+
+class DeviceLogin(NamedTuple):
+    """A login that a program without a browser asked for, and a person's decision. Spec: RFC 8628.
+
+    ``device`` and ``user`` are keyed hashes of the two codes; ``address`` is where the program asked from. A decision
+    holds the granted ``scopes``, the ``account``, its token that decided, and the lifetime of the new token in seconds.
+    """
+
+    device: bytes
+    user: bytes
+    client: str
+    scopes: tuple[str, ...]
+    address: str
+    expires: float
+    interval: float
+    polled: float = 0.0
+    decision: Literal["", "approved", "refused"] = ""
+    account: str = ""
+    decided_by: str = ""
+    lifetime: float | None = None
+
+    def is_polled_too_soon(self, now: float) -> bool:
+        """Whether the program asks sooner than it may."""
+        return now - self.polled < self.interval

@@ -1,4 +1,4 @@
-"""Accounts of a registry: the first operator, and the tokens that accounts make.
+"""Accounts of a registry: the first operator, the tokens that accounts make, and the people who sign in.
 
 A token never allows more than the one that made it: who makes tokens needs the scope ``admin``, and a token that is
 limited to namespaces makes only tokens that are limited to some of these.
@@ -10,14 +10,16 @@ import hmac
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
-from skillwire.model.package import Account, Change, is_account, is_namespace
+from skillwire.model.package import Account, is_account, is_namespace
 from skillwire.registry.packages import (
     ADMIN,
     NAMESPACE_SCOPE,
     PUBLISH,
     READ,
     REGISTRY_SCOPES,
+    Actor,
     is_limited,
     require_account,
 )
@@ -27,10 +29,12 @@ if TYPE_CHECKING:
 
     from skillwire.model.access import Token
     from skillwire.ports import PackageStore
-    from skillwire.registry.packages import Actor
     from skillwire.registry.tokens import Issued, Tokens
 
 _CODE_BYTES: Final = 16
+#: The scopes of a token for everything, and the name of the tokens that sessions of people are of.
+EVERYTHING: Final = (READ, PUBLISH, ADMIN)
+_SESSION: Final = "browser sign-in"
 
 
 def check_account(name: str) -> str:
@@ -41,17 +45,18 @@ def check_account(name: str) -> str:
     return name
 
 
-async def make_first_operator(store: PackageStore, tokens: Tokens, name: str, now: float) -> Issued | None:
-    """Make the first operator, and a token for everything; None when there is an operator already.
+async def make_first_operator(store: PackageStore, tokens: Tokens, actor: Actor, now: float) -> Issued | None:
+    """Make the actor's account the first operator, with a token for everything; None when there is an operator already.
 
-    Raises UsageError (``ACCOUNT_FORM``).
+    Raises UsageError (``ACCOUNT_FORM``), ConflictError (``ACCOUNT_TAKEN``).
     """
-    check_account(name)
+    check_account(actor.account)
     if await store.has_operator():
         return None
-    change = Change(now, name, "account.create", name, {"operator": True})
-    await store.add_account(Account(name, now, is_operator=True), change)
-    return await tokens.issue(f"{name} (first operator)", scopes=(READ, PUBLISH, ADMIN), account=name)
+    change = actor.change(now, "account.create", actor.account, operator=True)
+    if not await store.add_account(Account(actor.account, now, is_operator=True), change):
+        raise _account_taken(actor.account)
+    return await tokens.issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
 
 
 class FirstOperator:
@@ -68,16 +73,21 @@ class FirstOperator:
         self._code = "" if await self._store.has_operator() else secrets.token_urlsafe(_CODE_BYTES)
         return self._code
 
-    async def make(self, code: str, account: str) -> Issued:
-        """Make ``account`` the first operator; return its token. Trust: ``code`` is untrusted.
+    async def make(self, code: str, actor: Actor) -> Issued:
+        """Make the actor's account, which is only named, the first operator; return its token. Trust: ``code``.
 
-        Raises TrustError (``PERMISSION_DENIED``), ConflictError (``OPERATOR_EXISTS``), UsageError (``ACCOUNT_FORM``).
+        Raises TrustError (``PERMISSION_DENIED``), ConflictError (``OPERATOR_EXISTS``, ``ACCOUNT_TAKEN``), UsageError
+        (``ACCOUNT_FORM``).
         """
-        check_account(account)
+        check_account(actor.account)
         if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
             raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
-        self._code = ""  # before anything is awaited, so that it counts once
-        issued = await make_first_operator(self._store, self._tokens(), account, self._clock())
+        known, self._code = self._code, ""  # before anything is awaited, so that it counts once
+        try:
+            issued = await make_first_operator(self._store, self._tokens(), actor, self._clock())
+        except ConflictError:  # a taken name made nothing, so another one may be tried
+            self._code = known
+            raise
         if issued is None:
             raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already")
         return issued
@@ -107,7 +117,7 @@ class AccountTokens:
         Raises UsageError (``TOKEN_FORM``, ``ACCOUNT_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
         """
         account = check_account(new.account) if new.account else actor.account
-        _check_scopes(actor, new.scopes)
+        check_scopes(actor, new.scopes)
         if account != actor.account or new.is_operator:
             if not actor.is_operator:
                 raise TrustError("PERMISSION_DENIED", "only an operator makes tokens of other accounts, and operators")
@@ -117,18 +127,17 @@ class AccountTokens:
         return issued
 
     async def _make_account(self, actor: Actor, name: str, *, is_operator: bool) -> None:
-        known = await self._store.account(name)
-        if known is None or (is_operator and not known.is_operator):
-            now = self._clock()
-            made = known._replace(is_operator=True) if known else Account(name, now, is_operator=is_operator)
-            change = Change(now, actor.account, "account.create", name, {"operator": is_operator}, *actor[3:])
-            await self._store.add_account(made, change)
+        now, known = self._clock(), await self._store.account(name)
+        change = actor.change(now, "account.create", name, operator=is_operator)
+        if known is None:
+            await self._store.add_account(Account(name, now, is_operator=is_operator), change)
+        elif is_operator and not known.is_operator:
+            await self._store.update_account(known._replace(is_operator=True), change)
 
     async def list(self, actor: Actor) -> list[Token]:
         """Return the tokens of the actor's account; to an operator those of all accounts. Raises TrustError."""
         require_account(actor)
-        every = await self._tokens().all()
-        return [one for one in every if one.account and (actor.is_operator or one.account == actor.account)]
+        return [one for one in await self._tokens().all("" if actor.is_operator else actor.account) if one.account]
 
     async def revoke(self, actor: Actor, token_id: str) -> None:
         """Revoke a token that the actor may list. Raises NotFoundError (``TOKEN_NOT_FOUND``), TrustError."""
@@ -139,25 +148,108 @@ class AccountTokens:
         revoked = await self._tokens().revoke(token_id)
         await self._record(actor, "token.revoke", revoked.account, id=token_id)
 
+    async def revoke_shown(self, secret: str, address: str, request_id: str) -> None:
+        """Revoke the token that its holder shows, if it is one of an account. Trust: untrusted."""
+        token = await self._tokens().recognise(secret)
+        if token is not None and token.account:
+            await self._tokens().revoke(token.token_id)
+            actor = Actor(token.account, address=address, request_id=request_id)
+            await self._record(actor, "token.revoke", token.account, id=token.token_id)
+
     async def _record(self, actor: Actor, action: str, target: str, **details: object) -> None:
-        await self._store.record(Change(self._clock(), actor.account, action, target, details, *actor[3:]))
+        await self._store.record(actor.change(self._clock(), action, target, **details))
 
 
-def _check_scopes(actor: Actor, scopes: Collection[str]) -> None:
-    """Check that the actor may make a token with these scopes. Raises UsageError (``TOKEN_FORM``), TrustError."""
-    require_account(actor)
-    limits = {scope for scope in scopes if scope.startswith(NAMESPACE_SCOPE)}
+class Person(NamedTuple):
+    """A person whom an OpenID Connect issuer has authenticated."""
+
+    issuer: str
+    subject: str
+
+
+class People:
+    """The accounts of people who sign in with OpenID Connect: one subject of an issuer has one account at most."""
+
+    def __init__(self, store: PackageStore, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
+        self._store = store
+        self._tokens = tokens
+        self._clock = clock
+
+    async def sign_in(self, person: Person, address: str, request_id: str) -> Token | None:
+        """Return a token for everything that the person's account may do, for one session; None without an account.
+
+        Its secret is not returned, so it opens sessions of this server alone; as any token it is listed and revoked.
+        """
+        account = await self._store.account_of(*person)
+        if account is None:
+            return None
+        tokens, lifetime = self._tokens(), float(limits.CONSOLE_SESSION_SECONDS)
+        await tokens.forget_ended(_SESSION, kept=lifetime)
+        issued = await tokens.issue(_SESSION, scopes=EVERYTHING, expires_in=lifetime, account=account.name)
+        actor = Actor(account.name, address=address, request_id=request_id)
+        details = {"id": issued.token.token_id, "issuer": person.issuer}
+        await self._store.record(actor.change(self._clock(), "account.sign-in", account.name, **details))
+        return issued.token
+
+    async def make_account(self, person: Person, name: str, address: str, request_id: str) -> None:
+        """Make an account of a person without one. Raises ConflictError (``ACCOUNT_TAKEN``), UsageError."""
+        check_account(name)
+        actor = Actor(name, address=address, request_id=request_id)
+        now = self._clock()
+        change = actor.change(now, "account.create", name, issuer=person.issuer, subject=person.subject)
+        is_free = not is_namespace(name) or await self._store.namespace(name) is None
+        if not is_free or not await self._store.add_account(Account(name, now, False, *person), change):
+            raise _account_taken(name)
+
+    async def link(self, actor: Actor, name: str, person: Person) -> None:
+        """Let a person sign in as an account; an empty issuer and subject let nobody. Raises as :meth:`make_account`.
+
+        Raises TrustError (``PERMISSION_DENIED``), NotFoundError (``ACCOUNT_NOT_FOUND``).
+        """
+        require_account(actor)
+        if not actor.is_operator:
+            raise TrustError("PERMISSION_DENIED", "only an operator links accounts")
+        known = await self._store.account(name)
+        if known is None:
+            raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(name)[:80]}")
+        if bool(person.issuer) is not bool(person.subject):
+            raise UsageError("ACCOUNT_FORM", "issuer and subject belong together")
+        linked = known._replace(issuer=person.issuer, subject=person.subject)
+        change = actor.change(self._clock(), "account.link", name, issuer=person.issuer, subject=person.subject)
+        if not await self._store.update_account(linked, change):
+            raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
+
+
+def _account_taken(name: str) -> ConflictError:
+    return ConflictError("ACCOUNT_TAKEN", f"the name {name} is taken")
+
+
+def check_scope_forms(scopes: Collection[str]) -> None:
+    """Check that a token with these scopes would allow something. Raises UsageError (``TOKEN_FORM``)."""
     for scope in scopes:
-        if scope not in REGISTRY_SCOPES and not _is_limit(scope):
+        is_limit = scope.startswith(NAMESPACE_SCOPE) and is_namespace(scope.removeprefix(NAMESPACE_SCOPE))
+        if scope not in REGISTRY_SCOPES and not is_limit:
             fix = "Give read, publish, admin, or namespace:NAME."
             raise UsageError("TOKEN_FORM", f"the registry knows no scope {ascii(scope)[:80]}", fix=fix)
-    if limits == set(scopes):
+    if set(REGISTRY_SCOPES).isdisjoint(scopes):
         fix = "Give read, publish or admin beside namespace:NAME."
         raise UsageError("TOKEN_FORM", "the token would allow nothing", fix=fix)
-    is_inside = not is_limited(actor.scopes) or bool(limits and limits <= actor.scopes)
-    if ADMIN not in actor.scopes or not is_inside:
+
+
+def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] | None = None) -> None:
+    """Check that the actor may make a token with these scopes, none of which exceeds those ``asked`` for.
+
+    Raises UsageError (``TOKEN_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
+    """
+    require_account(actor)
+    check_scope_forms(scopes)
+    if ADMIN not in actor.scopes or not _is_inside(scopes, actor.scopes):
         raise TrustError("PERMISSION_DENIED", "the token does not allow to make this one", details={"scope": ADMIN})
+    if asked is not None and not (set(scopes) & set(REGISTRY_SCOPES) <= set(asked) and _is_inside(scopes, asked)):
+        raise UsageError("TOKEN_FORM", "this is more than the program asked for")
 
 
-def _is_limit(scope: str) -> bool:
-    return scope.startswith(NAMESPACE_SCOPE) and is_namespace(scope.removeprefix(NAMESPACE_SCOPE))
+def _is_inside(scopes: Collection[str], others: Collection[str]) -> bool:
+    """Whether ``scopes`` are limited to namespaces of ``others``, where those are limited."""
+    own = {scope for scope in scopes if scope.startswith(NAMESPACE_SCOPE)}
+    return not is_limited(others) or bool(own and own <= set(others))

@@ -59,11 +59,17 @@ class Actor(NamedTuple):
     is_operator: bool = False
     address: str = ""
     request_id: str = ""
+    token_id: str = ""
 
     def allows(self, scope: str, namespace: str) -> bool:
         """Whether the token allows ``scope`` in ``namespace``."""
         is_inside = not is_limited(self.scopes) or f"{NAMESPACE_SCOPE}{namespace}" in self.scopes
         return is_inside and not self.scopes.isdisjoint({scope, ADMIN})
+
+    def change(self, at: float, action: str, target: str, **details: Any) -> Change:
+        """Return a change by the actor, as the audit log has it."""
+        told = {key: value for key, value in details.items() if value != ""}
+        return Change(at, self.account, action, target, told, self.address, self.request_id)
 
 
 def is_limited(scopes: Collection[str]) -> bool:
@@ -375,7 +381,7 @@ class Registry:
         if principal is None or account is None:
             return Actor("", address=address, request_id=request_id)
         is_operator = _acts_as_operator(account, principal.scopes)
-        return Actor(account.name, principal.scopes, is_operator, address, request_id)
+        return Actor(account.name, principal.scopes, is_operator, address, request_id, principal.identity)
 
     async def require(self, actor: Actor, role: Role, namespace: str, *, scope: str) -> str:
         """Check that the actor has ``role`` in ``namespace`` and its token ``scope``; return its present name.
@@ -398,8 +404,7 @@ class Registry:
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})
 
     def _change(self, actor: Actor, action: str, target: str, **details: Any) -> Change:
-        told: Mapping[str, Any] = {key: value for key, value in details.items() if value != ""}
-        return Change(self._clock(), actor.account, action, target, told, actor.address, actor.request_id)
+        return actor.change(self._clock(), action, target, **details)
 
 
 def require_account(actor: Actor) -> None:

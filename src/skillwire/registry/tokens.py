@@ -12,10 +12,11 @@ import hashlib
 import hmac
 import re
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
-from skillwire.errors import NotFoundError, UsageError
+from skillwire.errors import NotFoundError, StorageError, UsageError
 from skillwire.model.access import EVERY_SKILL, SCOPES, Token, TokenKind
 from skillwire.model.skill import is_skill_name
 
@@ -98,9 +99,9 @@ class Tokens:
             raise _ended(token_id)
         return token
 
-    async def all(self) -> Sequence[Token]:
-        """Return every token, oldest first."""
-        return await self._store.all()
+    async def all(self, account: str = "") -> Sequence[Token]:
+        """Return every token, or those of an account, oldest first."""
+        return await self._store.all(account)
 
     async def forget_ended(self, beginning: str, *, kept: float) -> int:
         """Delete API keys with this name prefix, ``kept`` seconds after their end; return their number."""
@@ -121,7 +122,17 @@ class Tokens:
         digest = self._digest(text)  # also for an invalid form, so that timing reveals nothing
         expected = token.digest if token is not None and token.kind == "api_key" else b"\0" * 32
         is_it = hmac.compare_digest(digest, expected)
-        return token if token is not None and is_it and token.is_good_at(self._clock()) else None
+        if token is None or not is_it or not token.is_good_at(self._clock()):
+            return None
+        await self.note_use(token)
+        return token
+
+    async def note_use(self, token: Token) -> None:
+        """Store about when a token of an account was last used."""
+        now = self._clock()
+        if token.account and now - (token.used or 0.0) > limits.TOKEN_USED_SECONDS:
+            with suppress(StorageError):  # a full disk refuses no caller that only reads
+                await self._store.note_use(token.token_id, now)
 
     async def signing_key(self, token_id: str) -> tuple[Token, bytes] | None:
         """Return the signing key of this ID, if it is good now. Trust: the ID is untrusted."""

@@ -42,6 +42,7 @@ from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.open import (
     has_database,
+    open_device_logins,
     open_grants,
     open_ledger,
     open_packages,
@@ -55,7 +56,8 @@ from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.protocols.agent_skills.server import check_base_url
-from skillwire.registry.accounts import AccountTokens, FirstOperator
+from skillwire.registry.accounts import AccountTokens, FirstOperator, People
+from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.auth.authentication import Authentication
 from skillwire.server.callable_skills import log_publish_warnings
@@ -182,7 +184,7 @@ class Application(Starlette):
             self.lan.start()
         await self.services.executions.resume()
         if self.services.packages is not None and (code := await self.services.packages.first_operator.prepare()):
-            fix = f"Run skillwire registry setup ACCOUNT {code}, or skillwire registry init ACCOUNT on this machine."
+            fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
 
     async def unregister(self, *, has_failed: bool = False) -> None:
@@ -415,6 +417,8 @@ def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
         tokens=AccountTokens(store, open_tokens, time.time),
         first_operator=FirstOperator(store, open_tokens, time.time),
+        people=People(store, open_tokens, time.time),
+        device_logins=DeviceLogins(open_device_logins(), store, open_tokens, time.time),
     )
 
 
@@ -518,7 +522,13 @@ def make_authentication(settings: ServerConfiguration, base_url: str = "") -> Au
         return Authentication(settings, open_tokens, base_url=base_url)
     from skillwire.server.auth.oauth import BearerTokens, issuer_policy  # noqa: PLC0415  # few servers have one
 
-    driver = AsyncDriver(issuer_policy(AddressPolicy(), settings.oauth2))
+    addresses = issuer_policy(AddressPolicy(), settings.oauth2)
+    driver = AsyncDriver(addresses)
     credentials = load_credentials(settings, os.environ)
     bearer = BearerTokens(settings.oauth2, settings.grants, driver, credentials=credentials, base_url=base_url)
-    return Authentication(settings, open_tokens, bearer=bearer, driver=driver, base_url=base_url)
+    sign_in = None
+    if settings.oauth2.sign_in and credentials is not None:
+        from skillwire.server.auth.oidc import OidcSignIn  # noqa: PLC0415  # same
+
+        sign_in = OidcSignIn(settings.oauth2, credentials, driver, addresses)
+    return Authentication(settings, open_tokens, bearer=bearer, driver=driver, sign_in=sign_in, base_url=base_url)

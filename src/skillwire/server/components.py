@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
     from skillwire.ports import UploadStore
-    from skillwire.registry.accounts import AccountTokens, FirstOperator
+    from skillwire.registry.accounts import AccountTokens, FirstOperator, People
+    from skillwire.registry.device_logins import DeviceLogins
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
@@ -68,6 +69,8 @@ class RegistryComponents:
     proofs: NamespaceProofs
     tokens: AccountTokens
     first_operator: FirstOperator
+    people: People
+    device_logins: DeviceLogins
 
 
 @dataclass(slots=True, kw_only=True)

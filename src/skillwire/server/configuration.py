@@ -75,6 +75,7 @@ class OAuth2Settings:
     client_secret_file: str | None = None
     authorization_url: str | None = None
     token_url: str | None = None
+    sign_in: str = ""
     allow_untyped: bool = False
     scopes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -201,6 +202,12 @@ TABLES: Final[dict[str, dict[str, Key]]] = {
         "client_secret_file": Key(text, "file that holds it; only its owner may be able to read it"),
         "authorization_url": Key(_url, "for descriptors: where people log in"),
         "token_url": Key(_url, "for descriptors: where tokens come from"),
+        "sign_in": Key(
+            choice_of("anyone", "linked"),
+            "people sign in to the pages of a registry at the issuer, with OpenID Connect: `anyone`, who makes an "
+            "account at first, or those with a `linked` account; needs `client_id`, and at the issuer the redirect URL "
+            "`BASE/account/sign-in/answer`",
+        ),
         "allow_untyped": Key(
             flag,
             "accept JWTs whose `typ` is absent or `JWT`, as older issuers make them, and so ID tokens for the "
@@ -326,6 +333,8 @@ def read_configuration(data: bytes, source: str) -> ServerConfiguration:
         if len(secret_keys) != ("client_id" in found):
             fix = "Write client_id and one of client_secret_env and client_secret_file, or none of the three."
             document.refuse(("oauth2", *secret_keys[:1]), "client_id and where its secret is belong together", fix)
+        if "sign_in" in found and "client_id" not in found:
+            document.refuse(("oauth2", "sign_in"), "sign_in needs client_id", "Write client_id and its secret.")
         oauth2 = OAuth2Settings(**found)
     if offer == "oauth2" and (oauth2 is None or oauth2.authorization_url is None or oauth2.token_url is None):
         missing = 'offer = "oauth2" needs issuer, audience, authorization_url and token_url in [oauth2]'

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
@@ -42,12 +41,12 @@ from skillwire.server.console_request import (
     Pairs,
     RefusedError,
     following_path,
+    read_console_request,
 )
 from skillwire.server.event_streams import PageStreams
-from skillwire.server.http import encode_fields, read_fields, site_of
-from skillwire.server.problems import READ, ProblemError
-from skillwire.web.address import way_up
-from skillwire.web.environment import Frame, Notice, SignedInPerson, login_page, notice_page
+from skillwire.server.http import encode_fields
+from skillwire.server.problems import ProblemError
+from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
     Filters,
     ListedExecutions,
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
-_ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 _WRONG: Final = "This is no key of this server, or one that has ended. A key begins with sw_."
 _TOO_MANY_WRONG: Final = "Too many wrong keys came from your address. Wait a minute, then try again."
 
@@ -137,12 +135,12 @@ class ConsolePages:
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
-        request = await self._read(context)
+        request = await read_console_request(context, self._sessions, self._base_url, has_lan=self._lan is not None)
         if request.session is None and page not in _PUBLIC:
             if request.path.endswith("/live"):
                 await request.show_notice("gone", HTTPStatus.FORBIDDEN)
             else:
-                await self._send_to_login(request)
+                await request.send_to_login()
         elif page in _WORK and not request.may_work:
             await request.show_notice("denied", HTTPStatus.FORBIDDEN)
         elif page in _LAN and self._lan is None:
@@ -154,18 +152,6 @@ class ConsolePages:
                 await getattr(self, page)(request, context.parameters.get("id") or context.path.rpartition("/")[2])
             except RefusedError as error:
                 await request.show_notice(error.notice, error.status)
-
-    async def _read(self, context: RequestContext) -> ConsoleRequest:
-        scope = context.scope
-        up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
-        session = await self._sessions.find(scope)
-        frame = Frame(site_of(scope, self._base_url), up)
-        request = ConsoleRequest(context.path, scope, context.receive, context.send, frame, session)
-        if session is None:
-            return request
-        sees_lan = self._lan is not None and request.sees_all
-        person = SignedInPerson(request.name, session.form_token, request.sees_all, request.may_work, sees_lan)
-        return replace(request, frame=frame._replace(person=person))
 
     async def _follow(self, request: ConsoleRequest, make: Callable[[], Awaitable[str]]) -> None:
         await self._streams.serve(make, self._validity(request), request.receive, request.send)
@@ -200,6 +186,7 @@ class ConsolePages:
         structlog.get_logger("skillwire").info("signed in to the console", token=token.token_id)
         cookie = await asyncio.to_thread(self._sessions.set_cookie, request.scope, self._sessions.begin(token))
         first = "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
+        first = "/account" if token.account else first
         await request.redirect(following or first, cookie)
 
     async def log_out(self, request: ConsoleRequest, _: str) -> None:
@@ -211,21 +198,6 @@ class ConsolePages:
         await self._sessions.end(request.session)
         await request.redirect("/login", await asyncio.to_thread(self._sessions.set_cookie, request.scope, ""))
 
-    async def _send_to_login(self, request: ConsoleRequest) -> None:
-        """Redirect a person without a session to the login page, and back afterwards.
-
-        A browser that follows another site's link sends no cookie, so a page of ours first asks again.
-        """
-        reads = request.scope["method"] in READ
-        site = read_fields(request.scope["headers"], b"sec-fetch-site").get(b"sec-fetch-site", "")
-        if reads and site in _ELSEWHERE:
-            await request.show_notice("again", HTTPStatus.OK)
-            return
-        query = request.scope["query_string"].decode("latin-1") if reads else ""
-        path = request.path if reads else request.path.rpartition("/")[0]
-        following = following_path(f"{path}?{query}" if query else path)
-        await request.redirect(f"/login?{urlencode({'next': following})}" if following else "/login")
-
     async def _show_login(
         self,
         request: ConsoleRequest,
@@ -236,7 +208,12 @@ class ConsolePages:
     ) -> None:
         is_local = (request.scope.get("client") or ("", 0))[0].startswith(_LOOPBACK)
         html = await asyncio.to_thread(
-            login_page, request.frame, following=following, problem=problem, is_local=is_local
+            login_page,
+            request.frame,
+            following=following,
+            problem=problem,
+            is_local=is_local,
+            provider=self._authentication.provider,
         )
         await request.show(html, status, fields)
 

@@ -13,7 +13,7 @@ import asyncio
 import ipaddress
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -23,11 +23,13 @@ from skillwire.errors import NotFoundError
 from skillwire.executions.tasks import person_worker
 from skillwire.model.access import OPERATOR, TASKS
 from skillwire.server.auth.rate_limit import caller_of, network_of
-from skillwire.server.http import read_fields
+from skillwire.server.http import read_fields, site_of
+from skillwire.server.problems import READ
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
 from skillwire.server.sessions import Session, is_form_token
-from skillwire.web.environment import Frame, Notice, notice_page
+from skillwire.web.address import way_up
+from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Execution
     from skillwire.model.lan import LanSnapshot
     from skillwire.registry.tokens import Tokens
+    from skillwire.server.context import RequestContext
+    from skillwire.server.sessions import Sessions
 
 Pairs = list[tuple[str, str]]
 
@@ -77,6 +81,7 @@ class CallerNames:
 
 _FORM_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
+_ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 
 
 class RefusedError(Exception):
@@ -162,6 +167,21 @@ class ConsoleRequest:
             raise RefusedError(HTTPStatus.FORBIDDEN, "foreign")
         return pairs
 
+    async def send_to_login(self) -> None:
+        """Redirect a person without a session to the login page, and back afterwards.
+
+        A browser that follows another site's link sends no cookie, so a page of ours first asks again.
+        """
+        reads = self.scope["method"] in READ
+        site = read_fields(self.scope["headers"], b"sec-fetch-site").get(b"sec-fetch-site", "")
+        if reads and site in _ELSEWHERE:
+            await self.show_notice("again", HTTPStatus.OK)
+            return
+        query = self.scope["query_string"].decode("latin-1") if reads else ""
+        path = self.path if reads else self.path.rpartition("/")[0]
+        following = following_path(f"{path}?{query}" if query else path)
+        await self.redirect(f"/login?{urlencode({'next': following})}" if following else "/login")
+
     async def show(self, html: str, status: int = HTTPStatus.OK, fields: Mapping[str, str] = {}) -> None:
         """Answer with a page."""
         await Page(status, html, fields, is_private=True)(self.scope, self.receive, self.send)
@@ -175,6 +195,23 @@ class ConsoleRequest:
         own = {"Cache-Control": "no-store", "Vary": "Accept, Cookie", **fields}
         location = f"{path}?{urlencode(query)}" if query else path
         await Redirect(location, HTTPStatus.SEE_OTHER, own)(self.scope, self.receive, self.send)
+
+
+async def read_console_request(
+    context: RequestContext, sessions: Sessions, base_url: str, *, has_lan: bool = False
+) -> ConsoleRequest:
+    """Return a request with its session, if it has a valid one."""
+    scope = context.scope
+    up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
+    session = await sessions.find(scope)
+    frame = Frame(site_of(scope, base_url), up, is_registry=context.is_registry)
+    request = ConsoleRequest(context.path, scope, context.receive, context.send, frame, session)
+    if session is None:
+        return request
+    sees_lan = has_lan and request.sees_all
+    name, token_id = session.principal.account or request.name, session.principal.identity
+    person = SignedInPerson(name, session.form_token, request.sees_all, request.may_work, sees_lan, token_id)
+    return replace(request, frame=frame._replace(person=person))
 
 
 def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
@@ -191,7 +228,7 @@ def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:
 
 #: Where a person may be redirected to after signing in: a path of the console or of packages, and a query.
 _FOLLOWING: Final = re.compile(
-    r"/(?:lan|(?:packages|publishers)(?:/[\w.@+-]{1,128}){0,2}|(?:executions|inbox)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?",
+    r"/(?:lan|(?:packages|publishers)(?:/[\w.@+-]{1,128}){0,2}|(?:executions|inbox|account)(?:/[\w.-]{1,64})?)(?:\?[\x21-\x7e]{0,1000})?",
     re.ASCII,
 )
 

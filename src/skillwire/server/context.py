@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
     from skillwire.model.access import Principal
+    from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.catalog_service import CatalogService
     from skillwire.server.http import Fields
@@ -78,6 +79,10 @@ class RequestServices(Protocol):
     base_url: str
 
     @property
+    def registry(self) -> Registry | None:
+        """The use cases of the registry, if there is one."""
+
+    @property
     def clock(self) -> Callable[[], float]:
         """Monotonic seconds."""
 
@@ -102,6 +107,11 @@ class RequestContext:
     def clock(self) -> Callable[[], float]:
         """Seconds that never run backwards."""
         return self._services.clock
+
+    @property
+    def is_registry(self) -> bool:
+        """Whether the server is a registry, so that people have accounts."""
+        return self._services.registry is not None
 
     @property
     def caller(self) -> AuthResult:

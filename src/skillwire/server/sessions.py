@@ -8,6 +8,9 @@ The random number distinguishes the sessions of one token. The numbers of sessio
 stored beside the tokens until their time is over, so no process accepts them, also after a restart. The token of each
 form (:attr:`Session.form_token`) is a keyed hash of the number, so no other session, and no other site, can compute it.
 
+The steps of signing in at an identity provider carry their values in signed cookies of their own, which end after some
+minutes: no process stores them, so any can answer the next step.
+
 The name of the cookie holds a part of a hash of the key, because browsers send cookies to all ports of a host, and
 begins with ``__Host-`` or ``__Secure-`` where the page came over HTTPS, so that no other site can set it.
 """
@@ -17,9 +20,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import re
 import secrets
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.errors import NotFoundError
@@ -27,7 +31,7 @@ from skillwire.model.access import Principal, Token
 from skillwire.server.http import read_fields, root_of, site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.types import Scope
 
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 _PURPOSE: Final = "console session 1"
 _FORM: Final = re.compile(r"([a-z2-7]{16})\.([0-9]{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})", re.ASCII)
 _NUMBER_BYTES: Final = 16
+#: The steps of signing in at an identity provider, whose cookies have names of their own: the state of the request, and
+#: a person without an account yet. The empty one is the session.
+Step = Literal["", "-state", "-person"]
 
 
 class Session(NamedTuple):
@@ -71,14 +78,18 @@ class Sessions:
 
     async def find(self, scope: Scope) -> Session | None:
         """Return the session of a request's cookie. Trust: cookies are untrusted."""
+        cookie = self._read_cookie(scope)
+        return None if cookie is None else await self.recognise(cookie)
+
+    def _read_cookie(self, scope: Scope, step: str = "") -> str | None:
         cookies = read_fields(scope["headers"], b"cookie").get(b"cookie", "")
         if "skillwire-" not in cookies:
             return None
-        name = self._name_for(scope)
+        name = f"{self._name_for(scope)}{step}"
         for cookie in cookies.replace(",", ";").split(";"):  # several fields were joined by commas
             key, _, value = cookie.strip().partition("=")
             if key == name:
-                return await self.recognise(value)
+                return value
         return None
 
     async def recognise(self, cookie: str) -> Session | None:
@@ -97,6 +108,7 @@ class Sessions:
             return None
         if token.kind != "api_key" or not token.is_good_at(self._clock()):
             return None
+        await self._tokens().note_use(token)
         principal = Principal(token.name, token.skills, token.scopes, token.token_id, token.account)
         return Session(principal, ends, number, self._digest("form", number))
 
@@ -104,12 +116,26 @@ class Sessions:
         """End a session before its time."""
         await self._tokens().end_session(session.number, session.ends)
 
-    def set_cookie(self, scope: Scope, cookie: str) -> dict[str, str]:
+    def set_cookie(self, scope: Scope, cookie: str, step: Step = "") -> dict[str, str]:
         """Return the field that sets the cookie, or removes it when it is empty."""
-        age = limits.CONSOLE_SESSION_SECONDS if cookie else 0
+        age = (limits.CONSOLE_SIGN_IN_SECONDS if step else limits.CONSOLE_SESSION_SECONDS) if cookie else 0
         path = root_of(scope, self._base_url) or "/"
-        parts = [f"{self._name_for(scope)}={cookie}", f"Path={path}", f"Max-Age={age}", "HttpOnly", "SameSite=Strict"]
-        return {"Set-Cookie": "; ".join([*parts, "Secure"] if self._is_secure(scope) else parts)}
+        site = "Lax" if step == "-state" else "Strict"  # the browser comes back from another site with it
+        parts = [f"{self._name_for(scope)}{step}={cookie}", f"Path={path}", f"Max-Age={age}", "HttpOnly"]
+        return {"Set-Cookie": "; ".join([*parts, f"SameSite={site}", *["Secure"] * self._is_secure(scope)])}
+
+    def seal(self, step: Step, fields: Mapping[str, str]) -> str:
+        """Return the cookie that carries ``fields`` to the next step of a sign-in in this browser."""
+        written = _text(json.dumps([self._clock() + limits.CONSOLE_SIGN_IN_SECONDS, dict(fields)]).encode())
+        return f"{written}.{self._digest(step, written)}"
+
+    def unseal(self, step: Step, scope: Scope) -> dict[str, str] | None:
+        """Return the fields of such a cookie, if it is valid now. Trust: cookies are untrusted."""
+        written, _, digest = (self._read_cookie(scope, step) or "").rpartition(".")
+        if not hmac.compare_digest(digest.encode(), self._digest(step, written).encode()):
+            return None
+        ends, fields = json.loads(base64.urlsafe_b64decode(written + "=" * (-len(written) % 4)))
+        return dict(fields) if self._clock() < ends else None
 
     def _name_for(self, scope: Scope) -> str:
         return self.cookie_name(is_secure=self._is_secure(scope), is_at_root=not root_of(scope, self._base_url))

@@ -24,17 +24,24 @@ _THOUSAND: Final = 1024
 
 
 class SignedInPerson(NamedTuple):
-    """The user of the console, the token of their forms, and their rights: all executions, the inbox, the LAN."""
+    """The user of the console, the token of their forms, and their rights: all executions, the inbox, the LAN.
+
+    ``token_id`` is that of the token of their session.
+    """
 
     name: str
     form_token: str
     sees_all: bool = False
     may_work: bool = False
     sees_lan: bool = False
+    token_id: str = ""
 
 
 class Frame(NamedTuple):
-    """What every page knows: the site's absolute address, the way to its root, ``./`` or ``../``, and who looks."""
+    """What every page knows: the site's absolute address, the way to its root, ``./`` or ``../``, and who looks.
+
+    ``is_registry`` is whether the site is a registry.
+    """
 
     address: str
     up: str
@@ -91,11 +98,17 @@ def _environment() -> Environment:
 Notice = Literal["absent", "loading", "failed", "gone", "denied", "foreign", "unread", "again", "no-lan", "denied-lan"]
 
 
-def notice_page(notice: Notice, frame: Frame) -> str:
-    """Return the page. An unknown skill and one that is not public get the same."""
-    return render("notice.html", frame, {"notice": notice})
+def notice_page(notice: Notice, frame: Frame, following: str = "") -> str:
+    """Return the page. An unknown skill and one that is not public get the same; ``again`` leads to ``following``."""
+    return render("notice.html", frame, {"notice": notice, "following": following.removeprefix("/")})
 
 
-def login_page(frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False) -> str:
-    """Return the page; ``following`` is the path to go to afterwards, ``is_local`` a browser on this machine."""
-    return render("login.html", frame, {"following": following, "problem": problem, "is_local": is_local})
+def login_page(
+    frame: Frame, *, following: str = "", problem: str = "", is_local: bool = False, provider: str = ""
+) -> str:
+    """Return the page; ``following`` is the path to go to afterwards, ``is_local`` a browser on this machine.
+
+    ``provider`` is the host where people sign in with OpenID Connect.
+    """
+    values = {"following": following, "problem": problem, "is_local": is_local, "provider": provider}
+    return render("login.html", frame, values)

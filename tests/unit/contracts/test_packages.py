@@ -69,9 +69,15 @@ class TestAccounts:
         assert store.add_account(Account("ann", 1.0, False, "https://id.example", "42"), change())
         assert not store.add_account(Account("bob", 1.0, False, "https://id.example", "42"), change())
         assert store.account("bob") is None
+        assert not store.add_account(Account("ann", 2.0, True), change()), "a name is given out once"
         for name in ("carl", "dora"):  # without OpenID Connect there is none to compare
             assert store.add_account(Account(name, 1.0), change())
         assert store.account_of("", "") is None
+        dora = Account("dora", 1.0, True, "https://id.example", "43")
+        assert store.update_account(dora, change())
+        assert not store.update_account(dora._replace(subject="42"), change())
+        assert store.account("dora") == dora
+        assert [entry.number for entry in store.audit(0, 99)] == [1, 2, 3, 4]
 
 
 class TestNamespaces:

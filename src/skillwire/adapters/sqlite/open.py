@@ -8,8 +8,9 @@ import os
 import secrets
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
@@ -19,7 +20,7 @@ from skillwire.adapters.sqlite.packages import SqlitePackages
 from skillwire.adapters.sqlite.run_blobs import SqliteRunBlobs
 from skillwire.errors import SourceLocation, StorageError
 from skillwire.executions.grants import Grants
-from skillwire.model.access import Token
+from skillwire.model.access import DeviceLogin, Token
 from skillwire.model.execution import Grant
 from skillwire.model.skill import Permissions
 from skillwire.registry.tokens import Tokens
@@ -105,9 +106,10 @@ class SqliteTokens(Store):
         return None if row is None else _read_token(row)
 
     @reads
-    def all(self, connection: Connection) -> Sequence[Token]:
-        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens ORDER BY created, token_id"  # noqa: S608  # a constant
-        return [_read_token(row) for row in connection.execute(query)]
+    def all(self, connection: Connection, account: str = "") -> Sequence[Token]:
+        where = "WHERE account = ?" if account else ""
+        query = f"SELECT {_ROW_OF_TOKEN} FROM tokens {where} ORDER BY created, token_id"  # noqa: S608  # constants
+        return [_read_token(row) for row in connection.execute(query, (account,) if account else ())]
 
     @writes
     def forget(self, connection: Connection, beginning: str, *, before: float) -> int:
@@ -124,6 +126,49 @@ class SqliteTokens(Store):
     def is_session_ended(self, connection: Connection, number: str) -> bool:
         query = "SELECT 1 FROM ended_sessions WHERE number = ?"
         return connection.execute(query, (number,)).fetchone() is not None
+
+
+class SqliteDeviceLogins(Store):
+    """Fills :class:`skillwire.ports.DeviceLoginStore`."""
+
+    @writes
+    def add(self, connection: Connection, login: DeviceLogin, *, now: float, most: int) -> bool:
+        connection.execute("DELETE FROM device_logins WHERE expires < ?", (now - limits.DEVICE_LOGIN_SECONDS,))
+        if connection.execute("SELECT count(*) FROM device_logins").fetchone()[0] >= most:
+            return False
+        values = (*login[:3], json.dumps(login.scopes), *login[4:])
+        connection.execute("INSERT INTO device_logins VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return True
+
+    @reads
+    def find(self, connection: Connection, user: bytes) -> DeviceLogin | None:
+        return _read_device_login(connection, "user", user)
+
+    @writes
+    def decide(self, connection: Connection, login: DeviceLogin) -> bool:
+        statement = (
+            "UPDATE device_logins SET scopes = ?, decision = ?, account = ?, decided_by = ?, lifetime = ? "
+            "WHERE device = ? AND decision = ''"
+        )
+        values = (json.dumps(login.scopes), *login[8:], login.device)
+        return connection.execute(statement, values).rowcount == 1
+
+    @writes
+    def poll(self, connection: Connection, device: bytes, now: float) -> DeviceLogin | None:
+        login = _read_device_login(connection, "device", device)
+        if login is not None and login.decision and not login.is_polled_too_soon(now):
+            connection.execute("DELETE FROM device_logins WHERE device = ?", (device,))
+        elif login is not None:
+            longer = limits.DEVICE_POLL_SECONDS * login.is_polled_too_soon(now)
+            statement = "UPDATE device_logins SET polled = ?, interval = interval + ? WHERE device = ?"
+            connection.execute(statement, (now, longer, device))
+        return login
+
+
+def _read_device_login(connection: Connection, column: Literal["device", "user"], code: bytes) -> DeviceLogin | None:
+    query = f"SELECT * FROM device_logins WHERE {column} = ?"  # noqa: S608  # a constant
+    row = connection.execute(query, (code,)).fetchone()
+    return None if row is None else DeviceLogin._make([*row[:3], tuple(json.loads(row[3])), *row[4:]])
 
 
 def _insert_token(connection: Connection, token: Token) -> None:
@@ -180,6 +225,11 @@ def open_packages() -> SqlitePackages:
 def open_artifacts() -> FileBlobs:
     """Return the artifacts that are too large for a row of the database."""
     return FileBlobs(state_directory() / ARTIFACTS, durable=True)
+
+
+def open_device_logins() -> SqliteDeviceLogins:
+    """Return the logins that programs asked for; the database is made with their first use."""
+    return SqliteDeviceLogins(open_database())
 
 
 def open_server_key() -> bytes:

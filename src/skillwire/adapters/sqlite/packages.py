@@ -70,10 +70,17 @@ class SqlitePackages(Store):
 
     @writes
     def add_account(self, connection: Connection, account: Account, change: Change) -> bool:
-        other = "SELECT 1 FROM accounts WHERE issuer = ? AND subject = ? AND name != ? AND issuer != ''"
-        if connection.execute(other, (account.issuer, account.subject, account.name)).fetchone():
+        statement = f"INSERT OR IGNORE INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?)"
+        if connection.execute(statement, account).rowcount == 0:
             return False
-        connection.execute(f"INSERT OR REPLACE INTO accounts ({_ACCOUNT}) VALUES (?, ?, ?, ?, ?)", account)
+        _record(connection, change)
+        return True
+
+    @writes
+    def update_account(self, connection: Connection, account: Account, change: Change) -> bool:
+        statement = "UPDATE OR IGNORE accounts SET is_operator = ?, issuer = ?, subject = ? WHERE name = ?"
+        if connection.execute(statement, (*account[2:], account.name)).rowcount == 0:
+            return False
         _record(connection, change)
         return True
 

@@ -61,7 +61,7 @@ def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
     base = parse_url(issuer)
     path = base.path.rstrip("/")
     places = [f"/.well-known/{name}{path}" for name in _METADATA]
-    for place in dict.fromkeys([*places, f"{path}/.well-known/{_METADATA[1]}"]):
+    for place in dict.fromkeys([*places, *(f"{path}/.well-known/{name}" for name in _METADATA)]):
         url = f"{base.origin}{place}"
         response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
         if response.status == _OK:
@@ -217,11 +217,17 @@ _MOST_FIELDS: Final = 30
 
 
 def ask_for_code(
-    server: ServerMetadata, client_id: str, redirect_url: str, scope: str, *, resource: str | None = None
+    server: ServerMetadata,
+    client_id: str,
+    redirect_url: str,
+    scope: str,
+    *,
+    resource: str | None = None,
+    nonce: str | None = None,
 ) -> AuthorizationRequest:
     """Return the authorization request for the browser; the server's authorization endpoint was checked.
 
-    ``scope`` is separated by spaces, or empty for the server's default.
+    ``scope`` is separated by spaces, or empty for the server's default. The ID token repeats ``nonce``.
     """
     from oauthlib.oauth2 import WebApplicationClient  # noqa: PLC0415  # only this login needs it
 
@@ -242,6 +248,7 @@ def ask_for_code(
         code_challenge=challenge,
         code_challenge_method="S256",
         **consent,
+        **({} if nonce is None else {"nonce": nonce}),
         **_for(resource),
     )
     url = scheme + question.removeprefix("https")

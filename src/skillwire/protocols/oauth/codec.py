@@ -47,7 +47,8 @@ def decode_tokens(response: HttpResponse, secrets: Sequence[str] = ()) -> Tokens
     seconds = _seconds(answer, "expires_in", place)
     scope = answer.get("scope")
     refresh_token = _token(answer, "refresh_token", place)
-    return Tokens(access_token, seconds, refresh_token, scope[:1024] if isinstance(scope, str) else None)
+    granted = scope[:1024] if isinstance(scope, str) else None
+    return Tokens(access_token, seconds, refresh_token, granted, _token(answer, "id_token", place))
 
 
 def decode_device(response: HttpResponse, secrets: Sequence[str] = ()) -> DeviceCode:

@@ -49,6 +49,7 @@ class Tokens:
     expires_in: float | None = None
     refresh_token: str | None = field(default=None, repr=False)
     scope: str | None = None
+    id_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,15 @@ def verify(token: UnverifiedToken, key: VerifyingKey, rules: TokenRules, now: fl
 
 def read_claims(token: UnverifiedToken, rules: TokenRules, now: float) -> AccessClaims:
     """Return the checked claims of a token whose signature the caller verifies. Raises as :func:`verify`."""
-    claims = _object(token.payload)
+    claims = decode_payload(token)
     if "exp" not in claims or "iss" not in claims:
         raise refused("the access token does not say by whom it is, or when it ends", "malformed")
     return validate_claims(claims, rules, now)
+
+
+def decode_payload(token: UnverifiedToken) -> dict[str, Any]:
+    """Return the claims of a token; they are unverified until :func:`verify` returns. Raises as that does."""
+    return _object(token.payload)
 
 
 def validate_claims(claims: dict[str, Any], rules: TokenRules, now: float) -> AccessClaims:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skillwire import limits
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.access import ANONYMOUS, Principal, Token
+from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.signing import is_signed_by, read_signature
 from skillwire.registry.tokens import PREFIX, Tokens
 from skillwire.server.auth.challenges import Challenges, ProtectedResource, auth_config, challenge_fields
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.asynchronous import AsyncDriver
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.oauth import BearerTokens
+    from skillwire.server.auth.oidc import OidcSignIn
     from skillwire.server.configuration import ServerConfiguration
 
 
@@ -143,6 +145,7 @@ class Authentication:
         *,
         bearer: BearerTokens | None = None,
         driver: AsyncDriver | None = None,
+        sign_in: OidcSignIn | None = None,
         base_url: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -151,6 +154,7 @@ class Authentication:
         self._challenges = Challenges(configuration, self.resource)
         self.tokens = tokens
         self.registry: Registry | None = None
+        self.sign_in = sign_in
         self._bearer = bearer
         self._driver = driver
         self._signed = SignedRequests(lambda key_id: tokens().signing_key(key_id), time.time)
@@ -158,6 +162,11 @@ class Authentication:
         self._anonymous = RateLimiter(configuration.anonymous_limit) if configuration.anonymous_limit else None
         self._failures = RateLimiter(_FAILURES)
         self._clock = clock
+
+    @property
+    def provider(self) -> str:
+        """The host at which people sign in with OpenID Connect; empty where they do not."""
+        return parse_url(self.sign_in.issuer).authority if self.sign_in else ""
 
     @property
     def limits_anonymous(self) -> bool:
@@ -189,8 +198,14 @@ class Authentication:
         """
         token = await self.tokens().recognise(key)
         if token is None:
-            self._count_failure(scope["client"][0] if scope.get("client") else "")
+            self.count_failure(scope["client"][0] if scope.get("client") else "")
         return token
+
+    def count_failure(self, address: str) -> None:
+        """Count credentials of this address that were not good. Raises ProblemError (429) after too many."""
+        failures = self._failures.take(caller_of(ANONYMOUS, address), self._clock())
+        if not failures.allowed:
+            raise ProblemError(too_many("credentials of this address were refused too often", failures))
 
     def count_further(self, principal: Principal | None, scope: Scope, number: int) -> Mapping[str, str]:
         """Count ``number`` more requests of one body; return the fields of what is left. Raises ProblemError (429)."""
@@ -202,7 +217,7 @@ class Authentication:
 
     async def close(self) -> None:
         """End what recognising began."""
-        for one in (self._bearer, self._driver):
+        for one in (self._bearer, self.sign_in, self._driver):
             if one is not None:
                 await one.close()
 
@@ -223,11 +238,6 @@ class Authentication:
         if principal is None or self._challenges.missing_scope(principal, skill) is None:
             return None
         return self._challenges.denied(principal, skill, scope)
-
-    def _count_failure(self, address: str) -> None:
-        failures = self._failures.take(caller_of(ANONYMOUS, address), self._clock())
-        if not failures.allowed:
-            raise ProblemError(too_many("credentials of this address were refused too often", failures))
 
     def _count(self, limiter: RateLimiter | None, principal: Principal, address: str) -> Mapping[str, str]:
         if limiter is None:
@@ -275,7 +285,7 @@ class Authentication:
             pause = {"Retry-After": str(error.details.get("retry_after", _ISSUER_PAUSE))}
             return ProblemError(challenge_fields(error, 503, pause))
         if error.details.get("reason") != "repeated":  # that signature was good: nothing was guessed
-            self._count_failure(address)
+            self.count_failure(address)
         return ProblemError(self._challenges.required(error, scope, is_bad_token=is_bad_token))
 
 

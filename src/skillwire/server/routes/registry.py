@@ -23,14 +23,16 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.model.package import PackageName, Proof, Role, State, Status
-from skillwire.registry.accounts import NewToken
-from skillwire.registry.packages import ADMIN, is_member, require_account
+from skillwire.registry.accounts import NewToken, Person
+from skillwire.registry.packages import ADMIN, Actor, is_member, require_account
 from skillwire.server.components import Protocol
 from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
+from skillwire.server.routes.account import AccountConsole
+from skillwire.server.routes.device_login import DeviceLoginRoutes
 from skillwire.server.routes.registry_requests import (
     API,
     ARCHIVES,
@@ -44,6 +46,7 @@ from skillwire.server.routes.registry_requests import (
     read_page,
     read_request,
     reads,
+    request_id_of,
     row,
     tagged_answer,
 )
@@ -88,7 +91,14 @@ class RegistryApi(Protocol):
         parts = services.packages
         if parts is None:
             return []
-        return [*AccountRoutes(parts).routes(), *PackageRoutes(parts).routes(), *UploadRoutes(parts).routes()]
+        groups = (
+            AccountRoutes(parts),
+            DeviceLoginRoutes(parts),
+            PackageRoutes(parts),
+            UploadRoutes(parts),
+            AccountConsole(services, parts),
+        )
+        return [route for group in groups for route in group.routes()]
 
     def error_table(self, error: SkillwireError) -> Problem:
         """Return the response that reports ``error``; findings of a refused skill are in its details."""
@@ -304,6 +314,7 @@ class AccountRoutes:
         self._store = parts.registry.store
         self._tokens = parts.tokens
         self._first_operator = parts.first_operator
+        self._people = parts.people
         self._statistics: dict[bool, tuple[float, Mapping[str, int]]] = {}
 
     def routes(self) -> Sequence[Route]:
@@ -315,6 +326,10 @@ class AccountRoutes:
                 POST=changes(
                     self.set_up, "Make the first operator", messages.IssuedToken, messages.SetupRequest, status=201
                 ),
+            ),
+            row(
+                "/accounts/{account}/identity",
+                PUT=changes(self.link, "Let a person sign in as an account", None, messages.IdentityRequest),
             ),
             row("/whoami", GET=reads(self.whoami, "The caller's account", messages.CallerAccount)),
             row(
@@ -334,8 +349,16 @@ class AccountRoutes:
     async def set_up(self, context: RequestContext) -> ASGIApp:
         """Make the first operator, given the code that the server printed."""
         asked = await read_request(context, messages.SetupRequest)
-        issued = await self._first_operator.make(asked.code, asked.account)
+        actor = Actor(asked.account, address=context.address, request_id=request_id_of(context))
+        issued = await self._first_operator.make(asked.code, actor)
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
+
+    async def link(self, context: RequestContext) -> ASGIApp:
+        """Let a person of an OpenID Connect issuer sign in as an account."""
+        asked = await read_request(context, messages.IdentityRequest)
+        actor = await actor_of(self._registry, context)
+        await self._people.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
+        return no_content
 
     async def whoami(self, context: RequestContext) -> ASGIApp:
         """Answer the caller's account, scopes and roles."""

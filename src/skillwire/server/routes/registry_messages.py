@@ -252,6 +252,74 @@ class TokenList(Struct):
     tokens: list[TokenObject]
 
 
+class IdentityRequest(Struct, forbid_unknown_fields=True):
+    """The person who signs in as an account: issuer and subject of OpenID Connect; empty ones for nobody."""
+
+    issuer: str
+    subject: str
+
+
+class DeviceRequest(Struct):
+    """A login on another device to begin; ``scope`` is separated by spaces."""
+
+    client_id: str
+    scope: str = ""
+
+
+class DeviceAuthorization(Struct):
+    """The codes of a login on another device."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+class DevicePoll(Struct):
+    """A poll for the token of a login on another device."""
+
+    grant_type: str
+    device_code: str
+    client_id: str
+
+
+class AccessToken(Struct):
+    """A new token of an account, shown once; ``expires_in`` is in seconds."""
+
+    access_token: str
+    scope: str
+    expires_in: int | UnsetType = UNSET
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # a kind
+
+
+class TokenRevocation(Struct):
+    """A token to revoke."""
+
+    token: str
+
+
+class OAuthProblem(Struct):
+    """An error in the form of OAuth 2.0."""
+
+    error: str
+    error_description: str
+
+
+class AuthorizationServer(Struct):
+    """The metadata of the registry as an authorization server of logins on other devices."""
+
+    issuer: str
+    token_endpoint: str
+    device_authorization_endpoint: str
+    revocation_endpoint: str
+    scopes_supported: list[str]
+    grant_types_supported: list[str]
+    response_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+
+
 class AuditEntryObject(Struct):
     """A change; ``digest`` chains it to the entry before."""
 

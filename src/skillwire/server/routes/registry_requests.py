@@ -95,9 +95,14 @@ def principal_of(context: RequestContext) -> Principal:
 
 
 async def actor_of(registry: Registry, context: RequestContext) -> Actor:
-    """Return the caller as one who may change things; the audit log has the ``X-Request-Id`` of the request."""
+    """Return the caller as one who may change things."""
+    return await registry.actor(context.principal, context.address, request_id_of(context))
+
+
+def request_id_of(context: RequestContext) -> str:
+    """Return the ``X-Request-Id`` of a request, which the audit log has."""
     request = context.fields(b"x-request-id").get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
-    return await registry.actor(context.principal, context.address, request if request.isprintable() else "")
+    return request if request.isprintable() else ""
 
 
 async def read_request(context: RequestContext, kind: type[T]) -> T:

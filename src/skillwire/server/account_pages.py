@@ -1,0 +1,286 @@
+"""The pages of accounts: one's tokens and namespaces, logins of programs, signing in with OpenID Connect, the set-up.
+
+What a person may do is decided by the use cases, with the rights of the session's token: a session with a token that
+only reads makes no tokens. A login of a program takes two forms: the first shows what is asked for, the second decides.
+Every code that a person enters counts against the account and the address, right ones included, because a guess that
+is refused after it was found right would still tell.
+
+Trust: everything in a request is untrusted, and so are the answers of the identity provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from skillwire import limits
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
+from skillwire.model.access import ANONYMOUS
+from skillwire.registry.accounts import NewToken, Person
+from skillwire.registry.packages import NAMESPACE_SCOPE, Actor, require_account
+from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
+from skillwire.server.console_request import (
+    ConsoleRequest,
+    Pairs,
+    RefusedError,
+    following_path,
+    read_console_request,
+)
+from skillwire.server.http import encode_fields
+from skillwire.server.responses import BytesResponse
+from skillwire.server.routes.registry_requests import request_id_of
+from skillwire.web.account_page import LIFETIMES, ShownAccount, ShownStep, Step, account_page, step_page
+from skillwire.web.environment import notice_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skillwire.model.access import Token
+    from skillwire.server.auth.authentication import Authentication
+    from skillwire.server.components import RegistryComponents
+    from skillwire.server.context import RequestContext
+    from skillwire.server.sessions import Sessions
+
+#: Pages without a session.
+_PUBLIC: Final = frozenset({"set_up", "sign_in", "finish_sign_in", "make_account"})
+#: What a use case refuses, with a message for the person.
+_REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
+_REVOKED: Final = "The token was revoked."
+_GUESSES: Final = RateLimit(20, 20)
+_TOO_MANY: Final = "Too many codes came from you. Wait a minute, then try again."
+
+
+class AccountPages:
+    """Answers each page of accounts; ``parts`` are those of the registry."""
+
+    def __init__(
+        self,
+        parts: RegistryComponents,
+        authentication: Authentication,
+        sessions: Sessions,
+        *,
+        base_url: str,
+        has_lan: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._parts = parts
+        self._authentication = authentication
+        self._sessions = sessions
+        self._base_url = base_url
+        self._has_lan = has_lan
+        self._clock = clock
+        self._guesses = RateLimiter(_GUESSES)
+
+    async def answer(self, page: str, context: RequestContext) -> None:
+        """Answer a request for ``page``, which is a method of this class."""
+        request = await read_console_request(context, self._sessions, self._base_url, has_lan=self._has_lan)
+        if request.session is None and page not in _PUBLIC:
+            await request.send_to_login()
+            return
+        try:
+            await getattr(self, page)(request, context)
+        except RefusedError as error:
+            await request.show_notice(error.notice, error.status)
+
+    # --- tokens
+
+    async def show(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Answer with the account."""
+        notice = _REVOKED if request.parameter("notice") == "revoked" else ""
+        await self._show(request, await self._actor(request, context), notice=notice)
+
+    async def make_token(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Make a token, and show it once."""
+        pairs, actor = await request.form(), await self._actor(request, context)
+        new = NewToken(dict(pairs).get("name", ""), _scopes(pairs), _lifetime(pairs))
+        try:
+            issued = await self._parts.tokens.issue(actor, new)
+        except _REFUSALS as error:
+            await self._show(request, actor, HTTPStatus.UNPROCESSABLE_ENTITY, problem=error.message)
+            return
+        await self._show(request, actor, secret=issued.secret)
+
+    async def revoke(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Revoke a token."""
+        await request.form()
+        actor = await self._actor(request, context)
+        try:
+            await self._parts.tokens.revoke(actor, context.parameters["token"])
+        except _REFUSALS as error:
+            await self._show(request, actor, HTTPStatus.UNPROCESSABLE_ENTITY, problem=error.message)
+            return
+        await request.redirect("/account", notice="revoked")
+
+    async def _show(self, request: ConsoleRequest, actor: Actor, status: int = HTTPStatus.OK, **more: str) -> None:
+        tokens, now = self._authentication.tokens(), self._clock()
+        found = await tokens.all(actor.account) if actor.account else ()
+        good = [token for token in reversed(found) if token.is_good_at(now)][: limits.CONSOLE_TOKENS]
+        roles = await self._parts.registry.store.roles(actor.account)
+        shown = ShownAccount(actor.account, actor.is_operator, good, roles, now, **more)
+        await request.show(await asyncio.to_thread(account_page, shown, request.frame), status)
+
+    # --- logins of programs
+
+    async def device(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Ask for a code, show what its program asks for, and take the decision."""
+        if request.scope["method"] != "POST":
+            await self._show_step(request, "enter", typed=request.parameter("user_code")[:64])
+            return
+        pairs, actor = await request.form(), await self._actor(request, context)
+        sent, logins = dict(pairs), self._parts.device_logins
+        code, decision = sent.get("code", "")[:64], sent.get("decision", "")
+        callers = (f"account {actor.account}", caller_of(ANONYMOUS, context.address))
+        if not all(self._guesses.take(caller, context.clock()).allowed for caller in callers):
+            await self._show_step(request, "enter", HTTPStatus.TOO_MANY_REQUESTS, problem=_TOO_MANY, typed=code)
+            return
+        try:
+            require_account(actor)
+            login = await logins.find(code)
+            if decision == "approve":
+                limited = [scope for scope in login.scopes if scope.startswith(NAMESPACE_SCOPE)]
+                await logins.approve(actor, code, [*_scopes(pairs), *limited], _lifetime(pairs))
+            elif decision == "refuse":
+                await logins.refuse(actor, code)
+        except _REFUSALS as error:
+            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
+            await self._show_step(request, "enter", unfit, problem=error.message, typed=code)
+            return
+        if decision in {"approve", "refuse"}:
+            await self._show_step(request, "approved" if decision == "approve" else "refused")
+            return
+        roles = await self._parts.registry.store.roles(actor.account)
+        await self._show_step(request, "confirm", typed=code, login=login, namespaces=[*roles])
+
+    # --- accounts of people
+
+    async def set_up(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Make the first operator with the code that the server printed, and sign in as it."""
+        if request.scope["method"] != "POST":
+            await self._show_step(request, "set-up")
+            return
+        sent = dict(await request.form())
+        account = sent.get("account", "").strip()
+        actor = Actor(account, address=context.address, request_id=request_id_of(context))
+        try:
+            issued = await self._parts.first_operator.make(sent.get("code", "").strip(), actor)
+        except _REFUSALS as error:
+            if isinstance(error, TrustError):
+                self._authentication.count_failure(context.address)
+            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
+            await self._show_step(request, "set-up", unfit, problem=error.message, typed=account[:64])
+            return
+        await request.redirect("/account", await self._begin_session(request, issued.token))
+
+    async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Redirect to the identity provider."""
+        provider, caller = self._authentication.sign_in, caller_of(ANONYMOUS, context.address)
+        if provider is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
+        if not self._guesses.take(f"sign-in {caller}", context.clock()).allowed:
+            await self._show_step(request, "failed", HTTPStatus.TOO_MANY_REQUESTS, problem=_TOO_MANY)
+            return
+        try:
+            url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
+        except SkillwireError as error:
+            await self._show_failure(request, error)
+            return
+        carried["next"] = following_path(request.parameter("next"))
+        cookie = self._sessions.seal("-state", carried)
+        fields = await asyncio.to_thread(self._sessions.set_cookie, request.scope, cookie, "-state")
+        own = {"Location": url, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **fields}
+        await BytesResponse(HTTPStatus.SEE_OTHER, b"", encode_fields(own))(request.scope, request.receive, request.send)
+
+    async def finish_sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Take the answer of the identity provider: begin a session, or ask for the name of a new account."""
+        provider, carried = self._authentication.sign_in, self._sessions.unseal("-state", request.scope)
+        done = await asyncio.to_thread(self._sessions.set_cookie, request.scope, "", "-state")
+        if provider is None or carried is None:
+            problem = "Signing in took too long, or began in another browser."
+            await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, problem=problem)
+            return
+        query = request.scope["query_string"].decode("latin-1")
+        try:
+            found = await provider.finish(f"{request.path}?{query}", carried)
+        except SkillwireError as error:
+            await self._show_failure(request, error, done)
+            return
+        person = found.person
+        token = await self._parts.people.sign_in(person, context.address, request_id_of(context))
+        following = carried["next"] or "/account"
+        if token is not None:
+            cookie = await self._begin_session(request, token)
+        elif provider.makes_accounts:
+            sealed = self._sessions.seal("-person", {**person._asdict(), "name": found.proposed, "next": following})
+            cookie = await asyncio.to_thread(self._sessions.set_cookie, request.scope, sealed, "-person")
+            following = "/account/new"
+        else:
+            problem = f"No account is linked to you. An operator links one to {person.subject} at {person.issuer}."
+            await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, done, problem=problem)
+            return
+        # A browser that comes from another site sends no strict cookie, so the page leads on by itself. The second
+        # field of the same name differs in case.
+        html = await asyncio.to_thread(notice_page, "again", request.frame, following)
+        await request.show(html, HTTPStatus.OK, {**cookie, "set-cookie": done["Set-Cookie"]})
+
+    async def make_account(self, request: ConsoleRequest, context: RequestContext) -> None:
+        """Make the account of a person who has signed in at the identity provider, and begin a session."""
+        carried = self._sessions.unseal("-person", request.scope)
+        if carried is None:
+            await request.redirect("/login")
+            return
+        if request.scope["method"] != "POST":
+            await self._show_step(request, "new", typed=carried["name"])
+            return
+        name = dict(await request.form()).get("account", "").strip()
+        person, request_id = Person(carried["issuer"], carried["subject"]), request_id_of(context)
+        try:
+            await self._parts.people.make_account(person, name, context.address, request_id)
+        except _REFUSALS as error:
+            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
+            await self._show_step(request, "new", unfit, problem=error.message, typed=name[:64])
+            return
+        token = await self._parts.people.sign_in(person, context.address, request_id)
+        await request.redirect(carried["next"], await self._begin_session(request, token) if token else {})
+
+    async def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
+        structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
+        return await asyncio.to_thread(self._sessions.set_cookie, request.scope, self._sessions.begin(token))
+
+    async def _show_failure(
+        self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
+    ) -> None:
+        if isinstance(error, StorageError):
+            raise error
+        reason = error.details.get("reason", error.code)
+        structlog.get_logger("skillwire").warning("a sign-in failed", error=error.message, reason=reason)
+        problem = f"Signing in failed ({reason}); the server's log has more."
+        await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, fields, problem=problem)
+
+    async def _show_step(
+        self,
+        request: ConsoleRequest,
+        step: Step,
+        status: int = HTTPStatus.OK,
+        fields: Mapping[str, str] = {},
+        **more: object,
+    ) -> None:
+        html = await asyncio.to_thread(step_page, ShownStep(step, **more), request.frame)  # type: ignore[arg-type]  # of that class
+        await request.show(html, status, fields)
+
+    async def _actor(self, request: ConsoleRequest, context: RequestContext) -> Actor:
+        principal = request.session.principal if request.session else None
+        return await self._parts.registry.actor(principal, context.address, request_id_of(context))
+
+
+def _scopes(pairs: Pairs) -> list[str]:
+    """Return the scopes that a form grants, with its limit to a namespace."""
+    limit = dict(pairs).get("namespace", "")
+    return [*(value for key, value in pairs if key == "scope"), *([f"{NAMESPACE_SCOPE}{limit}"] if limit else [])]
+
+
+def _lifetime(pairs: Pairs) -> float | None:
+    return LIFETIMES.get(dict(pairs).get("lifetime", ""), LIFETIMES["1"])[1]

@@ -1,0 +1,69 @@
+"""Logins on other devices: decided once, fetched once, and asked for no faster than allowed."""
+
+import pytest
+from tests.support.memory_stores import MemoryDeviceLogins
+from tests.support.opened import Blocking
+
+from skillwire import limits
+from skillwire.adapters.sqlite.async_database import AsyncDatabase
+from skillwire.adapters.sqlite.database import Database
+from skillwire.adapters.sqlite.open import SqliteDeviceLogins
+from skillwire.model.access import DeviceLogin
+
+NOW = 1_000_000.0
+LOGIN = DeviceLogin(b"device", b"user", "skillwire", ("read", "publish"), "192.0.2.7", NOW + 600, 5.0)
+APPROVED = LOGIN._replace(decision="approved", scopes=("read",), account="ann", decided_by="abc", lifetime=60.0)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    database = tmp_path / "state.db"
+    durable = request.param == "sqlite"
+    return Blocking(SqliteDeviceLogins(AsyncDatabase(Database(database))) if durable else MemoryDeviceLogins())
+
+
+def test_a_login_is_found_by_the_hash_of_its_user_code(store):
+    assert store.add(LOGIN, now=NOW, most=9)
+    assert store.find(b"user") == LOGIN
+    assert (store.find(b"device"), store.poll(b"user", NOW)) == (None, None)
+
+
+def test_a_login_is_decided_once(store):
+    store.add(LOGIN, now=NOW, most=9)
+    assert store.decide(APPROVED)
+    assert not store.decide(LOGIN._replace(decision="refused", account="eve"))
+    assert store.find(b"user") == APPROVED
+    assert not store.decide(APPROVED._replace(device=b"other"))
+
+
+def test_a_decision_is_fetched_once(store):
+    store.add(LOGIN, now=NOW, most=9)
+    assert store.poll(b"device", NOW) == LOGIN
+    store.decide(APPROVED)
+    fetched = store.poll(b"device", NOW + 5)
+    assert fetched == APPROVED._replace(polled=NOW)
+    assert not fetched.is_polled_too_soon(NOW + 5)
+    assert (store.poll(b"device", NOW + 10), store.find(b"user")) == (None, None)
+
+
+def test_a_poll_too_soon_gets_nothing_and_waits_longer_from_then_on(store):
+    store.add(LOGIN, now=NOW, most=9)
+    store.poll(b"device", NOW)
+    store.decide(APPROVED)
+    soon = store.poll(b"device", NOW + 4)
+    assert soon.is_polled_too_soon(NOW + 4)
+    again = store.poll(b"device", NOW + 10)
+    assert (again.interval, again.polled) == (5.0 + limits.DEVICE_POLL_SECONDS, NOW + 4)
+    assert again.is_polled_too_soon(NOW + 10)
+    assert not store.poll(b"device", NOW + 10 + 15).is_polled_too_soon(NOW + 25)
+    assert store.poll(b"device", NOW + 90) is None
+
+
+def test_logins_are_bounded_and_forgotten_some_time_after_their_end(store):
+    for number in range(3):
+        login = LOGIN._replace(device=b"d%d" % number, user=b"u%d" % number)
+        assert store.add(login, now=NOW, most=2) is (number < 2)
+    late = NOW + 600 + limits.DEVICE_LOGIN_SECONDS
+    assert not store.add(LOGIN, now=late, most=2)
+    assert store.add(LOGIN, now=late + 1, most=2)
+    assert (store.find(b"u0"), store.find(b"user")) == (None, LOGIN)

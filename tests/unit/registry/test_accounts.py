@@ -1,0 +1,167 @@
+"""Accounts: the first operator, people of an identity provider, last uses, and a log that shows what was changed."""
+
+import asyncio
+
+import pytest
+from tests.support.memory_packages import MemoryPackages
+from tests.support.memory_stores import MemoryTokens
+
+from skillwire import limits
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.model.package import Account, AuditEntry, Change, Namespace
+from skillwire.registry.accounts import EVERYTHING, FirstOperator, People, Person
+from skillwire.registry.audit import chain_digest, verify_entries
+from skillwire.registry.packages import Actor
+from skillwire.registry.tokens import Tokens
+
+ANN = Person("https://id.example", "42")
+ROOT = Actor("root", frozenset(EVERYTHING), is_operator=True, address="192.0.2.7", request_id="r-1")
+
+
+class Registry:
+    def __init__(self):
+        self.now = 1_000_000.0
+        self.packages = MemoryPackages()
+        self.tokens = Tokens(MemoryTokens(), b"k" * 32, lambda: self.now)
+        self.people = People(self.packages, lambda: self.tokens, lambda: self.now)
+        self.first = FirstOperator(self.packages, lambda: self.tokens, lambda: self.now)
+
+    async def add(self, name, *person):
+        account = Account(name, 1.0, False, *person)
+        assert await self.packages.add_account(account, Change(1.0, name, "account.create", name))
+
+
+@pytest.fixture
+def registry():
+    return Registry()
+
+
+async def test_a_person_makes_one_account_and_signs_in_to_it(registry):
+    assert await registry.people.sign_in(ANN, "192.0.2.7", "r-1") is None
+    await registry.people.make_account(ANN, "ann", "192.0.2.7", "r-1")
+    token = await registry.people.sign_in(ANN, "192.0.2.7", "r-2")
+    assert (token.account, token.scopes) == ("ann", set(EVERYTHING))
+    assert token.expires == registry.now + limits.CONSOLE_SESSION_SECONDS
+    with pytest.raises(ConflictError):
+        await registry.people.make_account(ANN, "ann2", "192.0.2.7", "r-3")
+    entries = await registry.packages.audit(0, 9)
+    assert [one.change[1:4] for one in entries] == [
+        ("ann", "account.create", "ann"),
+        ("ann", "account.sign-in", "ann"),
+    ]
+    assert entries[1].change.details == {"id": token.token_id, "issuer": ANN.issuer}
+    assert {one.change.address for one in entries} == {"192.0.2.7"}
+
+
+async def test_a_taken_name_is_refused(registry):
+    await registry.add("bob")
+    await registry.packages.add_namespace(Namespace("acme", 1.0), "bob", Change(1.0, "bob", "namespace.create", "acme"))
+    for taken in ("bob", "acme"):
+        with pytest.raises(ConflictError):
+            await registry.people.make_account(ANN, taken, "", "")
+    for malformed in ("", "A", "-a", "a/b", "x" * 65):
+        with pytest.raises(UsageError):
+            await registry.people.make_account(ANN, malformed, "", "")
+    assert await registry.packages.account_of(*ANN) is None
+
+
+async def test_two_people_who_choose_one_name_at_once_are_not_one_account(registry):
+    both = [Person(ANN.issuer, subject) for subject in ("1", "2")]
+    made = await asyncio.gather(
+        *[registry.people.make_account(one, "ann", "", "") for one in both], return_exceptions=True
+    )
+    assert sorted(type(one) for one in made if one) == [ConflictError]
+
+
+async def test_ended_sessions_of_people_are_forgotten(registry):
+    await registry.people.make_account(ANN, "ann", "", "")
+    first = await registry.people.sign_in(ANN, "", "")
+    registry.now += 2 * limits.CONSOLE_SESSION_SECONDS + 1
+    second = await registry.people.sign_in(ANN, "", "")
+    assert [one.token_id for one in await registry.tokens.all("ann")] == [second.token_id]
+    assert first.token_id != second.token_id
+
+
+async def test_operators_link_accounts_to_people(registry):
+    await registry.add("bob")
+    await registry.add("eve", "https://id.example", "7")
+    with pytest.raises(TrustError):
+        await registry.people.link(ROOT._replace(is_operator=False), "bob", ANN)
+    await registry.people.link(ROOT, "bob", ANN)
+    assert (await registry.people.sign_in(ANN, "", "")).account == "bob"
+    for name, person, error in (
+        ("carl", ANN, NotFoundError),
+        ("eve", ANN, ConflictError),
+        ("eve", Person("https://id.example", ""), UsageError),
+    ):
+        with pytest.raises(error):
+            await registry.people.link(ROOT, name, person)
+    await registry.people.link(ROOT, "bob", Person("", ""))
+    assert await registry.people.sign_in(ANN, "", "") is None
+    assert [one.change.action for one in await registry.packages.audit(2, 9)] == [
+        "account.link",
+        "account.sign-in",
+        "account.link",
+    ]
+
+
+async def test_the_first_operator_takes_no_account_of_another_person(registry):
+    await registry.people.make_account(ANN, "admin", "", "")
+    code = await registry.first.prepare()
+    actor = Actor("admin", address="192.0.2.7", request_id="r-9")
+    with pytest.raises(ConflictError):
+        await registry.first.make(code, actor)
+    issued = await registry.first.make(code, actor._replace(account="root"))
+    assert issued.token.account == "root"
+    assert (await registry.packages.account("admin")).subject == ANN.subject
+    [made] = await registry.packages.audit(1, 9)
+    assert (made.change.account, made.change.address, made.change.request_id) == ("root", "192.0.2.7", "r-9")
+    with pytest.raises(TrustError):
+        await registry.first.make(code, actor._replace(account="second"))
+
+
+async def test_the_last_use_of_an_accounts_token_is_stored_now_and_then(registry):
+    issued = await registry.tokens.issue("ci", scopes=["read"], account="ann")
+    number = issued.token.token_id
+    await registry.tokens.recognise(issued.secret)
+    assert (await registry.tokens.look_up(number)).used == registry.now
+    first = registry.now
+    registry.now += limits.TOKEN_USED_SECONDS
+    await registry.tokens.recognise(issued.secret)
+    assert (await registry.tokens.look_up(number)).used == first
+    registry.now += 1
+    await registry.tokens.recognise(issued.secret)
+    assert (await registry.tokens.look_up(number)).used == registry.now
+    key = await registry.tokens.issue("key")
+    await registry.tokens.recognise(key.secret)
+    assert (await registry.tokens.look_up(key.token.token_id)).used is None
+
+
+class TestAuditLog:
+    @pytest.fixture
+    async def entries(self, registry):
+        for name in ("a", "b", "c"):
+            await registry.add(name)
+        return list(await registry.packages.audit(0, 9))
+
+    async def test_is_whole(self, entries):
+        assert verify_entries(entries) == entries[-1]
+        assert verify_entries(entries[1:], entries[0]) == entries[-1]
+
+    @pytest.mark.parametrize("field", range(len(Change._fields)))
+    async def test_shows_each_change_of_an_entry(self, entries, field):
+        one = entries[1]
+        values = list(one.change)
+        values[field] = {"x": 1} if isinstance(values[field], dict) else 7.5 if field == 0 else "changed"
+        entries[1] = one._replace(change=Change(*values))
+        with pytest.raises(TrustError, match="entry 2 is not what was written"):
+            verify_entries(entries)
+
+    async def test_shows_removed_moved_and_inserted_entries(self, entries):
+        first, second, third = entries
+        forged = second.change._replace(account="eve")
+        with_own_digest = AuditEntry(2, forged, chain_digest(first.digest, 2, forged))
+        for broken in ([first, third], [second, third], [first, third, second], [first, with_own_digest, third]):
+            with pytest.raises(TrustError) as caught:
+                verify_entries(broken)
+            assert caught.value.code == "AUDIT_BROKEN"

@@ -41,8 +41,8 @@ class Browser(Asgi):
         return {**HTML, **({"cookie": cookies} if cookies else {}), **(fields or {})}
 
     def _keep(self, answer):
-        name, mark, rest = answer.fields.get("set-cookie", "").partition("=")
-        if mark:
+        for cookie in answer.fields.get("set-cookie", "").splitlines():
+            name, _, rest = cookie.partition("=")
             self.cookies[name] = rest.partition(";")[0]
             if not self.cookies[name]:
                 del self.cookies[name]

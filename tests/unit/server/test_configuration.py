@@ -40,6 +40,7 @@ client_id = "skills"
 client_secret_env = "SKILLS_SECRET"
 authorization_url = "https://auth.example.com/authorize"
 token_url = "https://auth.example.com/token"
+sign_in = "linked"
 allow_untyped = true
 scopes = { "skill:*" = "Use every skill" }
 
@@ -107,6 +108,7 @@ def test_full_file_is_read():
     assert found.oauth2
     assert found.oauth2.issuer == "https://auth.example.com/realms/x"
     assert found.oauth2.allow_untyped
+    assert found.oauth2.sign_in == "linked"
     assert found.grants.subjects["alice"] == {"forecast"}
     assert found.grants.clients["app-1"] == {"*"}
     assert found.grants.scopes["read:weather"] == {"forecast", "maps"}
@@ -180,6 +182,8 @@ WRONG = {
     "[oauth2]\nissuer = 'https://a.example'\naudience = ['a']\n": (3, None),
     "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nallow_untyped = 'no'\n": (4, None),
     "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nclient_id = 'x'\n": (1, "none of the three"),
+    "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nsign_in = 'anyone'\n": (4, "Write client_id"),
+    "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nsign_in = 'yes'\n": (4, None),
     "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nclient_secret_env = 'X'\n": (4, "none of the three"),
     "[oauth2]\nissuer = 'https://a.example'\naudience = 'a'\nscopes = ['a']\n": (4, None),
     "[grants]\nsubjects = ['a']\n": (2, None),

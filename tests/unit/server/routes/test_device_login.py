@@ -4,11 +4,13 @@ import json
 from urllib.parse import urlencode
 
 import pytest
+from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite
 
 from skillwire.protocols.oauth.codec import decode_device, decode_metadata, decode_tokens
 from skillwire.registry.accounts import EVERYTHING
 from skillwire.registry.packages import Actor
+from skillwire.server import create_app
 from skillwire.wire.exchange import HttpResponse
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -124,10 +126,6 @@ async def test_one_address_begins_a_bounded_number_of_logins(site):
 
 
 async def test_without_a_registry_there_is_no_authorization_server(tmp_path, monkeypatch):
-    from tests.support.publishing import Asgi
-
-    from skillwire.server import create_app
-
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     (tmp_path / "skills").mkdir()
     site = Asgi(create_app([tmp_path / "skills"], blobs=tmp_path / "blobs", access_log=False))

@@ -55,7 +55,7 @@ async def make_first_operator(store: PackageStore, tokens: Tokens, actor: Actor,
         return None
     change = actor.change(now, "account.create", actor.account, operator=True)
     if not await store.add_account(Account(actor.account, now, is_operator=True), change):
-        raise _account_taken(actor.account)
+        raise _name_conflict(actor.account)
     return await tokens.issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
 
 
@@ -199,10 +199,10 @@ class People:
         change = actor.change(now, "account.create", name, issuer=person.issuer, subject=person.subject)
         is_free = not is_namespace(name) or await self._store.namespace(name) is None
         if not is_free or not await self._store.add_account(Account(name, now, False, *person), change):
-            raise _account_taken(name)
+            raise _name_conflict(name)
 
     async def link(self, actor: Actor, name: str, person: Person) -> None:
-        """Let a person sign in as an account; an empty issuer and subject let nobody. Raises as :meth:`make_account`.
+        """Let a person sign in as an account; with an empty issuer and subject no person does. Raises ConflictError.
 
         Raises TrustError (``PERMISSION_DENIED``), NotFoundError (``ACCOUNT_NOT_FOUND``).
         """
@@ -220,7 +220,7 @@ class People:
             raise ConflictError("ACCOUNT_TAKEN", "this person signs in as another account")
 
 
-def _account_taken(name: str) -> ConflictError:
+def _name_conflict(name: str) -> ConflictError:
     return ConflictError("ACCOUNT_TAKEN", f"the name {name} is taken")
 
 
@@ -237,7 +237,7 @@ def check_scope_forms(scopes: Collection[str]) -> None:
 
 
 def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] | None = None) -> None:
-    """Check that the actor may make a token with these scopes, none of which exceeds those ``asked`` for.
+    """Check that the actor may make a token with these scopes, and that they are within those ``asked`` for.
 
     Raises UsageError (``TOKEN_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
     """

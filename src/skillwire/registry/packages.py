@@ -32,7 +32,7 @@ from skillwire.model.package import (
 from skillwire.model.skill import is_version
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from skillwire.errors import SkillwireError
     from skillwire.folder.publish import PreparedSkill

@@ -45,7 +45,7 @@ _CROWDED: Final = Problem(503, "NOT_READY", "too many logins wait", fields={"Ret
 #: Logins that one address may begin: a person begins a few, and each takes a row.
 _BEGINS: Final = RateLimit(20, 20)
 _MEANINGS: Final = {
-    "authorization_pending": "nobody has decided yet",
+    "authorization_pending": "the person has not decided yet",
     "slow_down": "this came too soon; wait five seconds longer from now on",
     "access_denied": "the login was refused, or its approval was revoked",
     "expired_token": "the codes have ended; begin anew",

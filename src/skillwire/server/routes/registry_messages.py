@@ -253,7 +253,7 @@ class TokenList(Struct):
 
 
 class IdentityRequest(Struct, forbid_unknown_fields=True):
-    """The person who signs in as an account: issuer and subject of OpenID Connect; empty ones for nobody."""
+    """The person who signs in as an account: issuer and subject of OpenID Connect; empty ones unlink it."""
 
     issuer: str
     subject: str

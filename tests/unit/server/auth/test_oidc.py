@@ -3,6 +3,7 @@
 import json
 import re
 from html import unescape
+from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -70,11 +71,11 @@ class Issuer:
 
 
 def make_sign_in(issuer, **settings):
-    settings = OAuth2Settings(
+    configured = OAuth2Settings(
         **{"issuer": ISSUER, "audience": "x", "client_id": CLIENT, "sign_in": "anyone", **settings}
     )
     clock = {"clock": lambda: NOW, "monotonic": lambda: 0.0}
-    return OidcSignIn(settings, Credentials(CLIENT, SECRET), issuer, AddressPolicy(), **clock)
+    return OidcSignIn(configured, Credentials(CLIENT, SECRET), issuer, AddressPolicy(), **clock)
 
 
 @pytest.fixture
@@ -333,7 +334,7 @@ class TestPages:
             assert part in visit.carried.split("; ")
         site.application.services.console.sessions._base_url = "https://skills.example.com"
         for step, kind in (("-state", "Lax"), ("-person", "Strict"), ("", "Strict")):
-            scope = {"headers": [], "scheme": "https", "root_path": "", "server": None}
+            scope: Any = {"headers": [], "scheme": "https", "root_path": "", "server": None}
             field = site.application.services.console.sessions.set_cookie(scope, "x", step)["Set-Cookie"]
             assert re.fullmatch(
                 rf"__Host-skillwire-[0-9a-f]{{8}}{step}=x; Path=/; Max-Age=\d+; HttpOnly; SameSite={kind}; Secure",

@@ -10,8 +10,10 @@ from typing import Any, cast
 from tests.support.publishing import Asgi
 
 from skillwire.adapters.sqlite import open as opening
+from skillwire.errors import SkillwireError
 from skillwire.model.package import Account, Change
 from skillwire.server import create_app
+from skillwire.wire.exchange import HttpResponse
 
 API = "/api/registry"
 ALL = ("read", "publish", "admin")
@@ -89,3 +91,30 @@ class RegistrySite(Asgi):
         archive = skill_archive() if archive is None else archive
         path = f"/namespaces/{namespace}/packages{query and '?'}{query}"
         return await self.call("POST", path, body=archive, by=by or namespace)
+
+
+class AsgiDriver:
+    """Sends what an ``AsyncClient`` asks of ``origin`` to a site; ``paths`` has the requests in order."""
+
+    def __init__(self, site, origin):
+        self.policy, self.on_traffic, self.paths = None, None, []
+        self._site, self._origin = site, origin
+
+    async def send(self, request):
+        path = request.url.removeprefix(self._origin)
+        self.paths.append(path)
+        answer = await self._site.request(path, dict(request.headers), method=request.method, body=request.body or b"")
+        return HttpResponse(request.url, answer.status, answer.fields, answer.body)
+
+    async def run_all(self, flows, *, run, on_done=lambda: None):
+        results = []
+        for flow in flows:
+            try:
+                results.append(await run(flow))
+            except SkillwireError as error:
+                results.append(error)
+            on_done()
+        return results
+
+    async def close(self):
+        pass

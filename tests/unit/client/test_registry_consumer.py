@@ -1,0 +1,282 @@
+"""A client and a registry: versions, ranges, states, and what skills require."""
+
+import json
+
+import pytest
+from tests.support.registry_site import AsgiDriver, RegistrySite, skill_archive
+
+from skillwire import AsyncClient
+from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, ValidationError
+from skillwire.resolver.settings import Settings
+
+ORIGIN = "https://registry.example"
+PLACE = "registry.example/@acme"
+
+
+class Consumer:
+    """A project beside a registry, whose account acme publishes."""
+
+    def __init__(self, site, project):
+        self.site, self.project = site, project
+        self.findings = []
+        self.client = self.open()
+
+    def open(self, **settings):
+        made = Settings(trusted_origins=("registry.example",), **settings)
+        client = AsyncClient(self.project, settings=made, report=self.findings.append)
+        client.driver = self.driver = AsgiDriver(self.site, ORIGIN)
+        return client
+
+    async def publish(self, name, *versions, requires=(), **fields):
+        for version in versions:
+            toml = "".join(f"{key} = {json.dumps(value)}\n" for key, value in {"requires": requires, **fields}.items())
+            archive = skill_archive(name, version, f"This is {version}.\n", skill_toml=toml)
+            answer = await self.site.publish("acme", archive)
+            assert answer.status == 201, answer.body
+        self.site.look()
+
+    async def state(self, path, status, **more):
+        more = {"reason": "because"} | more
+        answer = await self.site.call("PATCH", f"/packages/acme/{path}", {"status": status, **more}, by="root")
+        assert answer.status == 200, answer.body
+        self.site.look()
+
+    async def versions(self):
+        return {one.name: one.version for one in await self.client.installed()}
+
+    def codes(self):
+        return [finding.code for finding in self.findings]
+
+
+@pytest.fixture
+async def consumer(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site = RegistrySite(tmp_path)
+    await site.account("acme")
+    await site.account("root", is_operator=True)
+    (tmp_path / "project").mkdir()
+    made = Consumer(site, tmp_path / "project")
+    await made.publish("notes", "1.0.0", "1.2.0", "1.3.0", "2.0.0-rc.1")
+    yield made
+    await site.parts.downloads.close()
+
+
+@pytest.mark.parametrize(
+    ("reference", "version"),
+    [
+        (f"{PLACE}/notes", "1.3.0"),
+        ("registry.example/acme/notes", "1.3.0"),
+        ("registry.example/notes", "1.3.0"),
+        (f"{PLACE}/notes@1.2.0", "1.2.0"),
+        ("registry.example/notes@1.0.0", "1.0.0"),
+        (f"{PLACE}/notes@~1.2", "1.2.0"),
+        (f"{PLACE}/notes@<1.3", "1.2.0"),
+        (f"{PLACE}/notes@>=2.0.0-a", "2.0.0-rc.1"),
+        ("notes@^1.0", "1.3.0"),
+    ],
+)
+async def test_a_version_is_chosen(consumer, reference, version):
+    consumer.client = consumer.open(sources=(PLACE,))
+    await consumer.client.add(reference)
+    assert await consumer.versions() == {"notes": version}
+    assert not (await consumer.client.verify()).deviations
+
+
+async def test_a_digest_names_a_version(consumer):
+    shown = await consumer.client.show(f"{PLACE}/notes@1.0.0")
+    await consumer.client.add(f"{PLACE}/notes@{shown.digest}")
+    assert await consumer.versions() == {"notes": "1.0.0"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "kind", "code"),
+    [
+        (f"{PLACE}/notes@9", NotFoundError, "VERSION_NOT_FOUND"),
+        (f"{PLACE}/notes@sha256:{'0' * 64}", NotFoundError, "VERSION_NOT_FOUND"),
+        (f"{PLACE}/other@1", NotFoundError, "SKILL_NOT_FOUND"),
+        (f"{PLACE}/notes@latest", ValidationError, "VERSION_RANGE"),
+        ("https://registry.example@1.0", UsageError, "REFERENCE"),
+    ],
+)
+async def test_refused_versions(consumer, reference, kind, code):
+    with pytest.raises(kind) as refused:
+        await consumer.client.add(reference)
+    assert refused.value.code == code
+    assert await consumer.versions() == {}
+
+
+class TestStates:
+    async def test_a_yanked_version_is_refused_unless_a_lock_or_a_digest_leads_to_it(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes@1.2.0")
+        digest = (await consumer.client.installed())[0].digest
+        await consumer.state("notes/1.2.0", "yanked", reason="loses data")
+        await consumer.client.add(f"{PLACE}/notes@1.2.0")  # it is locked
+        await consumer.client.remove("notes")
+        with pytest.raises(TrustError, match="loses data") as refused:
+            await consumer.client.add(f"{PLACE}/notes@1.2.0")
+        assert refused.value.code == "YANKED"
+        await consumer.client.add(f"{PLACE}/notes@{digest}")
+        assert await consumer.versions() == {"notes": "1.2.0"}
+        await consumer.client.remove("notes")
+        with pytest.raises(TrustError):  # every version of the range
+            await consumer.client.add(f"{PLACE}/notes@~1.2")
+
+    async def test_a_lock_installs_a_yanked_version_again(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes@1.2.0")
+        lock = (consumer.project / "skills.lock").read_bytes()
+        await consumer.client.remove("notes")
+        (consumer.project / "skills.lock").write_bytes(lock)
+        await consumer.state("notes/1.2.0", "yanked")
+        plan = await consumer.client.plan_locked()
+        await consumer.client.apply(plan, consent=True)
+        assert not (await consumer.client.verify()).deviations
+
+    async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer):
+        await consumer.state("notes", "deprecated", successor="acme/diary")
+        await consumer.client.add(f"{PLACE}/notes")
+        [finding] = [one for one in consumer.findings if one.code == "DEPRECATED"]
+        assert finding.fix == "Use acme/diary instead."
+        assert "because" in finding.message
+        consumer.findings.clear()
+        assert await consumer.client.outdated() == []
+        assert "DEPRECATED" in consumer.codes()
+
+    @pytest.mark.parametrize("reference", [f"{PLACE}/notes@1.3.0", f"{PLACE}/notes"])
+    async def test_a_quarantined_one_is_refused_with_the_reason(self, consumer, reference):
+        for path in ("notes/1.3.0", "notes"):
+            await consumer.state(path, "quarantined", reason="steals keys")
+        with pytest.raises(TrustError, match="steals keys") as refused:
+            await consumer.client.add(reference)
+        assert refused.value.code == "QUARANTINED"
+
+    async def test_versions_are_shown_with_dates_publisher_and_state(self, consumer):
+        await consumer.state("notes/1.2.0", "yanked", reason="loses data")
+        for reference in (f"{PLACE}/notes", "registry.example/notes"):
+            versions = await (await consumer.client.show(reference)).versions()
+            assert [(one.version, one.release.status, one.release.reason) for one in versions] == [
+                ("2.0.0-rc.1", "active", ""),
+                ("1.3.0", "active", ""),
+                ("1.2.0", "yanked", "loses data"),
+                ("1.0.0", "active", ""),
+            ]
+            assert all(one.release.published_by == "acme" and one.release.published for one in versions)
+
+
+class TestUpdates:
+    @pytest.mark.parametrize(
+        ("wanted", "before", "after"),
+        [("", "1.3.0", "1.4.0"), ("@^1", "1.3.0", "1.4.0"), ("@1.2.0", "1.2.0", "1.2.0"), ("@~1.2", "1.2.0", "1.2.1")],
+    )
+    async def test_an_update_stays_within_the_range_that_was_asked_for(self, consumer, wanted, before, after):
+        await consumer.client.add(f"{PLACE}/notes{wanted}")
+        assert await consumer.versions() == {"notes": before}
+        await consumer.publish("notes", "1.2.1", "1.4.0")
+        outdated = await consumer.client.outdated()
+        assert [row.latest.version for row in outdated] == ([after] if after != before else [])
+        await consumer.client.update()
+        assert await consumer.versions() == {"notes": after}
+
+    async def test_a_yanked_version_is_outdated_even_by_a_lower_one(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes")
+        await consumer.state("notes/1.3.0", "yanked", reason="loses data")
+        [row] = await consumer.client.outdated()
+        assert (row.state, row.error.code, row.latest.version) == ("changed", "YANKED", "1.2.0")
+        await consumer.client.update()
+        assert await consumer.versions() == {"notes": "1.2.0"}
+
+    async def test_a_yanked_one_without_another_stays_installed(self, consumer):
+        await consumer.publish("alone", "1.0.0")
+        await consumer.client.add(f"{PLACE}/alone")
+        await consumer.state("alone/1.0.0", "yanked")
+        [row] = await consumer.client.outdated()
+        assert (row.state, row.error.code) == ("gone", "YANKED")
+        await consumer.client.update()
+        assert await consumer.versions() == {"alone": "1.0.0"}
+
+
+class TestRequirements:
+    async def test_what_a_skill_requires_is_installed_with_it_and_locked(self, consumer):
+        await consumer.publish("search", "1.0.0", capabilities=("full-text",))
+        await consumer.publish("diary", "1.0.0", requires=("notes@~1.2", "capability:full-text"))
+        await consumer.publish("year", "1.0.0", requires=("acme/diary@^1", "notes@<2"))
+        plan = await consumer.client.plan(f"{PLACE}/year")
+        assert {row.skill.name: row.required_by for row in plan.skills} == {
+            "year": "",
+            "diary": "year 1.0.0 -> diary 1.0.0",
+            "notes": "year 1.0.0 -> notes 1.2.0",
+            "search": "year 1.0.0 -> diary 1.0.0 -> search 1.0.0",
+        }
+        await consumer.client.apply(plan)
+        assert await consumer.versions() == {"year": "1.0.0", "diary": "1.0.0", "notes": "1.2.0", "search": "1.0.0"}
+        locked = {one.name: one.requires for one in await consumer.client.installed()}
+        assert locked["diary"] == {"notes@~1.2": "notes", "capability:full-text": "search"}
+        assert not (await consumer.client.verify()).deviations
+
+    @pytest.mark.parametrize(
+        ("requires", "code", "text"),
+        [
+            (("nothing",), "DEPENDENCY_MISSING", "top 1.0.0 -> nothing: no skill meets"),
+            (("notes@^3",), "DEPENDENCY_MISSING", "top 1.0.0 -> notes@^3: no skill meets this requirement; there are"),
+            (("capability:none",), "DEPENDENCY_MISSING", "top 1.0.0 -> capability:none"),
+            (("back",), "DEPENDENCY_CYCLE", "top 1.0.0 -> back 1.0.0 -> top is a circle"),
+            (("top",), "DEPENDENCY_CYCLE", "top 1.0.0 -> top is a circle"),
+            (
+                ("notes@1.0.0", "narrow"),
+                "DEPENDENCY_CONFLICT",
+                "narrow 1.0.0 -> notes@1.3.0 needs another",
+            ),
+        ],
+    )
+    async def test_what_cannot_be_met_is_told_with_its_chain(self, consumer, requires, code, text):
+        await consumer.publish("back", "1.0.0", requires=("top",))
+        await consumer.publish("narrow", "1.0.0", requires=("notes@1.3.0",))
+        await consumer.publish("top", "1.0.0", requires=requires)
+        with pytest.raises((NotFoundError, ConflictError)) as refused:
+            await consumer.client.add(f"{PLACE}/top")
+        assert refused.value.code == code
+        assert text in refused.value.message
+        assert await consumer.versions() == {}
+
+    async def test_an_installed_version_that_does_is_kept(self, consumer):
+        await consumer.client.add(f"{PLACE}/notes@1.0.0")
+        await consumer.publish("diary", "1.0.0", requires=("notes@^1",))
+        report = await consumer.client.add(f"{PLACE}/diary")
+        assert (await consumer.versions(), report.unchanged) == ({"diary": "1.0.0", "notes": "1.0.0"}, ("notes",))
+
+    async def test_an_update_keeps_what_other_skills_require(self, consumer):
+        await consumer.publish("diary", "1.0.0", requires=("notes@<1.3",))
+        await consumer.client.add(f"{PLACE}/diary", f"{PLACE}/notes@1.0.0")
+        await consumer.client.remove("notes", overwrite=True)
+        deviations = (await consumer.client.verify()).deviations
+        assert [(row.name, row.path, row.problem) for row in deviations] == [("diary", "notes@<1.3", "missing")]
+        await consumer.client.add(f"{PLACE}/notes@<=1.2")
+        consumer.client = consumer.open()
+        lock = consumer.project / "skills.lock"
+        lock.write_text(lock.read_text().replace('"wanted": "<=1.2"', '"wanted": ""'))
+        [row] = await consumer.client.outdated()
+        assert (row.latest.version, row.required_by) == ("1.3.0", ("diary (notes@<1.3)",))
+        await consumer.client.update()
+        assert (await consumer.versions())["notes"] == "1.2.0"
+        await consumer.publish("diary", "1.1.0", requires=("notes@>=1.3",))
+        await consumer.client.update()
+        assert await consumer.versions() == {"diary": "1.1.0", "notes": "1.3.0"}
+        with pytest.raises(ConflictError, match="diary, which is installed, requires notes"):
+            await consumer.client.add(f"{PLACE}/notes@1.0.0", overwrite=True)
+
+    async def test_what_is_required_is_not_removed(self, consumer):
+        await consumer.publish("diary", "1.0.0", requires=("notes",))
+        await consumer.client.add(f"{PLACE}/diary")
+        with pytest.raises(ConflictError, match="diary requires notes") as refused:
+            await consumer.client.remove("notes")
+        assert refused.value.code == "DEPENDENCY_NEEDED"
+        await consumer.client.remove("notes", "diary")
+        assert await consumer.versions() == {}
+
+    async def test_dependents_are_told_to_those_who_may_know_them(self, consumer):
+        await consumer.publish("diary", "1.0.0", requires=("notes",))
+        await consumer.publish("secret", "1.0.0", requires=("notes",), access="private")
+        answer = await consumer.site.call("GET", "/packages/acme/notes")
+        assert answer.json()["dependents"] == ["acme/diary"]
+        answer = await consumer.site.call("GET", "/packages/acme/notes", by="acme")
+        assert answer.json()["dependents"] == ["acme/diary", "acme/secret"]
+        assert (await consumer.site.call("GET", "/packages/acme/diary")).json()["versions"][0]["requires"] == ["notes"]

@@ -71,6 +71,10 @@ PROTOCOLS: Final = {
     "skills_rpc": "Skills Protocol",
     "skill_discovery": "Skill Discovery",
 }
+_ABOUT_CODES: Final = """\
+Every error has a stable code, which scripts may compare. Messages, and the JSON document of an error, carry the code,
+what happened, the place, the usual cause and a fix. [`skillwire explain CODE`](commands/help.md#skillwire-explain)
+prints these texts offline. The exit code is 1 unless the text names another; servers and findings have none."""
 _BLOCK: Final = re.compile(r"(<!-- generated: (?P<name>[\w -]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 
 
@@ -93,7 +97,6 @@ def main() -> int:
 
 def generated_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page with generated blocks, and the text it should have."""
-    yield _filled(REFERENCE / "codes.md", "Error codes", {"codes": error_codes()})
     yield _filled(REFERENCE / "exit-codes.md", "Exit codes", {"exit-codes": exit_codes()})
     yield _filled(REFERENCE / "limits.md", "Limits", {"limits": bounds()})
     yield _filled(REFERENCE / "settings.md", "Settings", {"settings": settings()})
@@ -116,6 +119,7 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
 def built_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that is not committed, and its text."""
     yield REFERENCE / "api.md", api_reference()
+    yield REFERENCE / "codes.md", error_codes()
     yield REFERENCE / "protocols" / "clauses.md", all_clauses()
     yield licences.PAGE, licences.page()
 
@@ -198,7 +202,7 @@ def explanations() -> str:
 
 def error_codes() -> str:
     """Return every error code under its section of ``codes.py``."""
-    parts = []
+    parts = ["# Error codes", _ABOUT_CODES]
     for title, name in _sections_and_rows(codes, "CodeInfo"):
         parts += [f"## {title[0].upper()}{title[1:]}"] if title else _error_code(name)
     return "\n\n".join(parts)

@@ -235,7 +235,7 @@ class PackageStore(Protocol):
         """Store how far a package is visible."""
 
     async def redirect_package(self, name: PackageName, to: PackageName, change: Change) -> None:
-        """Let a package redirect to ``to``."""
+        """Let a package, and those that redirect to it, redirect to ``to``."""
 
     async def set_package_state(self, name: PackageName, state: State, change: Change) -> None:
         """Store the state of a package."""
@@ -266,6 +266,9 @@ class PackageStore(Protocol):
 
     async def artifact(self, digest: Digest) -> bytes | None:
         """Return the bytes of a stored artifact."""
+
+    async def remove_unowned(self, before: float) -> int:
+        """Remove artifacts of no version that were written ``before``; return how many. Raises StorageError."""
 
     async def changed(self, after: int, limit: int) -> ChangedPackages:
         """Return a page of the packages that changed behind a cursor, in the order of their commits."""

@@ -109,6 +109,9 @@ class MemoryPackages:
         for former, one in self._namespaces.items():
             if old in {former, one.renamed_to}:
                 self._namespaces[former] = one._replace(renamed_to=new)
+        for name, package in list(self._packages.items()):
+            if package.renamed_to and package.renamed_to.namespace == old:
+                self._packages[name] = package._replace(renamed_to=package.renamed_to._replace(namespace=new))
         self._roles = {(new if one == old else one, who): role for (one, who), role in self._roles.items()}
         for name in [one for one in self._packages if one.namespace == old]:
             moved = name._replace(namespace=new)
@@ -175,6 +178,8 @@ class MemoryPackages:
         await self._update(name, change, access=access)
 
     async def redirect_package(self, name, to, change):
+        for earlier in [one for one, package in self._packages.items() if package.renamed_to == name]:
+            self._put(self._packages[earlier]._replace(renamed_to=to))
         await self._update(name, change, renamed_to=to)
 
     async def set_package_state(self, name, state, change):
@@ -232,6 +237,9 @@ class MemoryPackages:
             served = None if hidden or not package.latest else pack_skill(self._versions[name][package.latest].skill)
             found.append(ChangedPackage(self._numbers[name], package, served))
         return ChangedPackages(order[-1][0] if order else after, tuple(found))
+
+    async def remove_unowned(self, before):  # noqa: ARG002  # of no row, it keeps none
+        return 0
 
     async def record(self, change):
         self._record(change)

@@ -257,6 +257,23 @@ class Registry:
         if after.successor and read_package_name(after.successor) is None:
             raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 
+    async def redirect(self, actor: Actor, package: Package, to: PackageName) -> Package:
+        """Let a package redirect for good to another one, which its owner published under the new name.
+
+        Raises UsageError (``REFERENCE``), TrustError, NotFoundError (``PACKAGE_NOT_FOUND``).
+        """
+        for namespace in (package.name.namespace, to.namespace):
+            await self.require(actor, Role.MAINTAINER, namespace, scope=ADMIN)
+        target = await self.store.package(to)
+        if target is None or target.state.status is Status.DELETED:
+            raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to}: publish it first")
+        if target.renamed_to or to == package.name:
+            raise UsageError("REFERENCE", f"{to} redirects itself", fix="Name the package that it redirects to.")
+        change = self._change(actor, "package.rename", str(package.name), to=str(to))
+        await self.store.redirect_package(package.name, to, change)
+        self.changed()
+        return package._replace(renamed_to=to)
+
     async def set_access(self, actor: Actor, package: Package, access: Access) -> Package:
         """Store how far a package is visible. Raises TrustError."""
         await self.require(actor, Role.MAINTAINER, package.name.namespace, scope=ADMIN)

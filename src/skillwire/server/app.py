@@ -124,6 +124,8 @@ PROTOCOLS: Final[list[Protocol]] = [
 ]
 
 T = TypeVar("T")
+#: Seconds between two removals of what uploads and publications of a registry left behind.
+_TIDY_SECONDS: Final = 3600.0
 
 
 def make_routes(services: Services, protocols: Sequence[Protocol] = PROTOCOLS) -> list[Route]:
@@ -160,6 +162,7 @@ class Application(Starlette):
 
     def __init__(self, services: Services, *, access_log: bool, protocols: Sequence[Protocol] = PROTOCOLS) -> None:
         self.services = services
+        self._tidying: asyncio.Task[None] | None = None
         self.log = RequestLog(services.metrics, is_on=access_log)
         super().__init__(
             middleware=[Middleware(RequestMiddleware, services=services, log=self.log)],
@@ -183,7 +186,11 @@ class Application(Starlette):
         if self.lan is not None:
             self.lan.start()
         await self.services.executions.resume()
-        if self.services.packages is not None and (code := await self.services.packages.first_operator.prepare()):
+        if (packages := self.services.packages) is None:
+            return
+        repeat, tidy = self.services.executions.service.background.repeat, packages.tidy
+        self._tidying = asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))
+        if code := await packages.first_operator.prepare():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
 
@@ -205,6 +212,8 @@ class Application(Starlette):
         for close in self.services.close:
             await close()
         if self.services.packages is not None:
+            if self._tidying is not None:
+                self._tidying.cancel()
             await self.services.packages.downloads.close()
             await self.services.packages.proofs.close()
         await self.services.executions.stop()

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skillwire import limits
 from skillwire.server.metrics import Metrics
 from skillwire.server.problems import problem_for
 
@@ -71,6 +72,11 @@ class RegistryComponents:
     first_operator: FirstOperator
     people: People
     device_logins: DeviceLogins
+
+    async def tidy(self) -> None:
+        """Remove expired uploads, and large artifacts that publications left behind. Raises StorageError."""
+        await self.uploads.expire()
+        await self.registry.store.remove_unowned(time.time() - limits.REGISTRY_UNOWNED_SECONDS)
 
 
 @dataclass(slots=True, kw_only=True)

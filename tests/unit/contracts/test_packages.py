@@ -1,5 +1,6 @@
 """The packages of a registry: versions never change, names are never free again, every change is in the audit log."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +13,7 @@ from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.sqlite.async_database import AsyncDatabase
 from skillwire.adapters.sqlite.database import Database
 from skillwire.adapters.sqlite.packages import SqlitePackages
-from skillwire.errors import TrustError
+from skillwire.errors import StorageError, TrustError
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
 from skillwire.model.package import (
@@ -347,3 +348,49 @@ class TestDependents:
     @staticmethod
     def names(store, name, after=None, limit=9):
         return [one.name.name for one in store.dependents(name, after or PackageName("", ""), limit)]
+
+
+class TestRedirects:
+    def test_a_chain_of_redirects_and_a_renamed_namespace_lead_to_the_last_name(self, store):
+        store.add_namespace(Namespace("acme", 1.0), "ann", change())
+        for name in ("notes", "memos", "jottings"):
+            publish(store, name=name, content=name.encode())
+        store.redirect_package(NOTES, PackageName("acme", "memos"), change())
+        store.redirect_package(PackageName("acme", "memos"), PackageName("acme", "jottings"), change())
+        last = PackageName("acme", "jottings")
+        assert [store.package(PackageName("acme", name)).renamed_to for name in ("notes", "memos")] == [last, last]
+        assert publish(store, "2.0.0", b"two") == "closed"
+        store.rename_namespace("acme", "apex", change())
+        assert store.package(PackageName("apex", "notes")).renamed_to == PackageName("apex", "jottings")
+        served = [one.package.name.name for one in store.changed(0, 9).packages if one.served]
+        assert served == ["jottings"]
+
+
+class TestUnowned:
+    def test_only_old_artifacts_without_a_version_go(self, tmp_path):
+        large = FileBlobs(tmp_path / "artifacts", durable=True)
+        store = Blocking(SqlitePackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
+        content, left = bytes(limits.REGISTRY_ROW_BYTES + 1), b"left by a killed server"
+        assert publish(store, content=content) == "created"
+        large.put(left)
+        (tmp_path / "artifacts/ab").mkdir(exist_ok=True)
+        (tmp_path / "artifacts/ab/.half.tmp").write_bytes(b"x")
+        assert store.remove_unowned(1.0) == 0
+        for path, _ in list(large.files()):
+            os.utime(path, (5, 5))
+        large.put(left)  # a publication that is on its way
+        assert store.remove_unowned(10.0) == 1
+        assert large.read(Digest.of(left)) == left
+        for path, _ in list(large.files()):
+            os.utime(path, (5, 5))
+        assert store.remove_unowned(10.0) == 1
+        assert store.artifact(Digest.of(content)) == content
+        assert (large.read(Digest.of(left)), list(tmp_path.glob("artifacts/*/.half*"))) == (None, [])
+
+    def test_a_version_whose_artifact_was_removed_meanwhile_is_not_stored(self, tmp_path):
+        large = FileBlobs(tmp_path / "artifacts", durable=True)
+        store = Blocking(SqlitePackages(AsyncDatabase(Database(tmp_path / "state.db")), large))
+        large.put = Digest.of  # type: ignore[method-assign]  # as if it were gone at once
+        with pytest.raises(StorageError):
+            publish(store, content=bytes(limits.REGISTRY_ROW_BYTES + 1))
+        assert store.versions(NOTES) == []

@@ -247,6 +247,9 @@ class FileBlobs:
         digest = Digest.of(content)
         if not self.has(digest, len(content)):
             write_atomically(self._place(digest), content, mode=_FILE_MODE, durable=self._durable)
+        elif self._durable:  # its age says since when nothing owns it
+            with storage_errors(self._place(digest)):
+                os.utime(self._place(digest))
         return digest
 
     def read(self, digest: Digest) -> bytes | None:

@@ -13,7 +13,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
+from skillwire.adapters.files.atomic import storage_errors
 from skillwire.adapters.sqlite.async_database import Store, reads, writes
+from skillwire.errors import StorageError
 from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -57,6 +59,8 @@ _VERSION: Final = "skill, published, publisher, uploaded, status, reason, succes
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
+_OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
+_HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
 
@@ -129,6 +133,8 @@ class SqlitePackages(Store):
         if row is None or row[-1] or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
             return False
         connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
+        redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"
+        connection.execute(f"{redirects} WHERE substr(renamed_to, 1, length(?2) + 1) = ?2 || '/'", (new, old))
         for table in ("members", "audit", "requirements"):
             connection.execute(f"UPDATE {table} SET namespace = ? WHERE namespace = ?", (new, old))
         numbers = [
@@ -198,6 +204,8 @@ class SqlitePackages(Store):
                 return "repeated" if same[0] == digest else "conflict"
             access = narrowest_access(package.access, skill.access)
             connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
+        if content is None and not self._large.has(skill.artifact.digest, skill.artifact.size):
+            raise StorageError("STORAGE", "the artifact was removed before its version was stored")
         statement = "INSERT OR IGNORE INTO artifacts (digest, content, size) VALUES (?, ?, ?)"
         connection.execute(statement, (digest, content, skill.artifact.size))
         columns = f"package, version, artifact, {_VERSION}"
@@ -246,6 +254,9 @@ class SqlitePackages(Store):
 
     @writes
     def redirect_package(self, connection: Connection, name: PackageName, to: PackageName, change: Change) -> None:
+        query = "SELECT namespace, name FROM packages WHERE renamed_to = ?"
+        for earlier in connection.execute(query, (str(name),)).fetchall():
+            _set(connection, PackageName(*earlier), renamed_to=str(to))
         _update(connection, name, change, renamed_to=str(to))
 
     @writes
@@ -327,6 +338,17 @@ class SqlitePackages(Store):
         row = connection.execute("SELECT content FROM artifacts WHERE digest = ?", (_raw(digest),)).fetchone()
         return (False, None) if row is None else (True, row[0])
 
+    @writes
+    def remove_unowned(self, connection: Connection, before: float) -> int:
+        removed = 0
+        with storage_errors(self._large.directory):
+            for path, digest in self._large.files():
+                owned = len(digest.hex) == _HEX and connection.execute(_OWNED, (_raw(digest),)).fetchone()
+                if not owned and path.stat().st_mtime < before:  # in one transaction, so that no version comes
+                    path.unlink(missing_ok=True)
+                    removed += 1
+        return removed
+
     @reads
     def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
         latest = "(SELECT skill FROM versions WHERE package = number AND version = latest)"
@@ -391,10 +413,14 @@ def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | No
 
 
 def _update(connection: Connection, name: PackageName, change: Change, **values: str) -> None:
+    _set(connection, name, **values)
+    _record(connection, change)
+
+
+def _set(connection: Connection, name: PackageName, **values: str) -> None:
     columns = ", ".join(f"{column} = ?" for column in values)
     statement = f"UPDATE packages SET {columns}, changed = {_NEXT_CHANGE} WHERE namespace = ? AND name = ?"
     connection.execute(statement, (*values.values(), *name))
-    _record(connection, change)
 
 
 def _set_latest(connection: Connection, number: int | None) -> None:

@@ -50,6 +50,7 @@ TABLES: Final = {
     "members": "namespace, account",
     "packages": "number",
     "versions": "package, version",
+    "requirements": "namespace, name, package, version",
     "readers": "package, account",
     "downloads": "package, day, version, counted",
     "audit": "number",

@@ -22,7 +22,7 @@ from skillwire.errors import (
     UsageError,
     ValidationError,
 )
-from skillwire.model.package import PackageName, Proof, Role, State, Status
+from skillwire.model.package import PackageName, Proof, Role, State, Status, read_package_name
 from skillwire.registry.accounts import NewToken, Person
 from skillwire.registry.packages import ADMIN, Actor, is_member, require_account
 from skillwire.server.components import Protocol
@@ -238,8 +238,12 @@ class PackageRoutes:
         """Set the access or the state of a package."""
         asked, actor = await read_request(context, messages.PackageRequest), await actor_of(self._registry, context)
         found = await self._find(context)
-        if asked.access is None and asked.status is None:
-            raise UsageError("QUERY", "neither access nor status is given")
+        if asked.access is None and asked.status is None and not asked.renamed_to:
+            raise UsageError("QUERY", "neither access, status nor renamed_to is given")
+        if asked.renamed_to:
+            if (to := read_package_name(asked.renamed_to)) is None:
+                raise UsageError("REFERENCE", f"{ascii(asked.renamed_to)[:80]} is not NAMESPACE/NAME")
+            return answer(await self._describe(context, await self._registry.redirect(actor, found, to)))
         if asked.access is not None:
             found = await self._registry.set_access(actor, found, asked.access)
         if asked.status is not None:

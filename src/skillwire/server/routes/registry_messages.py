@@ -158,9 +158,10 @@ class NamespaceDetails(NamespaceObject):
 
 
 class PackageRequest(Struct, forbid_unknown_fields=True):
-    """An access or a state to set."""
+    """An access or a state to set, or ``NAMESPACE/NAME`` of the package to redirect to."""
 
     access: Access | None = None
+    renamed_to: str = ""
     status: Literal["active", "archived", "deprecated", "quarantined", "deleted"] | None = None
     reason: str = ""
     successor: str = ""

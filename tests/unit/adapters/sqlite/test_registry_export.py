@@ -49,6 +49,8 @@ async def registry(tmp_path, monkeypatch):
     )
     for archive in archives:
         assert (await site.publish("ann", archive)).status == 201
+    requires = 'requires = ["ann/notes"]\n'
+    assert (await site.publish("ann", skill_archive("user", skill_toml=requires))).status == 201
     await site.publish("bob", skill_archive("gone", skill_toml='access = "private"\n'))
     await site.call("PUT", "/namespaces/ann/members/bob", {"role": "reader"}, by="ann")
     await site.call("PUT", "/packages/bob/gone/readers/ann", by="bob")

@@ -329,6 +329,24 @@ class TestStates:
         assert (await site.call("GET", "/namespaces/ann", by="ann")).json()["packages"] == []
         assert (await site.publish("ann", skill_archive(version="2.0.0"))).status == 409
 
+    async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive("memos"))
+        path = "/packages/ann/notes"
+        for bad, status in (("ann/nothing", 404), ("x", 400), ("ann/notes", 400), ("bob/memos", 404)):
+            assert (await site.call("PATCH", path, {"renamed_to": bad}, by="ann")).status == status
+        assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="bob")).status == 403
+        assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="ann")).status == 200
+        moved = await site.call("GET", f"{path}/1.0.0/download?x=1")
+        assert (moved.status, moved.fields["location"]) == (
+            308,
+            "/api/registry/packages/ann/memos/1.0.0/download?x=1",
+        )
+        closed = await site.publish("ann", skill_archive(version="2.0.0"))
+        assert (closed.status, code_of(closed)) == (409, "PACKAGE_CLOSED")
+        site.look()
+        assert list(site.application.catalog.current.catalog.skills) == ["memos"]
+
 
 class TestAnswers:
     async def test_lists_carry_a_tag_and_are_confirmed_by_it(self, site):

@@ -1,10 +1,12 @@
 """Real servers on loopback: ours, and nginx over a site that ours has built."""
 
+import asyncio
 import contextlib
 import json
 import os
 import select
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -14,6 +16,7 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
+import trustme
 from tests.interop.peers import PATIENCE, environment, find_peer, run, skillwire
 from tests.support.eventually import eventually
 
@@ -217,3 +220,35 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         if process.stdout:
             process.stdout.close()
+
+
+@contextlib.contextmanager
+def behind_tls(url: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Give an address with TLS in front of ``url``, and the file of the authority that its certificate is of."""
+    authority, target, loop = trustme.CA(), urlsplit(url), asyncio.new_event_loop()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner = await asyncio.open_connection(target.hostname, target.port)
+        await asyncio.gather(pass_on(reader, inner[1]), pass_on(inner[0], writer))
+
+    server = loop.run_until_complete(asyncio.start_server(connect, "127.0.0.1", 0, ssl=context))
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"https://localhost:{server.sockets[0].getsockname()[1]}", folder / "authority.pem"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

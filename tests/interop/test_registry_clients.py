@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.hosting import Serve
+from tests.interop.hosting import Serve, behind_tls
 from tests.interop.peers import find_peer, run, skillwire
 
 pytestmark = pytest.mark.deep
@@ -93,3 +93,36 @@ def test_the_sdk_of_anthropic_creates_lists_fetches_and_versions_skills(registry
     assert "broken/SKILL.md:1: DESCRIPTION_FORM" in found["broken"]["message"]
     assert (found["version_deleted"], found["left"]) == ("skill_version_deleted", ["0.1.0"])
     assert (found["deleted"], found["gone"]["kind"]) == ("skill_deleted", "NotFoundError")
+
+
+def test_apm_publishes_lists_and_installs(registry, tmp_path):
+    project, publisher, home = (tmp_path / name for name in ("project", "publisher", "home"))
+    for folder in (project, publisher, home):
+        folder.mkdir()
+    with behind_tls(registry.url, tmp_path) as (url, authority):
+        trusted = {"SSL_CERT_FILE": str(authority), "REQUESTS_CA_BUNDLE": str(authority)}
+        variables = {**trusted, "APM_REGISTRY_TOKEN_TEAM": registry.token}
+
+        def apm(cwd: Path, *arguments: object, status: int = 0) -> str:
+            command = [*find_peer("apm"), *map(str, arguments)]
+            return " ".join(run(command, cwd=cwd, home=home, variables=variables, status=status).split())
+
+        def declare(folder: Path, version: str, more: str = "") -> None:
+            registries = f"registries:\n  team:\n    url: {url}\n  default: team\n"
+            (folder / "apm.yml").write_text(f"name: memo\nversion: {version}\nlicense: MIT\n{registries}{more}")
+
+        apm(home, "experimental", "enable", "registries")
+        apm(home, "config", "set", "registry.team.url", url)
+        declare(publisher, "1.0.0")
+        skill = write_skill(publisher / ".apm" / "skills", "memo")
+        assert "Published ann/memo@1.0.0" in apm(publisher, "publish", "--package", "ann/memo")
+        assert "already exists" in apm(publisher, "publish", "--package", "ann/memo", status=1)
+        declare(project, "1.0.0")
+        assert "1.0.0" in apm(project, "view", "ann/memo", "versions")
+        declare(project, "1.0.0", "dependencies:\n  apm:\n    - ann/memo#^1.0.0\n")
+        apm(project, "install", "--target", "claude")
+        for file in ("SKILL.md", "_a.md", "a-b.md", "B.md", "scripts/run.py"):
+            assert (project / ".claude" / "skills" / "memo" / file).read_bytes() == (skill / file).read_bytes()
+        (skill / "SKILL.md").write_text("---\nname: memo\n---\n")
+        declare(publisher, "1.1.0")
+        assert "memo/SKILL.md:1: DESCRIPTION_FORM" in apm(publisher, "publish", "--package", "ann/memo", status=1)

@@ -56,3 +56,12 @@ async def host(site, files, *, by, skill="", folder="notes", query=""):
     fields, body = form(files, folder, display_name="Notes")
     path = f"{HOSTED}/{skill}/versions" if skill else HOSTED
     return await site.ask("POST", f"{path}?beta=true{query}", by=by, body=body, fields=fields)
+
+
+APM = "/v1/packages"
+
+
+async def publish_to_apm(site, archive, *, by, package="ann/notes", version="1.0.0"):
+    """Publish as ``apm publish`` does."""
+    path = f"{APM}/{package}/versions/{version}"
+    return await site.ask("PUT", path, by=by, body=archive, fields={"Content-Type": "application/zip"})

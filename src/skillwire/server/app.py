@@ -72,6 +72,7 @@ from skillwire.server.namespace_proofs import NamespaceProofs
 from skillwire.server.package_feed import PackageFeed
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
+from skillwire.server.routes.apm import ApmRegistry
 from skillwire.server.routes.clawhub import ClawHub
 from skillwire.server.routes.console import ExecutionsConsole
 from skillwire.server.routes.discovery import AgentSkills
@@ -119,6 +120,7 @@ PROTOCOLS: Final[list[Protocol]] = [
     SkillCenter(),
     ClawHub(),
     HostedSkillsApi(),
+    ApmRegistry(),
     Interop(),
     AgentSkills(),
 ]

@@ -42,14 +42,20 @@ _BOUNDS: Final = Bounds(
 )
 
 
-def read_upload(content: bytes | Sequence[FileContent], namespace: str, *, name: str = "") -> PreparedSkill:
+def read_upload(
+    content: bytes | Sequence[FileContent], namespace: str, *, name: str = "", inside: str = ""
+) -> PreparedSkill:
     """Return the skill in an archive (tar.gz, zip), or made of single files, ready to be published in ``namespace``.
 
-    The files are at its root, or in one folder named as the skill. ``name`` is the one that it has to have. Takes
-    milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises ValidationError
-    (``SKILL_INVALID``, each finding in ``details``), and as :func:`skillwire.trust.archive.read_archive`.
+    The files are at its root, in one folder named as the skill, or ``inside`` a folder. ``name`` is the one that it has
+    to have. Takes milliseconds to seconds, so it belongs into a thread. Trust: the bytes are hostile. Raises
+    ValidationError (``SKILL_INVALID``, each finding in ``details``), and as
+    :func:`skillwire.trust.archive.read_archive`.
     """
-    plan = read_archive(content, unwraps=True) if isinstance(content, bytes) else plan_files(content, unwraps=True)
+    if isinstance(content, bytes):
+        plan = read_archive(content, unwraps=True, inside=inside)
+    else:
+        plan = plan_files(content, unwraps=True)
     if name and plan.folder not in {"", name}:
         raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {plan.folder}, and not in {name}")
     ordered = tuple(sorted(plan.files, key=lambda file: (file.path != SKILL_MD, file.path)))

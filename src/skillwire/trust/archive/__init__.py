@@ -23,11 +23,13 @@ ArchiveFormat = Literal["tar.gz", "zip"]
 _ZIP_MAGIC = b"PK\x03\x04"
 
 
-def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None, unwraps: bool = False) -> ArchivePlan:
+def read_archive(
+    content: bytes, *, expected_format: ArchiveFormat | None = None, unwraps: bool = False, inside: str = ""
+) -> ArchivePlan:
     """Return the files of a whole archive as views of one buffer, with all rules checked and nothing written.
 
-    ``expected_format`` is the stated one, where no response has been checked against it; ``unwraps`` is as of
-    :func:`~.plan.plan_entries`. Raises DecodeError (it cannot
+    ``expected_format`` is the stated one, where no response has been checked against it; ``unwraps`` and ``inside`` are
+    as of :func:`~.plan.plan_entries`. Raises DecodeError (it cannot
     be read), ValidationError (``NO_SKILL_MD``), TrustError (other ``ARCHIVE_...``, ``PATH_...`` or ``LINK_...`` codes).
     Spec: ASD Archive Structure, Archive Safety. Trust: ``content`` is hostile; :mod:`skillwire.limits` bounds memory
     and time.
@@ -40,7 +42,7 @@ def read_archive(content: bytes, *, expected_format: ArchiveFormat | None = None
     if expected_format is not None and found != expected_format:
         raise TrustError("ARCHIVE_FORMAT_MISMATCH", f"the archive is called {expected_format}, its bytes are {found}")
     if found == "tar.gz":
-        return plan_entries(read_tar(read_gzip(content)), unwraps=unwraps)
+        return plan_entries(read_tar(read_gzip(content)), unwraps=unwraps, inside=inside)
     from skillwire.trust.archive.zip import read_zip  # noqa: PLC0415  # most archives are the other kind
 
-    return plan_entries(read_zip(content), unwraps=unwraps)
+    return plan_entries(read_zip(content), unwraps=unwraps, inside=inside)

@@ -188,8 +188,10 @@ class ArchivePlan(NamedTuple):
     folder: str = ""
 
 
-def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False) -> ArchivePlan:
+def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False, inside: str = "") -> ArchivePlan:
     """Return the plan of an archive's entries; ``unwraps`` takes files that are all in one folder out of it.
+
+    Where ``inside`` is the path of a skill, it is taken out alone: beside it only files at the root may be.
 
     Trust: entries are hostile; copies of links count against the same bounds as files, and linked folders are walked at
     most as often as entries are allowed.
@@ -205,6 +207,8 @@ def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False) -> ArchiveP
         tree.add(entry)
     files = sorted(_files_below(tree.root, "", (tree.root,), tree, budget), key=lambda file: file.path)
     if not any(file.path == _SKILL_MD for file in files):
+        if inside and any(file.path == f"{inside}/{_SKILL_MD}" for file in files):
+            return _plan_inside(files, inside)
         wrappers = {file.path.partition("/")[0] for file in files}
         if unwraps and len(wrappers) == 1 and any(file.path == f"{min(wrappers)}/{_SKILL_MD}" for file in files):
             (wrapper,) = wrappers
@@ -215,6 +219,16 @@ def plan_entries(entries: Iterable[Entry], *, unwraps: bool = False) -> ArchiveP
                 raise ValidationError("NO_SKILL_MD", f"SKILL.md is in a wrapper folder, {show(folder)}")
         raise ValidationError("NO_SKILL_MD", "there is no SKILL.md at the root")
     return ArchivePlan(tuple(files))
+
+
+def _plan_inside(files: Iterable[FileContent], inside: str) -> ArchivePlan:
+    found = []
+    for file in files:
+        if file.path.startswith(f"{inside}/"):
+            found.append(file._replace(path=file.path.removeprefix(f"{inside}/")))
+        elif "/" in file.path:
+            raise ValidationError("SKILL_OUTSIDE", f"{show(file.path)} is outside of {show(inside)}")
+    return ArchivePlan(tuple(found), inside.rpartition("/")[2])
 
 
 def plan_files(files: Iterable[FileContent], *, unwraps: bool = False) -> ArchivePlan:

@@ -1,0 +1,125 @@
+"""The registry API of APM, so that its command ``apm`` lists, downloads and publishes skills here as it is.
+
+An owner is a namespace, and a repository a package. An archive is a skill, or a package of APM with one skill in
+``.apm/skills/NAME``, whose manifest and documents beside it are left out. A published version is refused when it comes
+again (409), even with the same bytes: APM's clients expect it. Errors are problem documents. Spec: RFC 7807.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
+
+from skillwire.errors import ConflictError, documentation_link
+from skillwire.model.digest import Digest
+from skillwire.model.package import PackageName, Status
+from skillwire.server.openapi import COUNT, PART, TEXT, closed, in_parts, listed
+from skillwire.server.routes.client_apis import ClientApi, report, send_zip
+from skillwire.server.routes.registry_requests import ARCHIVES, actor_of, answer, principal_of, tagged_answer
+from skillwire.server.uploads import read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.types import ASGIApp
+
+    from skillwire.model.package import Package, PackageVersion
+    from skillwire.server.components import RegistryComponents, Services
+    from skillwire.server.context import RequestContext
+    from skillwire.server.problems import Problem
+    from skillwire.server.routing import Route
+
+_VERSIONS: Final = "/v1/packages/{namespace}/{package}/versions"
+_TIME: Final = {**TEXT, "format": "date-time"}
+_VERSION: Final = {"version": TEXT, "digest": TEXT, "published_at": _TIME}
+_PROBLEM: Final = closed({"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT, "code": TEXT})
+
+
+class ApmRegistry(ClientApi):
+    """The registry API of APM; a server that publishes folders alone has no rows of it."""
+
+    name = "APM"
+    refusal: ClassVar[Mapping[str, Any]] = {"application/problem+json": _PROBLEM}
+
+    def shape(self, problem: Problem) -> Problem:
+        """Return the problem as a problem document."""
+        document = {
+            "type": documentation_link(f"docs/reference/codes.md#{problem.code.lower()}"),
+            "title": problem.message,
+            "status": problem.status,
+            "detail": report(problem),
+            "code": problem.code,
+        }
+        return replace(problem, written=msgspec.json.encode(document), media_type="application/problem+json")
+
+    def routes(self, services: Services) -> Sequence[Route]:
+        """Return the rows of the API."""
+        if services.packages is None:
+            return []
+        api = ApmRoutes(services.packages)
+        versions = closed({"package": TEXT, "versions": listed(closed(_VERSION))})
+        archives = {media_type: {"type": "string", "format": "binary"} for media_type in ARCHIVES}
+        published = self.changes(
+            api.publish, "Publish a version", closed({"package": TEXT, **_VERSION}), archives, status=201
+        )
+        download = self.method(api.download, "A version", in_parts(*ARCHIVES), *PART)
+        return [
+            self.row(_VERSIONS, GET=self.reads(api.versions, "The versions", versions)),
+            self.row(f"{_VERSIONS}/{{version}}", PUT=published),
+            self.row(f"{_VERSIONS}/{{version}}/download", GET=download),
+        ]
+
+
+class ApmRoutes:
+    """Answers of the API; ``parts`` are those of the registry."""
+
+    def __init__(self, parts: RegistryComponents) -> None:
+        self._parts = parts
+        self._registry = parts.registry
+
+    async def versions(self, context: RequestContext) -> ASGIApp:
+        """Answer the versions that are resolved, the highest first, each with the digest of its download."""
+        package = await self._find(context)
+        hidden = {Status.YANKED, Status.QUARANTINED}
+        found = [one for one in await self._registry.store.versions(package.name) if one.state.status not in hidden]
+        rows = [await self._describe(package, one) for one in found]
+        return tagged_answer({"package": str(package.name), "versions": rows})
+
+    async def download(self, context: RequestContext) -> None:
+        """Send the artifact of a version; a skill of one file as a .zip, since clients unpack archives alone."""
+        package = await self._find(context)
+        found = await self._registry.version(principal_of(context), package, context.parameters["version"])
+        if found.skill.artifact.artifact_type == "archive":
+            await self._parts.downloads.send_artifact(context, package, found)
+        else:
+            await send_zip(self._parts, context, package, found)
+
+    async def publish(self, context: RequestContext) -> ASGIApp:
+        """Publish the skill in an archive as this version."""
+        actor, publications = await actor_of(self._registry, context), self._parts.publications
+        where = context.parameters
+        namespace = await self._registry.check_publication(actor, where["namespace"])
+        async with publications.bodies.reading(context.scope, context.receive) as body:
+            name = where["package"]
+            read = partial(read_upload, body.data, namespace, name=name, inside=f".apm/skills/{name}")
+            made = await publications.publish(actor, read, Digest.of(body.data), version=where["version"])
+        if made.how == "repeated":
+            raise ConflictError("VERSION_EXISTS", f"{made.version.package} {made.version.version} is published already")
+        package = await self._registry.package(principal_of(context), made.version.package)
+        document = {"package": str(package.name), **await self._describe(package, made.version)}
+        return answer(document, 201)
+
+    async def _find(self, context: RequestContext) -> Package:
+        name = PackageName(context.parameters["namespace"], context.parameters["package"])
+        return await self._registry.package(principal_of(context), name)
+
+    async def _describe(self, package: Package, version: PackageVersion) -> dict[str, str]:
+        artifact = version.skill.artifact
+        is_archive = artifact.artifact_type == "archive"
+        digest = artifact.digest if is_archive else (await self._parts.downloads.zipped(package, version)).digest
+        published = datetime.fromtimestamp(version.published, UTC).isoformat()
+        return {"version": version.version, "digest": str(digest), "published_at": published}

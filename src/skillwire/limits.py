@@ -245,8 +245,8 @@ PAGE_PARAGRAPH = Bound(4 * KIB, "characters", "of one paragraph that are read fo
 PAGE_FILE_BYTES = Bound(512 * KIB, "bytes", "of a file that are shown; a larger one can be downloaded")
 PAGE_FILE_LINES = Bound(10_000, "lines", "of a file that are shown; each is an element of the page")
 PAGE_VERSIONS = Bound(50, "versions", "on one page of a package")
-PAGE_DIFF_BYTES = Bound(2 * MIB, "bytes", "of changed files that are compared on one page")
-PAGE_DIFF_STEPS = Bound(300_000, "steps", "to compare the lines of all of them: a third of a second")
+PAGE_DIFF_BYTES = Bound(1 * MIB, "bytes", "of changed files that are compared on one page")
+PAGE_DIFF_STEPS = Bound(1_000_000, "steps", "to compare the lines of all of them: a third of a second")
 PAGE_DIFF_LINES = Bound(5_000, "lines", "of the differences between two versions on one page")
 PAGE_TEXT_CACHE_BYTES = Bound(2 * MIB, "bytes", "of rendered texts that were asked for lately")
 

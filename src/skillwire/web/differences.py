@@ -1,25 +1,24 @@
 """The differences between two versions of a skill: files that were added, removed or changed, and lines of texts.
 
-Lines are compared as Myers does ("An O(ND) Difference Algorithm", 1986): little work for few differences, squares for
-many. Trust: both versions are hostile. All files of one page share the bounds of bytes, steps and lines
+Trust: both versions are hostile. :mod:`difflib` takes cubic time for some texts, so the lines that it reads, with their
+twins in the other text, are counted. All files of one page share the bounds of bytes, steps and lines
 (``PAGE_DIFF_BYTES``, ``PAGE_DIFF_STEPS``, ``PAGE_DIFF_LINES``); a file beyond one of them is listed with the reason.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skillwire import limits
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skillwire.model.skill import Skill, SkillFile
     from skillwire.ports import BlobStore
-
-#: Unchanged lines that are shown around a changed one.
-_CONTEXT: Final = 3
 
 
 class DiffLine(NamedTuple):
@@ -55,119 +54,74 @@ class Budget:
         self.lines = int(limits.PAGE_DIFF_LINES)
 
 
+class TooManyStepsError(Exception):
+    """The steps of a page are used up."""
+
+
+class _CountedLines(list[str]):
+    """Lines that take a step for each reading, and for each of their ``twins``, from a budget."""
+
+    def __init__(self, lines: Sequence[str], twins: Mapping[str, Sequence[int]], budget: Budget) -> None:
+        super().__init__(lines)
+        self._twins = twins
+        self._budget = budget
+
+    def __getitem__(self, index: Any) -> Any:
+        line = super().__getitem__(index)
+        self._budget.steps -= 1 + len(self._twins.get(line, ()))
+        if self._budget.steps < 0:
+            raise TooManyStepsError
+        return line
+
+
 def compare_skills(old: Skill, new: Skill, blobs: BlobStore) -> list[FileChange]:
     """Return the changed files by path. Takes up to half a second: not for the event loop."""
     before, after = ({file.path: file for file in skill.files} for skill in (old, new))
     budget = Budget()
     return [
-        _compare(path, before.get(path), after.get(path), blobs, budget)
+        _compare(FileChange(path, before.get(path), after.get(path)), blobs, budget)
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path)
     ]
 
 
-def _compare(path: str, old: SkillFile | None, new: SkillFile | None, blobs: BlobStore, budget: Budget) -> FileChange:
-    change = FileChange(path, old, new)
-    files = [file for file in (old, new) if file is not None]
+def _compare(change: FileChange, blobs: BlobStore, budget: Budget) -> FileChange:
+    old, new = change.old, change.new
     if old is not None and new is not None and old.digest == new.digest:
         return change._replace(reason=f"It is {'now' if new.executable else 'no longer'} executable.")
-    budget.bytes -= sum(file.size for file in files)
-    if budget.bytes < 0 or any(file.size > limits.PAGE_FILE_BYTES for file in files):
+    sizes = [file.size for file in (old, new) if file is not None]
+    budget.bytes -= sum(sizes)
+    if budget.bytes < 0 or max(sizes) > limits.PAGE_FILE_BYTES:
         return change._replace(reason="It is too large to be compared here.")
-    texts = ["" if file is None else read_text_file(blobs.read(file.digest) or b"") for file in (old, new)]
-    if texts[0] is None or texts[1] is None:
+    before, after = ("" if file is None else read_text_file(blobs.read(file.digest) or b"") for file in (old, new))
+    if before is None or after is None:
         return change._replace(reason="It is not a text.")
-    ours, theirs = split_lines(texts[0]), split_lines(texts[1])
-    matches = match_lines(ours, theirs, budget)
-    if matches is None:
+    try:
+        lines = list(islice(compare_lines(before, after, budget), budget.lines + 1))
+    except TooManyStepsError:
         return change._replace(reason="It has too many differences to be shown here.")
-    ours, theirs = split_lines(neutralise(texts[0])), split_lines(neutralise(texts[1]))
-    lines = list(_shorten(list(_join(ours, theirs, matches))))
     if len(lines) > budget.lines:
         return change._replace(reason="It has more changed lines than this page has room for.")
     budget.lines -= len(lines)
-    return change._replace(lines=lines, reason="" if lines else "It is empty.")
+    return change._replace(lines=lines, reason="" if lines else "It has no lines that differ.")
 
 
-def match_lines(old: Sequence[str], new: Sequence[str], budget: Budget) -> list[tuple[int, int]] | None:
-    """Return the indexes of lines that stay, in order; None when finding them takes more steps than are left."""
-    most = min(len(old), len(new))
-    start = next((index for index in range(most) if old[index] != new[index]), most)
-    most -= start
-    end = next((index for index in range(most) if old[-1 - index] != new[-1 - index]), most)
-    first, second = old[start : len(old) - end], new[start : len(new) - end]
-    between = _match_changed(first, second, budget)
-    if between is None:
-        return None
-    last = [(len(old) - index, len(new) - index) for index in range(end, 0, -1)]
-    return [*((index, index) for index in range(start)), *((x + start, y + start) for x, y in between), *last]
-
-
-def _match_changed(old: Sequence[str], new: Sequence[str], budget: Budget) -> list[tuple[int, int]] | None:
-    numbers: dict[str, int] = {}  # comparing numbers costs the same for lines of any length
-    first, second = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
-    reached = {1: 0}  # diagonal → how far in the first text the best path with so many changes comes
-    history: list[list[int]] = []
-    for changes in range(len(first) + len(second) + 1):
-        for diagonal in range(-changes, changes + 1, 2):
-            inserts = diagonal == -changes or (diagonal != changes and reached[diagonal - 1] < reached[diagonal + 1])
-            x = reached[diagonal + 1] if inserts else reached[diagonal - 1] + 1
-            begin = x
-            while x < len(first) and 0 <= x - diagonal < len(second) and first[x] == second[x - diagonal]:
-                x += 1
-            reached[diagonal] = x
-            budget.steps -= x - begin + 1
-            if x >= len(first) and x - diagonal >= len(second):
-                return list(reversed(list(_trace_back(history, x, x - diagonal))))
-        if budget.steps < 0:
-            return None
-        history.append([reached[diagonal] for diagonal in range(-changes, changes + 1, 2)])
-    return []
-
-
-def _trace_back(history: Sequence[Sequence[int]], x: int, y: int) -> Iterator[tuple[int, int]]:
-    """Yield the matches of the path that ends at ``x`` and ``y``, the last one first."""
-    for changes in range(len(history), -1, -1):
-        before = history[changes - 1] if changes else []
-        reached = {2 * index - changes + 1: end for index, end in enumerate(before)}
-        diagonal = x - y
-        inserts = reached.get(diagonal - 1, -1) < reached.get(diagonal + 1, -1)
-        begin = reached.get(diagonal + 1, 0) if inserts else reached.get(diagonal - 1, -1) + 1
-        while x > begin and x > 0 and y > 0:
-            x, y = x - 1, y - 1
-            yield x, y
-        if changes:
-            x, y = (x, y - 1) if inserts else (x - 1, y)
-
-
-def _join(old: Sequence[str], new: Sequence[str], matches: Iterable[tuple[int, int]]) -> Iterator[DiffLine]:
-    """Yield each line of both texts once, unchanged ones with both numbers."""
-    x = y = 0
-    for next_x, next_y in (*matches, (len(old), len(new))):
-        for index in range(x, next_x):
-            yield DiffLine("-", index + 1, None, old[index])
-        for index in range(y, next_y):
-            yield DiffLine("+", None, index + 1, new[index])
-        if next_x < len(old) and next_y < len(new):
-            yield DiffLine(" ", next_x + 1, next_y + 1, new[next_y])
-        x, y = next_x + 1, next_y + 1
-
-
-def _shorten(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """Yield the changed lines with some around them, and ``@`` for those between that are left out."""
-    near = {
-        number
-        for index, line in enumerate(lines)
-        if line.sign != " "
-        for number in range(index - _CONTEXT, index + _CONTEXT + 1)
-    }
-    left_out = 0
-    for index, line in enumerate(lines):
-        if index in near:
-            if left_out:
-                yield DiffLine("@", None, None, str(left_out))
-            yield line
-        left_out = 0 if index in near else left_out + 1
+def compare_lines(old: str, new: str, budget: Budget) -> Iterator[DiffLine]:
+    """Yield the lines that differ, with three around them. Raises TooManyStepsError."""
+    matcher: Any = SequenceMatcher(None, (), split_lines(new))
+    matcher.set_seq1(_CountedLines(split_lines(old), matcher.b2j, budget))
+    before, after = split_lines(neutralise(old)), split_lines(neutralise(new))
+    end = 0
+    for group in matcher.get_grouped_opcodes():
+        if group[0][1] > end:
+            yield DiffLine("@", None, None, str(group[0][1] - end))
+        for tag, x, x_end, y, y_end in group:
+            if tag == "equal":
+                yield from (DiffLine(" ", x + n + 1, y + n + 1, after[y + n]) for n in range(x_end - x))
+            else:
+                yield from (DiffLine("-", n + 1, None, before[n]) for n in range(x, x_end))
+                yield from (DiffLine("+", None, n + 1, after[n]) for n in range(y, y_end))
+        end = group[-1][2]
 
 
 def read_text_file(content: bytes) -> str | None:

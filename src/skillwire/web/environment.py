@@ -15,6 +15,7 @@ from markupsafe import Markup
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
 from skillwire.web.assets import asset_urls
+from skillwire.web.labels import ahead, past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +87,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=show_hidden,
     )
-    environment.filters["size"] = size_text
+    environment.filters |= {"size": size_text, "past": past, "ahead": ahead}
     environment.globals["asset"] = asset_urls()
     environment.globals["version"] = VERSION
     return environment

@@ -15,16 +15,18 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skillwire import limits
+from skillwire.model.package import read_package_name
 from skillwire.web.address import short_address
+from skillwire.web.differences import compare_skills
 from skillwire.web.environment import render
-from skillwire.web.labels import past
 from skillwire.web.public_pages import SkillAddresses, hit, skill_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skillwire.model.package import Namespace, Package, PackageVersion, Role
-    from skillwire.web.differences import DiffLine, FileChange
+    from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role
+    from skillwire.ports import BlobStore
+    from skillwire.web.differences import DiffLine
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import SkillText
 
@@ -35,9 +37,9 @@ _STEP: Final = 3
 
 
 class ShownPackage(NamedTuple):
-    """A package at one version; ``versions`` are a page of them, highest first, and ``after`` begins the next.
+    """A package at one version; ``versions`` are a page of them, highest first.
 
-    ``requires`` and ``dependents`` are references; ``refusal`` is why its content stays closed.
+    ``dependents`` are names of packages; ``refusal`` is why its content stays closed.
     """
 
     package: Package
@@ -46,9 +48,7 @@ class ShownPackage(NamedTuple):
     versions: Sequence[PackageVersion]
     downloads: Mapping[str, int]
     now: float
-    after: str = ""
-    is_member: bool = False
-    requires: Sequence[str] = ()
+    has_older: bool = False
     dependents: Sequence[str] = ()
     refusal: str = ""
 
@@ -76,22 +76,24 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
 
 def package_page(shown: ShownPackage, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> str:
     """Return the page as HTML."""
-    package, version = shown.package, shown.version
+    version = shown.version
     values = {
         **skill_values(version.skill, text, addresses, frame),
         "shown": shown,
-        "package": package,
+        "package": shown.package,
         "release": version,
-        "published": past(version.published, shown.now),
-        "versions": [
-            {"one": one, "url": f"{package.name.name}@{quote(one.version)}", "at": past(one.published, shown.now)}
-            for one in shown.versions
-        ],
-        "base": f"packages/{package.name}",
+        "base": f"packages/{shown.package.name}",
+        "requires": [(one, _required(one, version)) for one in version.skill.requires],
         "proof": proof_text(shown.namespace),
         "chart": _chart(shown.downloads, shown.now),
     }
     return render("package.html", frame, values)
+
+
+def _required(text: str, version: PackageVersion) -> PackageName | None:
+    """Return the package that a requirement names; None for a capability, and for a skill of another place."""
+    name = text.partition("@")[0]
+    return read_package_name(name if "/" in name else f"{version.package.namespace}/{name}")
 
 
 def proof_text(namespace: Namespace) -> str:
@@ -123,26 +125,14 @@ def _chart(downloads: Mapping[str, int], now: float) -> dict[str, Any]:
     }
 
 
-def difference_page(
-    package: Package, old: PackageVersion, new: PackageVersion, changes: Sequence[FileChange], frame: Frame
-) -> str:
-    """Return the page of the differences between two versions."""
-    addresses = [package_addresses(package, one, frame) for one in (old, new)]
+def difference_page(package: Package, old: PackageVersion, new: PackageVersion, blobs: BlobStore, frame: Frame) -> str:
+    """Return the page of the differences between two versions. May take half a second: not for the event loop."""
     values = {
         "package": package,
-        "old": old,
-        "new": new,
-        "addresses": addresses,
+        "versions": [(one.version, package_addresses(package, one, frame)) for one in (old, new)],
         "changes": [
-            {
-                "change": change,
-                "id": f"file-{number}",
-                "page": f"{addresses[change.new is not None].page}/files/{quote(change.path)}",
-                "added": sum(line.sign == "+" for line in change.lines),
-                "removed": sum(line.sign == "-" for line in change.lines),
-                "lines": Markup("".join(map(_diff_row, change.lines))),  # noqa: S704  # lines are escaped
-            }
-            for number, change in enumerate(changes, 1)
+            (change, Markup("".join(map(_diff_row, change.lines))))  # noqa: S704  # lines are escaped
+            for change in compare_skills(old.skill, new.skill, blobs)
         ],
     }
     return render("difference.html", frame, values)
@@ -170,16 +160,11 @@ class ShownPublisher(NamedTuple):
 
 def publisher_page(shown: ShownPublisher, frame: Frame) -> str:
     """Return the page of a publisher."""
-    values = {
-        **shown._asdict(),
-        "proof": proof_text(shown.namespace),
-        "created": past(shown.namespace.created, shown.now),
-        "hits": [hit(version.skill, package) for package, version in shown.packages],
-    }
-    return render("publisher.html", frame, values)
+    hits = [hit(version.skill, package) for package, version in shown.packages]
+    return render("publisher.html", frame, {**shown._asdict(), "proof": proof_text(shown.namespace), "hits": hits})
 
 
 def publishers_page(namespaces: Sequence[Namespace], after: str | None, now: float, frame: Frame) -> str:
     """Return a page of the publishers."""
-    rows = [{"name": one.name, "proof": proof_text(one), "created": past(one.created, now)} for one in namespaces]
-    return render("publishers.html", frame, {"rows": rows, "after": after})
+    rows = [(one, proof_text(one)) for one in namespaces]
+    return render("publishers.html", frame, {"rows": rows, "after": after, "now": now})

@@ -13,7 +13,7 @@ from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire import limits
 from skillwire.model.package import Change, PackageName, Proof, State, Status
-from skillwire.web.differences import Budget, match_lines
+from skillwire.web.differences import Budget, TooManyStepsError, compare_lines
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NOTES = PackageName("ann", "notes")
@@ -101,7 +101,7 @@ PAGES = {
         ],
         ["<img", "print(10)"],
     ),
-    "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It is empty.", "new.txt"], []),
+    "/packages/ann/notes/diff?from=1.1.0&to=1.2.0-rc.1": (["It has no lines that differ.", "new.txt"], []),
     "/packages/ann/notes/diff?from=1.1.0&to=1.1.0": (["No files changed"], []),
     "/packages/ann/notes@1.1.0/files/run.py": (
         ['href="../../../../packages/ann/notes@1.1.0/raw/run.py"', '<div id="L40">', "pay[U+202E]me"],
@@ -269,28 +269,26 @@ async def test_no_page_blocks_the_event_loop(browser):
             await browser.get(target)
 
 
-def test_matched_lines_are_the_most_that_stay():
-    cases = [
-        ("", "", 0),
-        ("abc", "", 0),
-        ("abc", "abc", 3),
-        ("abcabba", "cbabac", 4),
-        ("xaybz", "aqb", 2),
-        ("ab", "ba", 1),
-    ]
-    for old, new, most in cases:
-        matches = match_lines(old, new, Budget())
-        assert matches is not None
-        assert len(matches) == most
-        assert all(old[x] == new[y] for x, y in matches)
-        assert matches == sorted(matches)
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("", "", ""),
+        ("a\n", "a", ""),
+        ("", "a\n\n", "+a +"),
+        ("a\nb\nc\n", "a\nc\nd\n", " a -b  c +d"),
+        ("1\n2\n3\n4\n5\n", "1\n2\n3\n4\n5\n6\n", "@2  3  4  5 +6"),
+        ("x\u202e\n", "x\u202e\u202e\n", "-x[U+202E] +x[U+202E x2]"),
+    ],
+)
+def test_lines_that_differ_are_shown_with_some_around_them(old, new, shown):
+    assert " ".join(line.sign + line.text for line in compare_lines(old, new, Budget())) == shown
 
 
 def test_comparing_ends_when_its_steps_are_used_up():
-    budget = Budget()
-    budget.steps = 1_000
-    assert match_lines(["a"] * 500, ["b"] * 500, budget) is None
-    assert -600 < budget.steps < 0
+    budget, twins = Budget(), "\n".join(f"{number % 120}" for number in range(9_000))
+    with pytest.raises(TooManyStepsError):
+        list(compare_lines(twins, "\n".join(reversed(twins.split("\n"))), budget))
+    assert -200 < budget.steps < 0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,6 @@ from skillwire.server.routes.pages import PAGE_WAIT_SECONDS, SkillPages, page_ro
 from skillwire.server.routes.registry_requests import moved
 from skillwire.server.routing import Answer, Operation
 from skillwire.web.address import read_query, single_fields
-from skillwire.web.differences import compare_skills
 from skillwire.web.package_pages import (
     ShownPackage,
     ShownPublisher,
@@ -159,25 +159,24 @@ class PackagePages(SkillPages):
             await self._open(principal, package, version)
         except TrustError as error:
             refusal = error.message
-        versions, now = await self._store.versions(package.name), self._clock()
         after = self._fields(context).get("after")
+        versions, now = await self._store.versions(package.name), self._clock()
         begin = next((index + 1 for index, one in enumerate(versions) if one.version == after), 0)
-        page = versions[begin : begin + limits.PAGE_VERSIONS]
         shown = ShownPackage(
             package,
             await self._registry.namespace(package.name.namespace),
             version,
-            page,
+            versions[begin : begin + limits.PAGE_VERSIONS],
             await self._store.downloads(package.name, first_day(now)),
             now,
-            page[-1].version if begin + len(page) < len(versions) else "",
+            has_older=begin + limits.PAGE_VERSIONS < len(versions),
             refusal=refusal,
         )
 
-        def make(frame: Frame) -> Page:
+        def make(frame: Frame) -> str:
             addresses = package_addresses(package, version, frame)
             text = None if refusal else self.text_of(version.skill, addresses)
-            return Page(HTTPStatus.OK, package_page(shown, text, addresses, frame))
+            return package_page(shown, text, addresses, frame)
 
         return await self.made(context, make)
 
@@ -188,20 +187,14 @@ class PackagePages(SkillPages):
         old, new = [await self._registry.describe_version(package, fields.get(name, "")) for name in ("from", "to")]
         for version in (old, new):
             await self._open(principal, package, version)
-
-        def make(frame: Frame) -> Page:
-            changes = compare_skills(old.skill, new.skill, self._blobs)
-            return Page(HTTPStatus.OK, difference_page(package, old, new, changes, frame))
-
-        return await self.made(context, make)
+        return await self.made(context, partial(difference_page, package, old, new, self._blobs))
 
     async def version_file(self, context: RequestContext, principal: Principal) -> ASGIApp:
         """Answer with the page of a file."""
         package, version, file = await self._find_file(context, principal)
 
-        def make(frame: Frame) -> Page:
-            addresses = package_addresses(package, version, frame)
-            return Page(HTTPStatus.OK, file_page(version.skill, file, addresses, self._blobs, frame))
+        def make(frame: Frame) -> str:
+            return file_page(version.skill, file, package_addresses(package, version, frame), self._blobs, frame)
 
         return await self.made(context, make)
 
@@ -244,9 +237,7 @@ class PackagePages(SkillPages):
         found = await self._store.namespaces(self._fields(context).get("after", ""), limits.PAGE_SKILLS + 1)
         shown = found[: limits.PAGE_SKILLS]
         after = shown[-1].name if len(found) > len(shown) else None
-        return await self.made(
-            context, lambda frame: Page(HTTPStatus.OK, publishers_page(shown, after, self._clock(), frame))
-        )
+        return await self.made(context, partial(publishers_page, shown, after, self._clock()))
 
     async def publisher(self, context: RequestContext, principal: Principal) -> ASGIApp:
         """Answer with the page of a publisher and a page of its packages."""
@@ -259,7 +250,7 @@ class PackagePages(SkillPages):
         members = await self._store.members(asked) if is_member(principal, asked) else {}
 
         shown = ShownPublisher(namespace, packages, members, following, self._clock())
-        return await self.made(context, lambda frame: Page(HTTPStatus.OK, publisher_page(shown, frame)))
+        return await self.made(context, partial(publisher_page, shown))
 
     # --- what all of them need
 

@@ -117,14 +117,14 @@ class SkillPages:
         name = context.parameters["skill"]
         return await self._page(context, partial(self._skill_page, name))
 
-    def _skill_page(self, name: str, revision: Revision, frame: Frame) -> Page | None:
+    def _skill_page(self, name: str, revision: Revision, frame: Frame) -> str | None:
         from skillwire.web.public_pages import SkillAddresses, skill_page  # noqa: PLC0415  # with the first page, see above
 
         skill = revision.catalog.skills.get(name)
         if skill is None:
             return None
         addresses = SkillAddresses.of(skill, frame)
-        return Page(HTTPStatus.OK, skill_page(skill, self.text_of(skill, addresses), addresses, frame))
+        return skill_page(skill, self.text_of(skill, addresses), addresses, frame)
 
     def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
         """Return what a page shows of a skill's files; for a thread."""
@@ -170,22 +170,24 @@ class SkillPages:
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         return revision is not None and name in revision.catalog.skills
 
-    async def _page(self, context: RequestContext, make: Callable[[Revision, Frame], Page | None]) -> ASGIApp:
+    async def _page(self, context: RequestContext, make: Callable[[Revision, Frame], Page | str | None]) -> Page:
         """Return what ``make`` makes of the current revision."""
         revision = await context.find_revision(PAGE_WAIT_SECONDS)
         if revision is None:
             return await self.notice("loading", context)
         return await self.made(context, partial(make, revision))
 
-    async def made(self, context: RequestContext, make: Callable[[Frame], Page | None]) -> Page:
-        """Return what ``make`` makes in a thread; a notice where that is nothing, or fails."""
+    async def made(self, context: RequestContext, make: Callable[[Frame], Page | str | None]) -> Page:
+        """Return the page that ``make`` makes in a thread; a notice where that is nothing, or fails."""
         async with self._turn:
             try:
                 page = await asyncio.to_thread(lambda: make(self._frame(context)))
             except Exception:  # noqa: BLE001  # whatever it is, the reader gets a page and the log the reason
                 structlog.get_logger("skillwire").exception("a page could not be made", path=context.path)
                 return await self.notice("failed", context)
-        return await self.notice("absent", context) if page is None else page
+        if page is None:
+            return await self.notice("absent", context)
+        return page if isinstance(page, Page) else Page(HTTPStatus.OK, page)
 
     async def notice(self, notice: Notice, context: RequestContext) -> Page:
         """Return the page of a notice."""
@@ -225,11 +227,11 @@ def _list_page(query: SearchQuery, revision: Revision, frame: Frame, *, part: bo
     return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)
 
 
-def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> Page | None:
+def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> str | None:
     from skillwire.web.public_pages import SkillAddresses, file_page  # noqa: PLC0415  # with the first page, see above
 
     skill = revision.catalog.skills.get(name)
     file = next((file for file in skill.files if file.path == path), None) if skill else None
     if skill is None or file is None:
         return None
-    return Page(HTTPStatus.OK, file_page(skill, file, SkillAddresses.of(skill, frame), blobs, frame))
+    return file_page(skill, file, SkillAddresses.of(skill, frame), blobs, frame)

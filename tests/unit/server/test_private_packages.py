@@ -1,0 +1,127 @@
+"""A private package is invisible: on every route, the answers before and after its publication are the same bytes.
+
+The requests come from the route table, so a new route is tested as soon as it is there.
+"""
+
+import json
+import re
+
+import pytest
+from tests.support.registry_site import RegistrySite, skill_archive
+
+#: What a request may name of the private package, by the parameter of the path; other parameters are its name.
+NAMES = ("hidden-gem", "acme.hidden-gem", "acme/hidden-gem", "acme")
+VALUES = {
+    "namespace": ("acme",),
+    "account": ("ann",),
+    "version": ("1.0.0", "latest"),
+    "file": ("SKILL.md", "notes.txt"),
+    "path": ("SKILL.md",),
+    "scope": (*NAMES, "zebra-scene", "hidden-gem@1.0.0"),
+    "skill": NAMES,
+    "slug": NAMES,
+}
+REST = (
+    "/@acme/hidden-gem/.well-known/agent-skills/index.json",
+    "/@acme/hidden-gem@1.0.0/.well-known/agent-skills/index.json",
+    "/@hidden-gem@1.0.0/.well-known/skills/index.json",
+    "/@acme/.well-known/agent-skills/hidden-gem/SKILL.md",
+    "/@acme/hidden-gem/.well-known/agent-skills/hidden-gem/notes.txt",
+    "/.well-known/agent-skills/index.json/.well-known/agent-skills/index.json",
+)
+QUERIES = (
+    "",
+    "q=zebrafish",
+    "facets=1",
+    "type=knowledge",
+    "scene=zebra-scene",
+    "tag=zebra-cap",
+    "limit=100",
+    "after=hidden-gel",
+    "slug=hidden-gem",
+    "slug=hidden-gem&owner=acme",
+    "slug=hidden-gem&hash=HEX",
+    "prefix=hidden",
+)
+BODIES = (
+    {},
+    {"keywords": ["zebrafish"]},
+    {"scenes": ["zebra-scene"]},
+    {"capabilities": ["zebra-cap"]},
+    {"query": {"text": "zebrafish"}},
+    {"jsonrpc": "2.0", "id": 1, "method": "list_skills", "params": {}},
+    {"jsonrpc": "2.0", "id": 1, "method": "describe_skill", "params": {"name": "acme.hidden.gem"}},
+    {"jsonrpc": "2.0", "id": 1, "method": "load_skill", "params": {"name": "acme.hidden.gem"}},
+)
+#: Routes that are not compared, and why.
+LEFT_OUT = {
+    "/metrics": "counts these requests; its numbers of skills are compared below",
+    "/lan/events": "a stream of the local network",
+    "/blobs": "keeps what is posted",
+}
+CHANGING = {"date", "ratelimit-remaining", "ratelimit-reset"}
+
+
+def paths(site, digest):
+    """Return every path of the table with each value of its parameters."""
+    found = set(REST)
+    for route in site.application.router.routes:
+        template = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
+        if route.path in LEFT_OUT or "{rest}" in template:
+            continue
+        made = {template}
+        for name in re.findall(r"\{(\w+)\}", template):
+            artifacts = {"artifact": (f"{digest}.tar.gz", f"{digest}.md"), "archive": ("hidden-gem.tar.gz",)}
+            values = artifacts.get(name) or VALUES.get(name, ("hidden-gem",))
+            made = {path.replace(f"{{{name}}}", value, 1) for path in made for value in values}
+        found |= made
+    return sorted(found)
+
+
+async def answers(site, digest, by):
+    """Return what each request is answered with; ``by`` is an account, or empty."""
+    fields = {"Host": "skills.example.com", **({"Authorization": f"Bearer {site.tokens[by]}"} if by else {})}
+    requests = [
+        (f"{path}?{query.replace('HEX', digest)}", "GET", b"") for path in paths(site, digest) for query in QUERIES
+    ]
+    posted = [route.path for route in site.application.router.routes if "POST" in (route.methods or ())]
+    requests += [
+        (path, "POST", json.dumps(body).encode())
+        for path in ("/api/skills/search", "/search", "/rpc", "/mcp")
+        for body in BODIES
+        if path in posted
+    ]
+    found = {}
+    for target, method, body in requests:
+        own = {**fields, "Content-Type": "application/json"} if body else fields
+        answer = await site.request(target, own, method=method, body=body)
+        kept = {name: value for name, value in answer.fields.items() if name not in CHANGING}
+        found[method, target, body] = answer.status, kept, answer.body
+    metrics = (await site.get("/metrics")).body.decode()
+    found["metrics"] = re.findall(r"^skillwire_\w*(?:skill|package|version)\w*\{?[^\n]*$", metrics, re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize("by", ["", "eve"])
+async def test_no_answer_depends_on_a_private_package(tmp_path, by):
+    settings = tmp_path / "server.toml"
+    settings.write_text('[bridges]\nai_catalog = "1.0"\nagent_card = "1.0"\n[rate_limit]\nprincipal_burst = 1000000\n')
+    site = RegistrySite(tmp_path, configuration=settings)
+    await site.account("acme")
+    await site.account("eve")
+    await site.publish("acme", skill_archive("open-notes", notes_txt="x"))
+    toml = 'access = "private"\nscenes = ["zebra-scene"]\ncapabilities = ["zebra-cap"]\n'
+    archive = skill_archive("hidden-gem", text="A zebrafish.\n", skill_toml=toml, notes_txt="x")
+    foreseen = (await site.publish("acme", archive, query="dry_run=1")).json()
+    digest = foreseen["digest"].removeprefix("sha256:")
+    site.look()
+    before = await answers(site, digest, by)
+    assert sum(status == 200 for status, *_ in (one for key, one in before.items() if key != "metrics")) > 100
+    assert (await site.publish("acme", archive)).status == 201
+    site.look()
+    after = await answers(site, digest, by)
+    different = [key for key in before if before[key] != after[key]]
+    assert different == []
+    own = await answers(site, digest, "acme")  # its members see it, so the requests do ask for it
+    assert sum(own[key] != before[key] for key in before) > 50
+    await site.parts.downloads.close()

@@ -1,12 +1,19 @@
 """Clients of other registries use ``skillwire serve --registry`` as they are."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
-from tests.interop.hosting import Serve, behind_tls
+from tests.interop.hosting import Serve, behind_tls, get
 from tests.interop.peers import find_peer, run, skillwire
+from tests.interop.trees import tree, trees
+from tests.support.eventually import eventually
+from tests.support.registry_site import tar_gz
+
+INDEX = "/.well-known/agent-skills/index.json"
 
 pytestmark = pytest.mark.deep
 
@@ -74,6 +81,28 @@ def test_clawhub_publishes_finds_installs_updates_and_deletes(registry, tmp_path
     assert "Latest   1.0.0" in clawhub("inspect", "notes")
     assert "Deleted notes" in clawhub("delete", "notes", "--yes")
     assert "Skill not found" in clawhub("install", "notes", "--force", status=1)
+
+
+def test_the_skills_cli_adds_a_namespace_a_package_and_a_version(registry, workplace, tmp_path):
+    folders = {"1.0.0": tmp_path / "old", "1.1.0": tmp_path / "new"}
+    for version, folder in folders.items():
+        write_skill(folder, "agenda", f"Do {version}.\n", version)
+        request = Request(  # noqa: S310  # this is our own server
+            f"{registry.url}/api/registry/namespaces/ann/packages",
+            tar_gz({str(path.relative_to(folder / "agenda")): path.read_bytes() for path in files_of(folder)}),
+            {"Authorization": f"Bearer {registry.token}"},
+        )
+        with urlopen(request) as answer:  # noqa: S310
+            assert answer.status == 201
+    for scope, version in (("@ann", "1.1.0"), ("@ann/agenda", "1.1.0"), ("@ann/agenda@1.0.0", "1.0.0")):
+        shutil.rmtree(workplace.installed, ignore_errors=True)
+        eventually(lambda scope=scope: json.loads(get(f"{registry.url}/{scope}{INDEX}").body)["skills"])
+        workplace.skills("add", f"{registry.url}/{scope}", "-a", "codex", "-y", "--copy", "--skill", "agenda")
+        assert trees(workplace.installed) == {"agenda": tree(folders[version] / "agenda")}
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def test_the_sdk_of_anthropic_creates_lists_fetches_and_versions_skills(registry, tmp_path):

@@ -98,7 +98,7 @@ class Sharing:
             version=facts.version,
             capability_type=CapabilityType(facts.capability_type),
             description=facts.description,
-            provider=Provider(name=self._provider, url=self.base_url or UNSET),
+            provider=Provider(name=skill.publisher, url=self.base_url or UNSET),
             endpoint=msgspec.convert({**self._endpoint(skill), **endpoint}, InvocationEndpoint),
             inputs=[] if skill.kind != "action" else [_parameter(one) for one in facts.inputs],
             output=_output(skill, facts),

@@ -171,13 +171,14 @@ class _Answers:
 
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer a page of all skills; with ``?type=`` the list that Skill Sharing asks a registry for."""
-        query = read_query(context)
-        if "type" in query:
+        after, limit = read_page(context)
+        if "type" in read_query(context):
+            if after:
+                raise UsageError("QUERY", "the list of a type has one page")
             try:
                 return await self._sharing.entries(context)
             except UsageError as error:
                 return SkillSharing().error_table(error)
-        after, limit = read_page(context)
         index = await self._index(context)
         page = index.search(CenterSearch(limit=limit, after=after or None), context.revision.number, _rank_none)
         made = SiteUrlBody(page.names, partial(self._encode, context, page), context.view.cache)

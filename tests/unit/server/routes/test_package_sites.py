@@ -153,3 +153,57 @@ async def test_members_see_what_is_private_and_others_what_they_may_use(site):
     assert (await site.get("/@acme/paid/versions.json")).status == 401
     answer = await site.get("/@acme/secret/versions.json", own)
     assert (answer.status, answer.fields["cache-control"]) == (200, "private, no-cache")
+
+
+async def test_pushed_skills_are_entries_and_descriptors_of_skill_sharing(site):
+    host = {"Host": "skills.example.com"}
+    entries = (await site.get("/skills?type=knowledge", host)).json()
+    assert [one["id"] for one in entries] == ["local/acme", "local/from-folder", "acme/notes", "zeta/tools"]
+    assert (await site.get("/api/skills?type=knowledge", host)).json() == entries
+    for entry in entries:
+        descriptor = (await site.get(entry["descriptor_url"].removeprefix("http://skills.example.com"))).json()
+        assert (descriptor["id"], descriptor["version"]) == (entry["id"], entry["version"])
+        assert descriptor["provider"]["name"] == entry["id"].partition("/")[0]
+        assert (await site.get(descriptor["endpoint"]["url"].removeprefix("http://127.0.0.1:8000"))).status == 200
+
+
+async def test_any_version_is_downloaded_from_the_skill_center(site):
+    details = (await site.get("/api/skills/notes")).json()
+    assert (details["publisher"], details["version"]) == ("acme", "1.2.0")
+    for query, version in (("", "1.2.0"), ("?version=1.0.0", "1.0.0")):
+        answer = await site.get(f"/api/skills/notes/download{query}")
+        [entry] = (await site.get(f"/@acme/notes@{version}{INDEX}")).json()["skills"]
+        assert (answer.status, answer.fields["etag"]) == (200, f'"{entry["digest"].removeprefix("sha256:")}"')
+    await site.account("root", is_operator=True)
+    await site.call("PATCH", "/packages/acme/notes/1.0.0", {"status": "quarantined", "reason": "bad"}, by="root")
+    refused = await site.get("/api/skills/notes/download?version=1.0.0")
+    assert (refused.status, refused.json()["error"]["code"]) == (403, "DISC_006")
+    absent = await site.get("/api/skills/notes/download?version=9.0.0")
+    assert (absent.status, absent.json()["error"]["code"]) == (404, "DISC_002")
+
+
+async def test_requests_are_counted_for_each_address_and_token_on_every_api_of_a_registry(tmp_path):
+    settings = tmp_path / "server.toml"
+    limit = "{0}_per_minute = 60\n{0}_burst = 5\n"
+    settings.write_text("[rate_limit]\n" + limit.format("anonymous") + limit.format("principal"))
+    site = RegistrySite(tmp_path, configuration=settings)
+    await site.account("acme")
+    site.look()
+    await site.publish("acme")
+    own = {"Authorization": f"Bearer {site.tokens['acme']}"}
+    paths = (
+        "/api/skills",
+        f"/@acme{INDEX}",
+        "/@acme/notes/versions.json",
+        "/api/registry/packages/acme/notes",
+        "/skills",
+    )
+    for fields, left in (({}, 5), (own, 4)):
+        for number, path in enumerate(paths[:left], 1):
+            answer = await site.get(path, fields)
+            assert answer.status == 200
+            assert answer.fields["ratelimit-limit"] == "5"
+            assert int(answer.fields["ratelimit-remaining"]) == left - number
+            assert answer.fields["ratelimit-reset"].isdigit()
+        refused = await site.get("/api/skills", fields)
+        assert (refused.status, refused.fields["retry-after"]) == (429, "1")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -96,9 +97,13 @@ def test_the_skills_cli_adds_a_namespace_a_package_and_a_version(registry, workp
             assert answer.status == 201
     for scope, version in (("@ann", "1.1.0"), ("@ann/agenda", "1.1.0"), ("@ann/agenda@1.0.0", "1.0.0")):
         shutil.rmtree(workplace.installed, ignore_errors=True)
-        eventually(lambda scope=scope: json.loads(get(f"{registry.url}/{scope}{INDEX}").body)["skills"])
+        eventually(partial(listed, f"{registry.url}/{scope}{INDEX}"))
         workplace.skills("add", f"{registry.url}/{scope}", "-a", "codex", "-y", "--copy", "--skill", "agenda")
         assert trees(workplace.installed) == {"agenda": tree(folders[version] / "agenda")}
+
+
+def listed(url: str) -> list[Any]:
+    return list(json.loads(get(url).body)["skills"])
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ The requests come from the route table, so a new route is tested as soon as it i
 
 import json
 import re
+from typing import Any
 
 import pytest
 from tests.support.registry_site import RegistrySite, skill_archive
@@ -43,7 +44,7 @@ QUERIES = (
     "slug=hidden-gem&hash=HEX",
     "prefix=hidden",
 )
-BODIES = (
+BODIES: tuple[dict[str, Any], ...] = (
     {},
     {"keywords": ["zebrafish"]},
     {"scenes": ["zebra-scene"]},
@@ -91,7 +92,7 @@ async def answers(site, digest, by):
         for body in BODIES
         if path in posted
     ]
-    found = {}
+    found: dict[Any, Any] = {}
     for target, method, body in requests:
         own = {**fields, "Content-Type": "application/json"} if body else fields
         answer = await site.request(target, own, method=method, body=body)

@@ -7,13 +7,19 @@ from typing import Annotated, Any, Literal, TypedDict
 from skillwire.cli.documents import DryRun, ErrorObject
 
 
+class PublishedFileObject(TypedDict):
+    path: Annotated[str, "Path in the skill"]
+    size: Annotated[int, "Bytes"]
+    executable: Annotated[bool, "Whether its mode is 755, and not 644"]
+
+
 class PublishedObject(TypedDict):
     package: Annotated[str, "NAMESPACE/NAME"]
     version: Annotated[str, "Version"]
     status: Annotated[Literal["created", "repeated", "checked"], "repeated: it was there; checked: with --dry-run"]
     digest: Annotated[str, "Digest of the stored artifact"]
     size: Annotated[int, "Bytes of the stored artifact"]
-    files: Annotated[list[str], "Paths of its files"]
+    files: Annotated[list[PublishedFileObject], "Its files"]
     access: Annotated[str, "public, restricted or private"]
 
 

@@ -27,6 +27,7 @@ state_options = combine(
     click.option("--reason", metavar="TEXT", default="", help="Why, in one line; it is shown with the version."),
     click.option("--undo", is_flag=True, help="Make it active again."),
 )
+_AT_ONCE: Final = 64  # folders whose results are printed together
 _WORDS: Final = {"created": "published ", "repeated": "already there ", "checked": "would publish "}
 
 
@@ -70,19 +71,23 @@ def command(
 
     with open_client(output, progress=progress) as client, progress.during("publishing", len(paths)):
         place = client.registry(registry)
-        for path in paths:
-            try:
-                one = place.publish(
-                    path, namespace=namespace, version=number, dry_run=dry_run, allow_secrets=allow_secrets
-                )
-            except SkillwireError as error:
-                failed.append((path, error))
-                if len(paths) > 1:
-                    progress.beside(refuse)(failed[-1])
-            else:
-                published.append(one)
-                progress.beside(show)(one)
-            progress.advance()
+        for some in (paths[start : start + _AT_ONCE] for start in range(0, len(paths), _AT_ONCE)):
+            results = place.publish_all(
+                some,
+                namespace=namespace,
+                version=number,
+                dry_run=dry_run,
+                allow_secrets=allow_secrets,
+                on_done=progress.advance,
+            )
+            for path, one in zip(some, results, strict=True):
+                if isinstance(one, SkillwireError):
+                    failed.append((path, one))
+                    if len(paths) > 1:
+                        progress.beside(refuse)(failed[-1])
+                else:
+                    published.append(one)
+                    progress.beside(show)(one)
     _document(output, published, failed, dry_run=dry_run)
     if failed:
         if len(paths) == 1:
@@ -102,8 +107,8 @@ def _skills_in(folder: Path) -> Sequence[Path]:
 def _print(one: PublishedPackage, output: Output, *, details: bool) -> None:
     how = (success if one.status == "created" else dim)(_WORDS.get(one.status, f"{one.status} "))
     output.line(how, bold(f"{one.package}@{one.version}"), dim(f"  {one.access}, {one.size:,} bytes, {one.digest}"))
-    for path in one.files if details else ():
-        output.line(dim("  "), path)
+    for file in one.files if details else ():
+        output.line(dim(f"  {'755' if file.executable else '644'} {file.size:>11,}  "), file.path)
 
 
 def _document(
@@ -113,7 +118,10 @@ def _document(
     *,
     dry_run: bool,
 ) -> None:
-    rows: list[PublishedObject] = [{**one._asdict(), "files": list(one.files)} for one in published]  # type: ignore[typeddict-item]  # the same keys
+    rows: list[PublishedObject] = [
+        {**one._asdict(), "files": [file._asdict() for file in one.files]}  # type: ignore[typeddict-item]  # the same keys
+        for one in published
+    ]
     errors: list[Any] = [{"folder": str(path), "error": error_object(error.diagnostics())} for path, error in failed]
     if len(errors) > 1 or published or not errors:  # a single failure is the error document of the command
         output.document({"schema": "skillwire/publish/1", "dry_run": dry_run, "published": rows, "failed": errors})

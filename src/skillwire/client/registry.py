@@ -7,6 +7,7 @@ The server's answers and errors are hostile text: bounded, without hidden charac
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -27,16 +28,17 @@ from skillwire.errors import (
 )
 from skillwire.folder.load import refused_folder
 from skillwire.folder.publish import RefusedFolder, pack, prepare
+from skillwire.model.digest import Digest
 from skillwire.model.package import read_package_name
 from skillwire.model.url import parse_url
 from skillwire.protocols.skill_sharing.judge import JUDGES
 from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
-from skillwire.wire.exchange import HttpRequest, work
+from skillwire.wire.exchange import HttpRequest, Sleep, run_all, work
 from skillwire.wire.fetch import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
@@ -49,6 +51,9 @@ _OK: Final = 300
 _ABSENT: Final = 404
 _UPLOAD_SECONDS: Final = 300.0
 _FOLLOW_SECONDS: Final = 2  # until a change is served to everybody, which the answer to it waits for
+#: A larger archive is uploaded in pieces of this size.
+_PIECE_BYTES: Final = 4 * limits.MIB
+_UPLOAD: Final = re.compile(r"[1-9][0-9]{0,11}-[0-9a-f]{64}", re.ASCII)
 _SHOWN: Final = 20
 #: What a refusal with a code of ours is raised as, by the exit code of that code.
 _CLASSES: Final[dict[int | None, type[SkillwireError]]] = {
@@ -70,6 +75,14 @@ class VersionReference(NamedTuple):
         return f"/packages/{self.package}{version}"
 
 
+class PublishedFile(NamedTuple):
+    """A file of a publication."""
+
+    path: str
+    size: int
+    executable: bool
+
+
 class PublishedPackage(NamedTuple):
     """A publication; its status is ``created``, ``repeated`` when it was there, or ``checked`` for a dry run."""
 
@@ -78,18 +91,30 @@ class PublishedPackage(NamedTuple):
     status: str
     digest: str
     size: int
-    files: tuple[str, ...]
+    files: tuple[PublishedFile, ...]
     access: str
 
 
 def _read_published(answer: Mapping[str, Any], source: str) -> PublishedPackage:
     try:
-        files = tuple(neutralise(str(row["path"])) for row in answer["files"])
+        files = tuple(
+            PublishedFile(neutralise(str(row["path"])), int(row["size"]), bool(row.get("executable")))
+            for row in answer["files"]
+        )
         texts = {key: neutralise(str(answer[key])) for key in ("package", "version", "status", "digest", "access")}
         return PublishedPackage(**texts, size=int(answer["size"]), files=files)
     except (KeyError, TypeError, ValueError) as error:
         message = "the answer to a publication lacks package, version, status, digest, size, access or files"
         raise ValidationError("REGISTRY_ANSWER", message, place=SourceLocation(source)) from error
+
+
+def _read_offset(upload: Mapping[str, Any], source: str, *, least: int = 0) -> int:
+    offset = upload.get("offset")
+    if not isinstance(offset, int) or offset < least or not _UPLOAD.fullmatch(str(upload.get("id"))):
+        raise ValidationError(
+            "REGISTRY_ANSWER", "the answer is no upload, or lacks what was sent", place=SourceLocation(source)
+        )
+    return offset
 
 
 def read_reference(text: str, *, needs_version: bool = False) -> VersionReference:
@@ -117,6 +142,7 @@ class RegistryFlows:
         version: str = "",
         dry_run: bool = False,
         allow_secrets: bool = False,
+        waits: bool = True,
     ) -> Flow[PublishedPackage]:
         """Publish the skill in ``folder``, in the namespace that its ``skill.toml`` names, or in the account's own.
 
@@ -133,20 +159,55 @@ class RegistryFlows:
         if not wanted:
             wanted = str((yield from self.whoami()).get("account", ""))
         archive = yield from work(lambda: pack(prepared.files).content)
-        answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run)
+        answer = yield from self.publish(wanted, archive, version=version, dry_run=dry_run, waits=waits)
         return _read_published(answer, self.url)
+
+    def publish_folders(
+        self, folders: Sequence[Path], on_done: Callable[[], object], **wanted: Any
+    ) -> Flow[list[PublishedPackage | SkillwireError]]:
+        """Publish the skill in each of ``folders``, several at a time; only the last answer waits until it is served.
+
+        ``wanted`` is as of :meth:`publish_folder`. Returns a publication or an error for each, in order.
+        """
+        flows = [self.publish_folder(one, waits=one is folders[-1], **wanted) for one in folders]
+        return run_all(flows, on_done)
 
     def whoami(self) -> Flow[dict[str, Any]]:
         """Return account, scopes and the roles in namespaces."""
         return self.ask("GET", "/whoami")
 
     def publish(
-        self, namespace: str, archive: bytes, *, version: str = "", dry_run: bool = False
+        self, namespace: str, archive: bytes, *, version: str = "", dry_run: bool = False, waits: bool = True
     ) -> Flow[dict[str, Any]]:
-        """Publish the skill in ``archive``; the answer names package, version, digest, files and findings."""
-        query = urlencode({key: value for key, value in (("version", version), ("dry_run", "1" * dry_run)) if value})
+        """Publish the skill in ``archive``; the answer names package, version, digest, files and findings.
+
+        A large archive is uploaded first, in pieces, and goes on where it broke off, also in an earlier run.
+        """
+        upload = (yield from self._upload(archive)) if len(archive) > _PIECE_BYTES else ""
+        wanted = (("version", version), ("dry_run", "1" * dry_run), ("upload", upload))
+        query = urlencode({key: value for key, value in wanted if value})
         path = f"/namespaces/{namespace}/packages{'?' * bool(query)}{query}"
-        return self.ask("POST", path, content=archive)
+        return (yield from self.ask("POST", path, content=b"" if upload else archive, waits=waits))
+
+    def _upload(self, archive: bytes) -> Flow[str]:
+        """Send an archive in pieces, again where a connection broke; return the ID of the upload."""
+        asked = {"size": len(archive), "digest": str(Digest.of(archive))}
+        failures = 0
+        while True:
+            try:
+                upload = yield from self.ask("POST", "/uploads", asked)
+                offset = _read_offset(upload, self.url)
+                while offset < len(archive):
+                    piece = archive[offset : offset + _PIECE_BYTES]
+                    upload = yield from self.ask("PATCH", f"/uploads/{upload['id']}", content=piece, offset=offset)
+                    offset = _read_offset(upload, self.url, least=offset + len(piece))
+                    failures = 0
+                return str(upload["id"])
+            except (FetchError, ConflictError, StorageError) as error:
+                failures += 1
+                if failures >= limits.DOWNLOAD_TRIES or error.code == "UPLOADS_FULL":
+                    raise
+                yield Sleep(2.0**failures)
 
     def set_state(
         self, reference: VersionReference, status: str, *, reason: str = "", successor: str = ""
@@ -170,12 +231,21 @@ class RegistryFlows:
         return rows[:most]
 
     def ask(
-        self, method: str, path: str, document: Mapping[str, Any] | None = None, *, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        document: Mapping[str, Any] | None = None,
+        *,
+        content: bytes | None = None,
+        offset: int | None = None,
+        waits: bool = True,
     ) -> Flow[dict[str, Any]]:
         """Send one request of the API; return the document that is answered, empty for none."""
         url = f"{self.url}{_API}{path}"
         headers = {"Accept": "application/json"}
-        if method != "GET":
+        if offset is not None:
+            headers["Upload-Offset"] = str(offset)
+        if method != "GET" and waits and offset is None:
             headers["Prefer"] = f"wait={_FOLLOW_SECONDS}"
         body = content
         if document is not None:
@@ -253,6 +323,23 @@ class RemoteRegistry:
         )
         return self._runner.run(flow)
 
+    def publish_all(
+        self,
+        folders: Sequence[Path],
+        *,
+        namespace: str = "",
+        version: str = "",
+        dry_run: bool = False,
+        allow_secrets: bool = False,
+        on_done: Callable[[], object] = lambda: None,
+    ) -> list[PublishedPackage | SkillwireError]:
+        """Publish the skill in each of ``folders`` as :meth:`publish` does, several at a time.
+
+        Returns a publication or its error for each, in order; ``on_done`` is called after each.
+        """
+        wanted = {"namespace": namespace, "version": version, "dry_run": dry_run, "allow_secrets": allow_secrets}
+        return self._runner.run(self._flows.publish_folders(folders, on_done, **wanted))
+
     def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
         """Set the status of ``namespace/name`` or of ``namespace/name@version``: active, yanked, deprecated, archived.
 
@@ -300,6 +387,19 @@ class AsyncRemoteRegistry:
             Path(folder), namespace=namespace, version=version, dry_run=dry_run, allow_secrets=allow_secrets
         )
         return await self._runner.run(flow)
+
+    async def publish_all(
+        self,
+        folders: Sequence[Path],
+        *,
+        namespace: str = "",
+        version: str = "",
+        dry_run: bool = False,
+        allow_secrets: bool = False,
+        on_done: Callable[[], object] = lambda: None,
+    ) -> list[PublishedPackage | SkillwireError]:
+        wanted = {"namespace": namespace, "version": version, "dry_run": dry_run, "allow_secrets": allow_secrets}
+        return await self._runner.run(self._flows.publish_folders(folders, on_done, **wanted))
 
     async def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
         flow = self._flows.set_state(read_reference(reference), status, reason=reason, successor=successor)

@@ -105,6 +105,7 @@ class FileObject(Struct):
     path: str
     size: int
     digest: str
+    executable: bool
 
 
 class VersionObject(Struct):
@@ -450,4 +451,4 @@ def entry_object(entry: AuditEntry) -> AuditEntryObject:
 
 
 def _files(files: Iterable[SkillFile]) -> list[FileObject]:
-    return [FileObject(file.path, file.size, str(file.digest)) for file in files]
+    return [FileObject(file.path, file.size, str(file.digest), file.executable) for file in files]

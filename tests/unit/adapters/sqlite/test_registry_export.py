@@ -25,6 +25,7 @@ OTHERS = {
     "run_mounts",
     "run_blobs",
     "ended_sessions",
+    "device_logins",
     "migrations",
     "artifacts",
 }

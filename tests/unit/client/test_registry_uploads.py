@@ -1,0 +1,132 @@
+"""Publishing from the client: large archives go on where they broke off, and batches tell of each folder."""
+
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support.publishing import write_skill
+from tests.support.registry_site import RegistrySite, skill_archive
+
+from skillwire.client import registry as module
+from skillwire.client.registry import RegistryFlows
+from skillwire.errors import ConflictError, FetchError, SkillwireError, TrustError
+from skillwire.wire.exchange import All, HttpRequest, HttpResponse, Sleep, drive_async
+
+SITE = "http://127.0.0.1:8000"
+
+
+class Link:
+    """Sends the requests of flows to a registry over ASGI; those in ``breaks`` (by number) fail, half of them sent."""
+
+    def __init__(self, site, breaks=()):
+        self.site = site
+        self.breaks = set(breaks)
+        self.asked: list[HttpRequest] = []
+        self.slept: list[float] = []
+
+    async def run(self, flow):
+        return await drive_async(flow, self.do)
+
+    async def do(self, step):
+        if isinstance(step, Sleep):
+            return self.slept.append(step.seconds)
+        if isinstance(step, All):
+            return [await self.one(flow) for flow in step.flows]
+        return await self.send(step) if isinstance(step, HttpRequest) else step.call()
+
+    async def one(self, flow):
+        try:
+            return await self.run(flow)
+        except SkillwireError as error:
+            return error
+
+    async def send(self, request):
+        self.asked.append(request)
+        body = request.body or b""
+        is_broken = len(self.asked) in self.breaks
+        path = request.url.removeprefix(SITE)
+        sent = body[: len(body) // 2] if is_broken else body
+        answer = await self.site.request(path, request.headers, method=request.method, body=sent)
+        if is_broken:
+            raise FetchError("CONNECTION", "the connection broke")
+        return HttpResponse(request.url, answer.status, answer.fields, answer.body)
+
+
+@pytest.fixture
+async def site(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(module, "_PIECE_BYTES", 10_000)
+    site = RegistrySite(tmp_path)
+    await site.account("ann")
+    return site
+
+
+def flows(site):
+    context: Any = SimpleNamespace(credential_for=lambda _: f"Bearer {site.tokens['ann']}")
+    return RegistryFlows(SITE, context)
+
+
+def large():
+    return skill_archive("large", a_bin=random.Random(7).randbytes(35_000))  # noqa: S311  # nothing secret
+
+
+async def test_a_large_archive_is_sent_in_pieces_and_goes_on_after_a_break(site):
+    link = Link(site, breaks={3})
+    made = await link.run(flows(site).publish("ann", large()))
+    assert made["status"] == "created"
+    offsets = [int(one.headers["Upload-Offset"]) for one in link.asked if one.method == "PATCH"]
+    assert offsets == [0, 10_000, 15_000, 25_000, 35_000]
+    assert link.slept == [2.0]
+
+
+async def test_a_later_run_goes_on_where_an_earlier_one_ended(site):
+    ended = Link(site, breaks=set(range(3, 99)))
+    with pytest.raises(FetchError):
+        await ended.run(flows(site).publish("ann", large()))
+    link = Link(site)
+    assert (await link.run(flows(site).publish("ann", large())))["status"] == "created"
+    assert int(next(one for one in link.asked if one.method == "PATCH").headers["Upload-Offset"]) > 10_000
+
+
+@pytest.mark.parametrize("answer", [{}, {"offset": -1, "id": "x"}, {"offset": 0, "id": "../.."}, {"offset": "1"}])
+async def test_an_answer_that_is_no_upload_is_refused(site, answer):
+    flow = flows(site)
+    flow.ask = lambda *_, **__: _answer(answer)
+    with pytest.raises(SkillwireError) as refused:
+        await Link(site).run(flow.publish("ann", large()))
+    assert refused.value.code == "REGISTRY_ANSWER"
+
+
+def _answer(value):
+    yield from ()
+    return value
+
+
+async def test_a_batch_tells_of_each_folder_in_order_and_only_the_last_waits(site, tmp_path):
+    folders = [write_skill(tmp_path, "good"), write_skill(tmp_path, "bad", {"SKILL.md": "x"}), tmp_path / "none"]
+    folders += [
+        write_skill(tmp_path, "secret", {"key.txt": "AKIA" + "IOSFODNN7EXAMPL3\n"}),
+        write_skill(tmp_path, "run"),
+    ]
+    (tmp_path / "none").mkdir()
+    (tmp_path / "run/go.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "run/go.sh").chmod(0o755)
+    done: list[None] = []
+    link = Link(site)
+    wanted = {"namespace": "", "version": "", "dry_run": False, "allow_secrets": False}
+    results = await link.run(flows(site).publish_folders(folders, lambda: done.append(None), **wanted))
+    codes = [one.code if isinstance(one, SkillwireError) else one.status for one in results]
+    assert codes == ["created", "SKILL_INVALID", "SKILL_NOT_FOUND", "SECRET_PUBLISHED", "created"]
+    assert [(file.path, file.executable) for file in cast("Any", results[-1]).files] == [
+        ("SKILL.md", False),
+        ("go.sh", True),
+    ]
+    publications = [one for one in link.asked if one.method == "POST"]
+    assert ["Prefer" in one.headers for one in publications] == [False, True]
+    again = await link.run(flows(site).publish_folders(folders[:1], lambda: None, **wanted))
+    assert again[0].status == "repeated"
+    assert isinstance(results[3], TrustError)
+    (folders[0] / "SKILL.md").write_text((folders[0] / "SKILL.md").read_text() + "More.\n")
+    changed = await link.run(flows(site).publish_folders(folders[:1], lambda: None, **wanted))
+    assert isinstance(changed[0], ConflictError)

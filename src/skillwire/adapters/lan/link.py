@@ -22,7 +22,7 @@ import math
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from skillwire.adapters.lan.sockets import BATCH, links
+from skillwire.adapters.lan.sockets import links
 from skillwire.errors import ValidationError
 from skillwire.model.url import without_zone
 from skillwire.protocols.skill_discovery.messages import Endpoint, Reason
@@ -43,11 +43,8 @@ if TYPE_CHECKING:
     from skillwire.protocols.skill_discovery.settings import LanSettings
 
 
-#: Seconds for which datagrams of the group are collected: a thousand skills have hundreds of heartbeats and timers a
-#: second. The first datagram after a quiet moment is read at once, and so is every answer.
+#: Seconds between two timers of a node: a thousand skills have hundreds of heartbeats and timers a second.
 _GRAIN: Final = 0.05
-#: The same while no events happen, as with heartbeats. A new skill is to be listed after 0.15 s.
-_LULL: Final = 0.1
 _DATAGRAMS: Final = logging.getLogger("skillwire.lan.datagrams")
 
 
@@ -67,15 +64,13 @@ class Driver:
         self._due = math.inf  # for the node
         self._wakes = 0.0  # which is when the timer fires
         self._fired = 0.0
-        self._pause: asyncio.TimerHandle | None = None
-        self._is_lull = False
         self._has_ended = False
 
     def open(self, sockets: LinkSockets) -> None:
         """Use these sockets, in place of others."""
         self.close()
         self.sockets = sockets
-        sockets.attach(self._loop, self._read_group, self._read)
+        sockets.attach(self._loop, self._read)
         self.tend()
 
     def close(self) -> None:
@@ -84,10 +79,6 @@ class Driver:
             self.sockets.detach(self._loop)
             self.sockets.close()
             self.sockets = None
-        if self._pause is not None:
-            self._pause.cancel()
-            self._pause = None
-            self._arm(self._clock())
 
     def end(self) -> None:
         """Stop for good."""
@@ -100,44 +91,20 @@ class Driver:
     def tend(self, now: Moment | None = None) -> None:
         """Send what the node has to send, hand on its events, and set its timer."""
         now = now or self._clock()
-        self._is_lull = False
         try:
             for datagram in self.node.datagrams_to_send(now):
                 if self.sockets is not None:
                     _DATAGRAMS.debug("%s %s %s", "sent", datagram.to, datagram.data)
                     self.sockets.send(datagram.data, datagram.to)
-            events = self.node.events(now)
-            if events:
+            if events := self.node.events(now):
                 self._on_events(events)
-            self._is_lull = not events
         finally:
             self._arm(now)
 
-    def _read_group(self, sock: socket.socket) -> None:
-        """Read from the group, and again only after a pause, unless there is more than is read at once."""
-        if self._read(sock) < BATCH:
-            self._loop.remove_reader(sock)
-            self._pause = self._loop.call_later(_GRAIN, self._read_more, sock)
-
-    def _read_more(self, sock: socket.socket) -> None:
-        """Read what came in the pause; another pause follows while datagrams come."""
-        count = 0
-        try:
-            count = self._read(sock)
-        finally:  # also after an error, which the loop reports
-            self._pause = None
-            if self.sockets is not None and sock is self.sockets.group:
-                if 0 < count < BATCH:
-                    pause = _LULL if self._is_lull else _GRAIN
-                    self._pause = self._loop.call_later(pause, self._read_more, sock)
-                else:
-                    self._loop.add_reader(sock, self._read_group, sock)
-                    self._arm(self._clock())
-
-    def _read(self, sock: socket.socket) -> int:
-        """Give the node the datagrams of a socket; return how many there were."""
+    def _read(self, sock: socket.socket) -> None:
+        """Give the node the datagrams of a socket."""
         if self.sockets is None:
-            return 0
+            return
         now = self._clock()
         receive = self.node.receive
         is_logged = _DATAGRAMS.isEnabledFor(logging.DEBUG)
@@ -152,13 +119,12 @@ class Driver:
             self.received += count
             if count:
                 self._act(now, is_due=self._due <= now.steady)
-        return count
 
     def _arm(self, now: Moment) -> None:
-        """Set the node's timer, unless the end of a pause calls it. A timer that fires early is harmless."""
+        """Set the node's timer. One that fires early is harmless."""
         due = self.node.timer()
         self._due = math.inf if due is None else due
-        if due is None or self._has_ended or self._pause is not None:
+        if due is None or self._has_ended:
             return
         wakes = max(due, self._fired + _GRAIN)
         if self._timer is not None:

@@ -47,25 +47,16 @@ class _Host:
     limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE_OF_HOST))
 
 
-@dataclass(slots=True, eq=False)
-class _Probe:
-    task: asyncio.Task[bool | None]
-    callers: int = 0
-
-
 class Prober:
     """Connects to endpoints; callers for one endpoint share a probe."""
 
     def __init__(self) -> None:
-        self._under_way: dict[Address, _Probe] = {}
+        self._under_way: dict[Address, asyncio.Task[bool | None]] = {}
         self._hosts: dict[str, _Host] = {}
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def answers(self, host: str, port: int) -> bool | None:
-        """Return whether a server listens at ``host``, IPv6 with its zone; False when refused, None without an answer.
-
-        A probe ends with its last caller.
-        """
+        """Return whether a server listens; False when refused, None without an answer; ``host`` is IPv6 with its zone."""
         address = host, port
         probe = self._under_way.get(address)
         if probe is None:
@@ -73,20 +64,13 @@ class Prober:
             if len(self._under_way) >= _MOST or (of_host is not None and of_host.probes >= _MOST_OF_HOST):
                 return None
             self._hosts.setdefault(host, _Host()).probes += 1
-            probe = self._under_way[address] = _Probe(asyncio.create_task(self._connect(host, port)))
-            probe.task.add_done_callback(partial(self._ended, address, probe))
-        probe.callers += 1
-        try:
-            return await asyncio.shield(probe.task)
-        finally:
-            probe.callers -= 1
-            if not probe.callers and not probe.task.done():
-                probe.task.cancel()
-                self._forget(address, probe)  # a new caller must not get the cancelled one
+            probe = self._under_way[address] = asyncio.create_task(self._connect(host, port))
+            probe.add_done_callback(partial(self._ended, address))
+        return await asyncio.shield(probe)
 
     async def stop(self) -> None:
         """End all probes."""
-        tasks = [probe.task for probe in self._under_way.values()]
+        tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -103,16 +87,12 @@ class Prober:
             writer.transport.abort()
             return True
 
-    def _ended(self, address: Address, probe: _Probe, _: object) -> None:
-        self._forget(address, probe)
+    def _ended(self, address: Address, _: object) -> None:
+        del self._under_way[address]
         of_host = self._hosts[address[0]]
         of_host.probes -= 1
         if not of_host.probes:
             del self._hosts[address[0]]
-
-    def _forget(self, address: Address, probe: _Probe) -> None:
-        if self._under_way.get(address) is probe:
-            del self._under_way[address]
 
 
 class SuspectProbes:

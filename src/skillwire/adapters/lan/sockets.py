@@ -191,7 +191,6 @@ class LinkSockets:
         self._group = (group, settings.port) if address.family == _IPV4 else (group, settings.port, 0, address.number)
         self._hears = settings.multicast
         self.sockets: list[socket.socket] = []
-        self.group: socket.socket | None = None
         try:
             sock = self._sender = self._new()
             widen(sock)
@@ -208,19 +207,18 @@ class LinkSockets:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, settings.ttl)
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
             if self._hears:
-                sock = self.group = self._new()
+                sock = self._new()
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if hasattr(socket, "SO_REUSEPORT"):
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 widen(sock)
-                bound = group if sys.platform != "win32" else ""
                 if self._family == socket.AF_INET:
-                    sock.bind((bound, settings.port))
+                    sock.bind((group, settings.port))
                     sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request(group))
                     if sys.platform == "linux":
                         sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
                 else:
-                    sock.bind((bound, settings.port, 0, self.address.number))
+                    sock.bind((group, settings.port, 0, self.address.number))
                     request = socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", self.address.number)
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
                     if sys.platform == "linux":
@@ -258,15 +256,10 @@ class LinkSockets:
         except OSError as error:  # also what a router said of something that we sent
             self._failed("receive", error)
 
-    def attach(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        read_group: Callable[[socket.socket], object],
-        read: Callable[[socket.socket], object],
-    ) -> None:
-        """Have the loop call these readers, of the group and of answers, when data is there."""
+    def attach(self, loop: asyncio.AbstractEventLoop, read: Callable[[socket.socket], object]) -> None:
+        """Have the loop call ``read`` with a socket when data is there."""
         for sock in self.sockets:
-            loop.add_reader(sock, read_group if sock is self.group else read, sock)
+            loop.add_reader(sock, read, sock)
 
     def detach(self, loop: asyncio.AbstractEventLoop) -> None:
         """End :meth:`attach`."""
@@ -297,8 +290,6 @@ class LinkSockets:
 
     def _request(self, group: str) -> bytes:
         """Return ``ip_mreqn``: a group and an interface by its index, since several may have one address."""
-        if sys.platform == "win32":  # which has the shorter form only
-            return socket.inet_aton(group) + socket.inet_aton(self.address.host)
         return struct.pack("=4s4si", socket.inet_aton(group), socket.inet_aton(self.address.host), self.address.number)
 
 

@@ -80,12 +80,10 @@ def shorter(found: SceneAnswer) -> SceneAnswer | None:
     return SceneAnswer(*facts, skill, ()) if found.members else None
 
 
-#: Seconds until each copy of a notice, for a few changes and for many.
+#: Seconds until each copy of a notice.
 _PAUSES: Final = (0.0, 0.1, 0.3, 0.6, 1.0)
-_PAUSES_OF_MANY: Final = (0.0, 0.4)
-_FEW: Final = 6
-#: Notices a second for many changes: a member reads twice as many datagrams.
-_EACH_SECOND: Final = 8
+#: Notices a second about other members than the PRIMARY: a member reads 20 datagrams a second, and more at once.
+_EACH_SECOND: Final = 4
 #: Intervals of announcing for which a member may be silent.
 _MEMBERSHIP: Final = 3
 #: Members of one host, which can make up agents.
@@ -103,7 +101,6 @@ class _Group:
     primary: Key | None
     members: dict[str, tuple[Peer, float]] = field(default_factory=dict)
     waiting: dict[tuple[str, Key], _Notice] = field(default_factory=dict)
-    is_busy: bool = False
     due: float = 0.0
 
     def is_full(self, host: str) -> bool:
@@ -190,17 +187,15 @@ class Groups:
             found = self._registry.get(first) if first else None
             if found is not None:
                 chosen.append(_Notice(GroupEvent.PRIMARY_CHANGED, found.key, found.health.status))
-        group.is_busy = len(group.waiting) > _FEW or (group.is_busy and bool(group.waiting))
-        most = _EACH_SECOND if group.is_busy else _FEW
-        chosen += [group.waiting.pop(key) for key in list(group.waiting)[:most]]
+        chosen += [group.waiting.pop(key) for key in list(group.waiting)[:_EACH_SECOND]]
         late = now.steady - group.due
         for notice in chosen:
             stamp = self._outbox.stamp(now)
             data = self._outbox.write(m.SceneEvent(group_id(scene), notice.event, *notice.key, notice.status, stamp))
             for peer, _ in group.members.values():
-                for pause in _PAUSES_OF_MANY if group.is_busy else _PAUSES:
+                for pause in _PAUSES:
                     self._outbox.send(data, now, peer, after=pause - late)
-        if chosen and group.is_busy:
+        if group.waiting:
             self._notify_at(scene, group, now.steady + 1.0)
 
     def _notify_at(self, scene: str, group: _Group, due: float) -> None:

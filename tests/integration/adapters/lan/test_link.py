@@ -1,9 +1,8 @@
-"""What drives a node: everything is read, in few wakes, and the loop has time for other things meanwhile."""
+"""What drives a node: everything is read, and the loop has time for other things meanwhile."""
 
 import asyncio
 import operator
 import socket
-import time
 from collections import Counter
 from functools import partial
 
@@ -79,53 +78,16 @@ async def test_a_burst_is_read_whole_in_few_wakes(driven):
     assert node.asked < 20
 
 
-async def test_a_steady_stream_wakes_the_loop_at_most_ten_times_a_second(driven):
-    node, _, port = driven
-    began = time.monotonic()
-    with sender() as sock:
-        for number in range(200):
-            sock.sendto(b"%d" % number, (GROUP, port))
-            await asyncio.sleep(0.002)
-        await eventually_async(lambda: len(node.heard) == 200)
-    # A busy machine takes longer, and may wake as often in all that time.
-    assert node.asked <= (time.monotonic() - began) * 10 + 3, "nothing happens"
-
-
-async def test_while_something_happens_it_wakes_at_most_twenty_times_a_second(driven):
-    node, _, port = driven
-    began = time.monotonic()
-    with sender() as sock:
-        for number in range(200):
-            node.to_tell.append("something")
-            sock.sendto(b"%d" % number, (GROUP, port))
-            await asyncio.sleep(0.002)
-        await eventually_async(lambda: len(node.heard) == 200)
-    assert node.asked <= (time.monotonic() - began) * 20 + 3
-
-
 async def test_what_is_due_is_done_with_what_comes_and_without_anything_more(driven):
     node, driver, port = driven
     with sender() as sock:
         sock.sendto(b"first", (GROUP, port))
         await eventually_async(lambda: node.heard)
-        for _ in range(2):  # in the pause, and after it
-            node.fired.clear()
-            node.due = moment().steady + 0.01
-            driver.tend()
-            due = node.due
-            await eventually_async(lambda: node.fired)
-            assert due <= node.fired[0] < due + PATIENCE
-            await asyncio.sleep(0.2)
-
-
-async def test_what_is_due_is_done_when_the_interface_goes_in_a_pause(driven):
-    node, driver, port = driven
-    with sender() as sock:
-        sock.sendto(b"first", (GROUP, port))
-        await eventually_async(lambda: node.heard)
-    node.due = moment().steady + 0.01
-    driver.close()
-    await eventually_async(lambda: node.fired)
+        node.due = moment().steady + 0.01
+        driver.tend()
+        due = node.due
+        await eventually_async(lambda: node.fired)
+        assert due <= node.fired[0] < due + PATIENCE
 
 
 @pytest.fixture
@@ -166,7 +128,7 @@ async def test_after_an_error_it_goes_on_to_hear_and_the_timer_fires(driven, tol
         raise RuntimeError(fails_at)
 
     with sender() as sock:
-        sock.sendto(b"first", (GROUP, port))  # what comes now comes in the pause after it
+        sock.sendto(b"first", (GROUP, port))
         await eventually_async(lambda: node.heard)
         setattr(node, fails_at, fail)
         for number in range(6):

@@ -105,29 +105,6 @@ async def test_a_suspect_does_not_wait_behind_what_another_host_announces(listen
     await asyncio.gather(*others, return_exceptions=True)
 
 
-async def test_a_probe_ends_when_nobody_waits_for_its_answer_and_may_be_asked_for_again(listening, monkeypatch):
-    connect, ended = asyncio.open_connection, asyncio.Event()
-
-    async def never(*_):
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(asyncio, "open_connection", never)
-    prober = Prober()
-    asking = [asyncio.ensure_future(prober.answers("127.0.0.1", listening)) for _ in range(2)]
-    await asyncio.sleep(0)
-    asking[0].cancel()
-    await asyncio.wait(asking[:1])
-    assert not ended.is_set()
-    monkeypatch.setattr(asyncio, "open_connection", connect)
-    asking[1].cancel()
-    await asyncio.wait(asking[1:])
-
-    assert await prober.answers("127.0.0.1", listening)
-
-
 def test_what_is_under_way_ends_with_the_prober(monkeypatch):
     async def never(*_):
         await asyncio.Event().wait()

@@ -42,6 +42,7 @@ class FakeLanAgent:
     def __init__(self, *skills, scenes=(), error=None):
         self.skills = list(skills)
         self.scenes = {scene.scene: scene for scene in scenes}
+        self.orders: dict[str, list[tuple[str, str]]] = {}
         self.error = error
         self.asked = []
         self.warnings: tuple[SkillwireError, ...] = ()
@@ -75,6 +76,9 @@ class FakeLanAgent:
         if result.is_joined and not is_verified and not use_unverified:
             raise unverified_scene(scene, result.skill_id, str(result.connection_info["endpoint"]))
         return result
+
+    async def group_orders(self, scenes):
+        return {name: self.orders.get(name, []) for name in scenes}
 
     def snapshot(self):
         return LanSnapshot("agent-client", 0.0, tuple(self.skills), ())

@@ -14,7 +14,6 @@ LATENCY = 0.001
 class VirtualSockets:
     """Stands in for :class:`skillwire.adapters.lan.sockets.LinkSockets`."""
 
-    group = None
     is_broken = False
 
     def __init__(self, network, address):
@@ -24,7 +23,7 @@ class VirtualSockets:
         self._reader = None
         self._arrived: deque[tuple[bytes, Peer]] = deque()
 
-    def attach(self, loop, read_group, read):  # noqa: ARG002 - the form of sockets
+    def attach(self, loop, read):  # noqa: ARG002 - the form of sockets
         self._reader = read
         self._network.open_sockets.append(self)
 

@@ -294,12 +294,10 @@ def command() -> None:
 @output_options
 def list_scenes(*, output: Output) -> None:
     """List the available scenes and their providers."""
-    from skillwire.client.lan_flows import scenes_of  # noqa: PLC0415  # --help does without
-
     progress = open_progress(output)
     with open_client(output, progress=progress) as client, progress.waiting("asking the local network"):
         skills, settings = client.lan.discover(), client.lan.settings
-    found = scenes_of(skills)
+        found = client.lan.scenes(skills)
     output.document({"schema": "skillwire/scene-list/1", "scenes": [scene_object(scene) for scene in found]})
     output.table(
         [bold(scene.name), member.role, member.skill_id, dim(member.agent_id)]

@@ -14,7 +14,7 @@ from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import DiscoverOptions, Names
@@ -127,9 +127,12 @@ class Lan:
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         return self._runner.run(flow)
 
-    def scenes(self) -> list[LanScene]:
-        """Return the scenes of the network with their providers, by name."""
-        return self._runner.run(self._flows.scenes())
+    def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
+        """Return the scenes of the network, or those of ``found`` skills, by name, each with its providers.
+
+        A registry that answers decides about the order of providers that are trusted alike.
+        """
+        return self._runner.run(self._flows.scenes(found))
 
     def snapshot(self) -> LanSnapshot:
         """Return the network as the agent knows it; it may have run for a moment only."""
@@ -191,8 +194,8 @@ class AsyncLan:
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
         return await self._runner.run(flow)
 
-    async def scenes(self) -> list[LanScene]:
-        return await self._runner.run(self._flows.scenes())
+    async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
+        return await self._runner.run(self._flows.scenes(found))
 
     async def snapshot(self) -> LanSnapshot:
         return await self._runner.run(self._flows.snapshot())

@@ -39,12 +39,12 @@ from skillwire.resolver.sources.lan import Providers, http_url, in_call_order, m
 from skillwire.wire.exchange import Work, work
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
-    from skillwire.model.lan import LanChange, LanSkill, LanSnapshot, SceneResult
+    from skillwire.model.lan import LanChange, LanMember, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.search import StopCondition
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -434,9 +434,14 @@ class LanFlows:
             raise self._silence(scene)
         return result
 
-    def scenes(self) -> Flow[list[LanScene]]:
-        """Return the scenes of the network."""
-        return scenes_of((yield from self.discover("")))
+    def scenes(self, found: Sequence[LanSkill] | None) -> Flow[list[LanScene]]:
+        """Return the scenes of the network, or of found skills, each in the order of a registry that answers."""
+        skills = (yield from self.discover("")) if found is None else found
+        scenes = scenes_of(skills, {})
+        if self._context.offline or all(skill.found_via is not FoundVia.MULTICAST for skill in skills):
+            return scenes
+        orders = yield from self._use(lambda agent: agent.group_orders(scene.name for scene in scenes))
+        return scenes_of(skills, orders)
 
     def snapshot(self) -> Flow[LanSnapshot]:
         """Return the network as the agent knows it."""
@@ -469,15 +474,21 @@ def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:
     return [skill for skill, _ in found]
 
 
-def scenes_of(found: Sequence[LanSkill]) -> list[LanScene]:
-    """Return the scenes of the skills, with the providers of each, by name."""
+def scenes_of(found: Sequence[LanSkill], orders: Mapping[str, list[tuple[str, str]]]) -> list[LanScene]:
+    """Return the scenes of the skills, by name; ``orders`` rank the providers of each that are trusted alike."""
     hints = [skill for skill in found if skill.found_via is not FoundVia.MULTICAST and not skill.is_trust_known]
     registered = [skill for skill in found if skill not in hints]  # hints are in no group
     names = sorted({name for skill in registered for name in skill.scenes})
-    return [
-        LanScene(name, group_id(name), members_of(skill for skill in registered if name in skill.scenes))
-        for name in names
-    ]
+
+    def rank_in(name: str, one: LanSkill) -> tuple[object, ...]:
+        order = orders.get(name, [])
+        place = order.index(one[:2]) if one[:2] in order else len(order)
+        return not one.is_verified, place, one.status == "UNKNOWN", one.agent_id, one.skill_id
+
+    def members(name: str) -> tuple[LanMember, ...]:
+        return members_of([skill for skill in registered if name in skill.scenes], partial(rank_in, name))
+
+    return [LanScene(name, group_id(name), members(name)) for name in names]
 
 
 def open_lan(

@@ -122,17 +122,8 @@ class LanMember(NamedTuple):
     role: str
 
 
-def _by_name(one: LanSkill) -> tuple[object, ...]:
-    return not one.is_verified, one.status == "UNKNOWN", one.agent_id, one.skill_id
-
-
-def members_of(
-    providers: Iterable[LanSkill], rank: Callable[[LanSkill], tuple[Any, ...]] = _by_name
-) -> tuple[LanMember, ...]:
-    """Return the members of a group, the PRIMARY first: certified before not, well before unknown, then by ``rank``.
-
-    A registry ranks as :mod:`skillwire.protocols.skill_discovery.scenes` says; without one, names decide.
-    """
+def members_of(providers: Iterable[LanSkill], rank: Callable[[LanSkill], tuple[Any, ...]]) -> tuple[LanMember, ...]:
+    """Return the members of a group by ``rank``, the PRIMARY first; see ``protocols.skill_discovery.scenes``."""
     ranked = sorted((one for one in providers if one.is_usable), key=rank)
     return tuple(LanMember(*one[:2], "BACKUP" if place else "PRIMARY") for place, one in enumerate(ranked))
 

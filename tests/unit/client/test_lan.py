@@ -285,7 +285,7 @@ class TestByName:
 def test_a_hint_of_the_cache_is_in_no_scene_and_its_health_is_marked_as_old():
     hint = FIRST._replace(scenes=("auth",), status="UNKNOWN", is_verified=False, found_via=FoundVia.CACHE)
     heard = hint._replace(skill_id="other", status="HEALTHY")
-    (scene,) = lan_flows.scenes_of([hint, heard])
+    (scene,) = lan_flows.scenes_of([hint, heard], {})
     assert [member.skill_id for member in scene.members] == ["other"]
     assert [status_text(one).text for one in (hint, heard)] == ["UNKNOWN?", "HEALTHY?"]
     assert status_text(heard._replace(found_via=FoundVia.MULTICAST)).text == "HEALTHY"
@@ -413,12 +413,19 @@ class TestScenes:
 
     def test_scenes_are_listed_with_who_provides_them(self, network):
         network.agent.skills = [FIRST._replace(is_verified=False), SECOND, lan_skill("printer", scenes=("print",))]
+        network.agent.orders = {"auth": [("agent-1", "forecast"), ("agent-2", "forecast")]}
         auth, printing = network.client.lan.scenes()
         assert [(member.agent_id, member.role) for member in auth.members] == [
-            ("agent-2", "PRIMARY"),
+            ("agent-2", "PRIMARY"),  # certified
             ("agent-1", "BACKUP"),
         ]
         assert (auth.group_id, printing.name) == ("group-auth-001", "print")
+
+    def test_providers_of_one_trust_are_in_the_order_of_a_registry_that_answers(self, network):
+        network.agent.skills = [FIRST, SECOND, THIRD]
+        network.agent.orders = {"auth": [(THIRD.agent_id, "forecast"), (SECOND.agent_id, "forecast")]}
+        [auth] = network.client.lan.scenes()
+        assert [member.agent_id for member in auth.members] == [one.agent_id for one in (THIRD, SECOND, FIRST)]
 
 
 class TestThread:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from skillwire.errors import SkillwireError
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.events import NodeEvent
+    from skillwire.protocols.skill_discovery.health import Key
     from skillwire.protocols.skill_discovery.identity import Authority, Identity
     from skillwire.protocols.skill_discovery.route_agent import Offer
     from skillwire.protocols.skill_discovery.search import StopCondition
@@ -64,6 +65,8 @@ _GOODBYE_LOOK: Final = 0.05
 _REST_PAUSE: Final = 0.05
 #: Notes for the user.
 _NOTES: Final = 8
+#: Scenes whose order a registry is asked for at once.
+_ORDERED: Final = 16
 #: Changes that wait for one listener.
 _WAITING: Final = 4096
 
@@ -502,6 +505,11 @@ class LanAgent:
             is_join=is_join,
             use_unverified=self.settings.use_unverified if use_unverified is None else use_unverified,
         )
+
+    async def group_orders(self, scenes: Iterable[str]) -> dict[str, list[Key]]:
+        """Return the first members of the groups of some scenes, agent and skill, in the order of a registry."""
+        names = list(scenes)[:_ORDERED]
+        return dict(zip(names, await asyncio.gather(*map(self._queries.group_order, names)), strict=True))
 
     def key_digest_of(self, agent_id: str) -> bytes | None:
         """Return the SHA-256 of the key with which an agent has proven itself here; None for an unknown agent."""

@@ -56,7 +56,7 @@ class Prober:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def answers(self, host: str, port: int) -> bool | None:
-        """Return whether a server listens; False when refused, None without an answer; ``host`` is IPv6 with its zone."""
+        """Return whether a server listens; False when refused, None without an answer; ``host`` has its IPv6 zone."""
         address = host, port
         probe = self._under_way.get(address)
         if probe is None:

@@ -127,10 +127,23 @@ class Queries:
         self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, use_unverified: bool
     ) -> SceneResult:
         """Request a scene on all links; the first answer counts. Raises: TrustError: ``DISC_004``; ValidationError."""
-        loop = asyncio.get_running_loop()
+        answer = await self._ask_scene(scene, capabilities, is_join=is_join)
+        if isinstance(answer, bool):
+            return SceneResult(scene, is_missing=answer)
+        return await self._joined(scene, capabilities, answer.answer, use_unverified=use_unverified)
+
+    async def group_order(self, scene: str) -> list[Key]:
+        """Return the first members of a scene's group in the order of the registry that answers first, if any."""
+        answer = await self._ask_scene(scene, (), is_join=False, patience=self._settings.figures.not_found_patience)
+        return [] if isinstance(answer, bool) else [(one.agent_id, one.skill_id) for one in answer.answer.members]
+
+    async def _ask_scene(
+        self, scene: str, capabilities: tuple[str, ...], *, is_join: bool, patience: float | None = None
+    ) -> SceneJoined | bool:
+        """Return the first answer about a scene; without any, whether an agent said that there is no provider."""
+        loop, figures = asyncio.get_running_loop(), self._settings.figures
         ours: set[asyncio.Future[SceneJoined | bool]] = set()
-        is_certain, is_joined, figures = False, False, self._settings.figures
-        ends = loop.time() + figures.patience + _SLACK
+        is_certain, ends = False, loop.time() + (figures.patience + _SLACK if patience is None else patience)
         try:
             for link in self._open():
                 link.node.memberships.request(scene, capabilities, self._clock(), is_join=is_join)
@@ -142,27 +155,21 @@ class Queries:
             while waiting and loop.time() < ends:
                 timeout = ends - loop.time()
                 done, waiting = await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-                for one in done:
-                    if one.cancelled():
-                        continue
-                    if (joined := one.result()) and not isinstance(joined, bool):
-                        result = await self._joined(scene, capabilities, joined, use_unverified=use_unverified)
-                        is_joined = True
-                        return result
-                    if joined is True and not is_certain:  # one certain answer shortens the wait for others
+                for answer in [one.result() for one in done if not one.cancelled()]:
+                    if not isinstance(answer, bool):
+                        return answer
+                    if answer and not is_certain:  # one certain answer shortens the wait for others
                         is_certain, ends = True, min(ends, loop.time() + figures.not_found_patience)
         finally:
             self._requests = {key: future for key, future in self._requests.items() if future not in ours}
-            is_wanted_again = any(wanted == scene for _, wanted in self._requests)
-            if not is_joined and not is_wanted_again:
+            if not any(wanted == scene for _, wanted in self._requests):
                 for link in self.links or ():
                     link.node.memberships.cancel(scene)
-        return SceneResult(scene, is_missing=is_certain)
+        return is_certain
 
     async def _joined(
-        self, scene: str, capabilities: tuple[str, ...], joined: SceneJoined, *, use_unverified: bool
+        self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
     ) -> SceneResult:
-        answer = joined.answer
         providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
         if not providers:  # none has registered with us yet; a search makes them
             enough = one_provider(self._settings.figures, use_unverified=use_unverified)
@@ -200,12 +207,10 @@ class Queries:
         }
         if secret is not None:
             connection |= {"apiKey": secret.api_key, "expiresAt": secret.expires_at}
-        # Members are as we rank them where we list all of the answer's, or chose another provider.
-        answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
-        listed = self._view.scene(scene).members
-        is_known = {one[:2] for one in answered} <= {one[:2] for one in listed}
+        # Members are in the order of the registry that answered, unless we chose another provider than it named.
         is_other = provider is not None and [(provider.agent_id, provider.skill_id)] != _named(answer)[:1]
-        members = listed if is_known or is_other else answered
+        answered = tuple(LanMember(one.agent_id, one.skill_id, one.role) for one in answer.members)
+        members = self._view.scene(scene).members if is_other else answered
         return SceneResult(scene, answer.group_id, connection, *facts, members, no_key=no_key)
 
     async def _key_of(

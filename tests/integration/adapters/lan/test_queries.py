@@ -12,11 +12,12 @@ from skillwire.adapters.lan.queries import Queries
 from skillwire.errors import FetchError, SourceLocation, TrustError
 from skillwire.model.lan import FoundVia, LanMember, LanScene, LanSkill, members_of
 from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSecret
-from skillwire.protocols.skill_discovery.events import SceneJoined
+from skillwire.protocols.skill_discovery.events import SceneJoined, SceneMissing
 from skillwire.protocols.skill_discovery.messages import ConnectionInfo, GroupMember, SceneAnswer, SkillInfo
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
 from skillwire.wire.node import Peer
 
+PEER = Peer("192.0.2.66", 5000)
 INFO = ConnectionInfo("gopher", "192.0.2.66", 66, "/evil", "bearer", "X-Evil")
 ANSWER = SceneAnswer(
     "auth", "group-auth-1", INFO, SkillInfo("skill-a", "1.0.0"), (GroupMember("agent-a", "skill-a", "PRIMARY"),)
@@ -58,7 +59,8 @@ class Listing:
         return ()
 
     def scene(self, name):
-        return LanScene(name, "group", members_of(one for one in self.skills() if name in one.scenes))
+        providers = [one for one in self.skills() if name in one.scenes]
+        return LanScene(name, "group", members_of(providers, lambda one: (not one.is_verified, *one[:2])))
 
 
 class Links(list):
@@ -99,7 +101,7 @@ async def joined(questions, link, *capabilities, answer=ANSWER, use_unverified=F
             questions.request_scene("auth", capabilities, is_join=False, use_unverified=use_unverified)
         )
         await link.asked.wait()
-        questions.take(link, SceneJoined("auth", answer, Peer("192.0.2.66", 5000), **how))
+        questions.take(link, SceneJoined("auth", answer, PEER, **how))
         return await asking
 
 
@@ -243,16 +245,24 @@ async def test_of_a_group_from_which_we_chose_ourselves_the_members_are_those_th
     )
 
 
-@pytest.mark.parametrize(("listed", "is_ours"), [(OTHERS[2:], True), (OTHERS[3:], False)])
-async def test_a_group_is_told_in_our_order_where_we_list_all_of_it(make, listed, is_ours):
-    """Who has just begun to listen lists a part of it."""
-    questions, link = make(*listed)
-    told = (GroupMember("agent-e", "skill-e", "PRIMARY"), *ANSWER.members)
+async def test_a_group_is_told_in_the_order_of_the_registry_that_answered(make):
+    questions, link = make(*OTHERS[2:])
+    told = (GroupMember("agent-e", "skill-e", "PRIMARY"), GroupMember("agent-a", "skill-a", "BACKUP"))
     result = await joined(questions, link, answer=SceneAnswer("auth", "group", INFO, ANSWER.skill_info, told))
-    ours = [("agent-a", "PRIMARY"), ("agent-e", "BACKUP"), ("agent-f", "BACKUP")]
-    answered = [("agent-e", "PRIMARY"), ("agent-a", "PRIMARY")]
-    assert [(one.agent_id, one.role) for one in result.members] == (ours if is_ours else answered)
+    assert [one.agent_id for one in result.members] == ["agent-e", "agent-a"]
     assert result.skill_id == "skill-a", "whom the answer has named, if we trust it"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_the_order_of_a_group_is_asked_for_without_joining_for_good(make, answers):
+    questions, link = make()
+    asking = asyncio.ensure_future(questions.group_order("auth"))
+    await link.asked.wait()
+    event = SceneJoined("auth", ANSWER, PEER) if answers else SceneMissing("auth", is_certain=True)
+    for one in questions.links:
+        questions.take(one, event)
+    assert await asking == ([("agent-a", "skill-a")] if answers else [])
+    assert not questions._requests
 
 
 @pytest.mark.parametrize("facts", [{"scenes": ("print",)}, {"capabilities": ()}])
@@ -270,16 +280,13 @@ async def test_an_answer_leads_to_nobody_who_does_something_else(make, facts):
         ({"scenes": (), "is_verified": True}, "skill-a has not announced the scene", "192.0.2.66:66"),
     ],
 )
-async def test_where_nobody_is_trusted_the_scene_is_left(make, facts, why, place):
+async def test_where_nobody_is_trusted_the_scene_is_refused(make, facts, why, place):
     questions, link = make(**({"is_verified": False} | facts))
-    left: list[str] = []
-    link.node.memberships.cancel = left.append
     questions.discover = lambda *_: asyncio.sleep(0)
     with pytest.raises(TrustError, match=why) as caught:
         await joined(questions, link)
     assert caught.value.place == SourceLocation(place)
     assert "Ask again" in str(caught.value.fix) or "certificate" in str(caught.value.fix)
-    assert left == ["auth"]
 
 
 @pytest.mark.parametrize("ends_by", ["an answer", "a cancel", "time"])

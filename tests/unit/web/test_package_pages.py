@@ -92,7 +92,7 @@ PAGES = {
     DIFF: (
         [
             "4 files changed in ann/notes.",
-            '<span class="state removed">removed</span>',
+            '<span class="mark removed">removed</span>',
             "17 unchanged lines",
             '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+20',
             '<div class="removed"><span>21</span><span></span><b>-</b><code>print(20)</code></div>',
@@ -108,7 +108,7 @@ PAGES = {
         ["<img"],
     ),
     "/packages/ann/restricted-plans": (
-        ['<span class="state">restricted</span>', "Its content cannot be opened", "SKILL.md"],
+        ['<span class="mark">restricted</span>', "Its content cannot be opened", "SKILL.md"],
         ["skillwire add", "/files/SKILL.md"],
     ),
     "/publishers": (['href="./publishers/ann"', 'href="./publishers/bob"', "Not proven"], []),
@@ -152,7 +152,7 @@ async def test_states_are_shown_with_their_reasons(site, browser):
         page = await text(browser, "/packages/bob/gone")
         assert [one for one in shown if one not in page] == []
         assert "<img" not in page
-        assert f'<span class="state {state.status}">' in await text(browser, "/publishers/bob")
+        assert f'<span class="mark {state.status}">' in await text(browser, "/publishers/bob")
     file = await browser.get("/packages/bob/gone@1.0.0/files/SKILL.md")
     assert (file.status, unquote(file.fields["location"])) == (303, "/packages/bob/gone@1.0.0")
     assert (await browser.get("/packages/bob/gone@1.0.0/raw/SKILL.md")).status == 303

@@ -39,6 +39,10 @@ function clients() {
       grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'], ...both,
     },
     {
+      client_id: 'console', client_secret: 'console-secret', token_endpoint_auth_method: 'client_secret_basic',
+      redirect_uris: ['http://127.0.0.1/account/sign-in/answer'], grant_types: ['authorization_code'], ...both,
+    },
+    {
       client_id: 'resource-server', client_secret: 'resource-server-secret', grant_types: [], response_types: [],
       redirect_uris: [], token_endpoint_auth_method: 'client_secret_basic',
     },
@@ -50,7 +54,7 @@ async function grantEverything(ctx) {
   const known = session.grantIdFor(client.clientId);
   const grant = (known && await provider.Grant.find(known))
     || new provider.Grant({ clientId: client.clientId, accountId: session.accountId });
-  grant.addOIDCScope(['openid', 'offline_access', ...SCOPES].join(' '));
+  grant.addOIDCScope(['openid', 'profile', 'offline_access', ...SCOPES].join(' '));
   for (const resource of Object.keys(FORMATS)) grant.addResourceScope(resource, scopesOf(resource));
   await grant.save();
   return grant;
@@ -67,10 +71,12 @@ function build() {
     jwks: { keys: signingKeys() },
     cookies: { keys: ['cookies are signed in tests too'] },
     scopes: ['openid', 'offline_access', ...SCOPES],
+    claims: { profile: ['preferred_username'] },
+    conformIdTokenClaims: false,
     clientAuthMethods: ['client_secret_basic', 'none'],
     pkce: { required: () => true },
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
-    findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+    findAccount: (ctx, id) => ({ accountId: id, claims: () => ({ sub: id, preferred_username: 'Alice' }) }),
     issueRefreshToken: (ctx, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
     expiresWithSession: () => false,

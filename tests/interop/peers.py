@@ -28,6 +28,7 @@ _FROM_NPM: Final = {
     "readers": FOLDER / "frontmatter_readers.mjs",
     "sharing_schema": FOLDER / "sharing_schema.mjs",
     "oidc_provider": FOLDER / "oidc_provider.mjs",
+    "device_client": FOLDER / "device_client.mjs",
 }
 #: Name → the Debian package that has it.
 _FROM_DEBIAN: Final = {

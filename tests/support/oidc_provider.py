@@ -41,6 +41,8 @@ SERVICE: Final = Client("service", "service-secret")
 #: A program on a person's machine: authorization code with PKCE S256, device flow, refresh tokens that rotate. Its
 #: redirect URI is ``http://127.0.0.1:ANY-PORT/callback``.
 NATIVE: Final = Client("native")
+#: Signs people in to the pages of a registry; its redirect URI is ``http://127.0.0.1:ANY-PORT/account/sign-in/answer``.
+CONSOLE: Final = Client("console", "console-secret")
 #: May introspect.
 RESOURCE_SERVER: Final = Client("resource-server", "resource-server-secret")
 

@@ -313,6 +313,16 @@ class TestPages:
         assert (await site.store.account("ann")).issuer == ""
         assert (await browser.post("/account/new", {"account": "ann2"})).status == 303
 
+    async def test_a_new_person_in_a_browser_with_another_session_gets_an_own_one(self, site, issuer):
+        await site.account("root", is_operator=True)
+        browser = Browser(site.application)
+        await browser.sign_in(site.tokens["root"])
+        await self.sign_in(browser, issuer)
+        assert (await browser.post("/account/new", {"account": "ann"})).status == 403
+        form = {"account": "ann", "token": await browser.token("/account/new")}
+        assert (await browser.post("/account/new", form)).status == 303
+        assert ">ann" in (await browser.get("/account")).body.decode()
+
     async def test_without_a_linked_account_nobody_is_let_in_where_operators_link(self, site, issuer):
         site.application.services.authentication.sign_in = make_sign_in(issuer, sign_in="linked")
         browser = Browser(site.application)

@@ -1,0 +1,106 @@
+"""``auth login --registry``: the program shows a code, a person approves it on a page, and the token works at once."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from tests.support.command import run_command
+from tests.support.http_browser import HttpBrowser
+from tests.support.publishing import ServeProcess, write_skill
+
+
+@pytest.fixture
+def registry(tmp_path):
+    """Serve a registry with the operator ``ann``; give its address and her token."""
+    home = tmp_path / "home"
+    (tmp_path / "skills").mkdir()
+    made = run_command("registry", "init", "ann", env={"SKILLWIRE_HOME": str(home)}, cwd=tmp_path)
+    with ServeProcess(tmp_path / "skills", "--registry", home=home) as server:
+        yield f"http://127.0.0.1:{server.port}", made.out.strip()
+
+
+@pytest.fixture
+def run(tmp_path, registry):
+    environment = {"SKILLWIRE_HOME": str(tmp_path / "user"), "SKILLWIRE_REGISTRY": registry[0]}
+
+    def run(*arguments, code=0):
+        done = run_command(*arguments, env=environment, cwd=tmp_path)
+        assert done.code == code, done.out + done.err
+        return done.out + done.err
+
+    return run
+
+
+@pytest.mark.deep
+def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
+    address, token = registry
+    browser = HttpBrowser(address)
+    assert browser.sign_in(token).status == 303
+    command = [sys.executable, "-m", "skillwire", "auth", "login", "--registry", f"{address}/", "--json"]
+    environment = {"SKILLWIRE_HOME": str(tmp_path / "user"), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as login:
+        assert login.stderr is not None
+        assert login.stdout is not None
+        assert f"{address}/account/device" in login.stderr.readline()
+        code = login.stderr.readline().split()[-1]
+        form = {"code": code, "decision": "approve", "scope": ["publish"], "lifetime": "30"}
+        done = browser.act("/account/device", {**form, "scope": "publish"})
+        assert "The program is logged in" in done.text
+        stored = json.loads(login.stdout.read())
+        assert login.wait(20) == 0, login.stderr.read()
+    assert (stored["kind"], stored["scope"], stored["renewable"]) == ("oauth2", "publish", False)
+    write_skill(tmp_path / "new", "notes")
+    assert "published" in run("publish", str(tmp_path / "new" / "notes"))
+    assert "token allows publish" in run("registry", "whoami")
+    assert "skillwire (login)" in browser.get("/account").text
+    assert "revoked" in run("auth", "logout", address)
+    assert "skillwire (login)" not in browser.get("/account").text
+    run("registry", "whoami", code=5)
+
+
+def test_what_cannot_be_is_refused(run, registry):
+    address, _ = registry
+    for arguments, code in (
+        ([], "USAGE"),
+        ([address, "--registry", address], "USAGE"),
+        (["--registry", address, "--issuer", "https://id.example"], "LOGIN_FORM"),
+        (["--registry", address, "--flow", "code"], "LOGIN_FORM"),
+        (["--registry", "nonsense"], "URL"),
+    ):
+        assert f"[{code}]" in run("auth", "login", *arguments, code=2 if code != "URL" else 1)
+    plan = run("auth", "login", "--registry", address, "--dry-run")
+    assert "read, publish" in plan
+    assert f"would contact {address}" in plan
+
+
+def test_audit_verify_shows_what_was_changed_in_the_database(tmp_path, registry, run):
+    address, token = registry
+    run_command(
+        "auth", "login", address, "--token-stdin", input=f"{token}\n", env={"SKILLWIRE_HOME": str(tmp_path / "user")}
+    )
+    run("registry", "namespace", "create", "acme")
+    run("registry", "token", "create", "ci")
+    assert "verified 3 entries" in run("registry", "audit", "--verify")
+    database = tmp_path / "home" / "state" / "skillwire.db"
+    for change, undo, message in (
+        (
+            "UPDATE audit SET account = 'eve' WHERE number = 2",
+            "UPDATE audit SET account = 'ann'",
+            "entry 2 is not what",
+        ),
+        (
+            "UPDATE audit SET at = at + 1 WHERE number = 1",
+            "UPDATE audit SET at = at - 1 WHERE number = 1",
+            "entry 1 is not",
+        ),
+        ("DELETE FROM audit WHERE number = 2", "", "entry 2 is missing"),
+    ):
+        with sqlite3.connect(database) as connection:
+            connection.execute(change)
+        told = run("registry", "audit", "--verify", code=4)
+        assert "AUDIT_BROKEN" in told
+        assert message in told
+        with sqlite3.connect(database) as connection:
+            connection.executescript(undo)

@@ -111,6 +111,8 @@ def generated_pages() -> Iterator[tuple[Path, str]]:
         blocks = {f"usage {name}": usage(name) for name in names}
         yield _filled(REFERENCE / "commands" / f"{file}.md", title, blocks)
     yield _filled(REFERENCE / "http.md", "The server over HTTP", {"routes": list_of_routes()})
+    routes = {"routes": list_of_routes(of_registry=True)}
+    yield _filled(REFERENCE / "registry-api.md", "The registry over HTTP", routes)
     yield _filled(REFERENCE / "json.md", "JSON documents", {"documents": documents()})
     for name in document_names():
         yield REFERENCE / "schemas" / f"{name.replace('/', '-')}.json", json.dumps(schema_of(name), indent=2) + "\n"
@@ -141,21 +143,27 @@ def _filled(page: Path, title: str, blocks: dict[str, str]) -> tuple[Path, str]:
     return page, _BLOCK.sub(lambda match: f"{match[1]}\n{blocks[match['name']]}\n\n{match[3]}", text)
 
 
-def list_of_routes() -> str:
-    """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills."""
+def list_of_routes(*, of_registry: bool = False) -> str:
+    """Return every row of the server's route table that OpenAPI describes; scopes repeat those of Agent Skills.
+
+    With ``of_registry``, the rows that only a registry has.
+    """
     names = {
         "{file}": "PATH",
         "{archive}": "ARCHIVE",
         "{artifact}": "ARTIFACT",
         "{blob}": "ID",
         "{execution}": "ID",
-        "{namespace}": "PUBLISHER",
+        "{namespace}": "NAMESPACE" if of_registry else "PUBLISHER",
+        **{f"{{{name}}}": name.upper() for name in ("version", "account", "token", "upload", "ticket")},
     }
     rows = []
-    for path, described in openapi.document(create_app([]).routes)["paths"].items():
-        methods = [method for method in ("get", "post", "delete") if method in described]
+    without = openapi.document(create_app([]).routes)["paths"]
+    paths = openapi.document(create_app([], registry=True).routes)["paths"] if of_registry else without
+    for path, described in paths.items():
+        methods = [method for method in ("get", "post", "put", "patch", "delete") if method in described]
         shown = re.sub(r"\{\w+\}", lambda found: names.get(found[0], "NAME"), path)
-        if not path.startswith("/@{scope}"):
+        if not path.startswith("/@{scope}") and not (of_registry and path in without):
             rows.append((f"`{shown}`", ", ".join(methods).upper(), described[methods[0]]["summary"]))
     return _table(("path", "methods", "content"), rows)
 

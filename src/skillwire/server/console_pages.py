@@ -55,16 +55,20 @@ from skillwire.web.executions_page import (
     executions_page,
     read_filters,
 )
-from skillwire.web.lan_page import LanFilters, lan_page, read_lan_filters
+from skillwire.web.lan_page import lan_page, read_lan_filters
 from skillwire.web.task_page import TRAYS, ShownTask, TaskList, Tray, inbox_page, read_typed, task_page
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
     from skillwire.server.sessions import Sessions
+
+    Changed = Callable[[int, float], Coroutine[None, None, int]]
+    #: Makes a page, with ``part`` its live part, and its status.
+    MakePage = Callable[..., Awaitable[tuple[str, int]]]
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
@@ -96,10 +100,7 @@ _DOCUMENT: Final = {
 }
 #: Pages without a session; those for people who work the inbox; and those for operators.
 _PUBLIC: Final = frozenset({"log_in", "log_out"})
-_WORK: Final = frozenset(
-    {"list_tasks", "follow_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"}
-)
-_LAN: Final = frozenset({"show_lan", "follow_lan"})
+_WORK: Final = frozenset({"list_tasks", "claim", "complete", "reject", "release", "show_task", "no_task"})
 
 
 class ConsolePages:
@@ -124,14 +125,14 @@ class ConsolePages:
         self._clock = clock
         self._callers = CallerNames(authentication.tokens)
         self._streams = PageStreams(service.changes.beyond)
-        self._lan = LanPages(lan, clock) if lan is not None else None
+        self._lan = lan
+        self._lan_streams = PageStreams(with_beats(lan.changed if lan else service.changes.beyond))
         self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
 
     def close(self) -> None:
         """End the streams of live pages."""
         self._streams.close()
-        if self._lan is not None:
-            self._lan.close()
+        self._lan_streams.close()
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
@@ -143,9 +144,9 @@ class ConsolePages:
                 await request.send_to_login()
         elif page in _WORK and not request.may_work:
             await request.show_notice("denied", HTTPStatus.FORBIDDEN)
-        elif page in _LAN and self._lan is None:
+        elif page == "show_lan" and self._lan is None:
             await request.show_notice("no-lan", HTTPStatus.NOT_FOUND)
-        elif page in _LAN and not request.sees_all:
+        elif page == "show_lan" and not request.sees_all:
             await request.show_notice("denied-lan", HTTPStatus.FORBIDDEN)
         else:
             try:
@@ -153,17 +154,21 @@ class ConsolePages:
             except RefusedError as error:
                 await request.show_notice(error.notice, error.status)
 
-    async def _follow(self, request: ConsoleRequest, make: Callable[[], Awaitable[str]]) -> None:
-        await self._streams.serve(make, self._validity(request), request.receive, request.send)
+    async def _show(self, request: ConsoleRequest, make: MakePage, streams: PageStreams | None = None) -> None:
+        """Answer with a page; at its path with ``/live``, send its live part whenever that changes."""
+        if not request.path.endswith("/live"):
+            html, status = await make(part=False)
+            await request.show(html, status)
+            return
 
-    def _validity(self, request: ConsoleRequest) -> Callable[[], Awaitable[bool]]:
-        """Return the check whether a stream's session is still valid, with the rights it began with."""
+        async def make_part() -> str:
+            return (await make(part=True))[0]
 
         async def is_valid() -> bool:
-            session = await self._sessions.find(request.scope)
-            return session is not None and session == request.session
+            """Whether the session is still valid, with the rights that the stream began with."""
+            return await self._sessions.find(request.scope) == request.session
 
-        return is_valid
+        await (streams or self._streams).serve(make_part, is_valid, request.receive, request.send)
 
     # --- signing in and out
 
@@ -222,44 +227,32 @@ class ConsolePages:
     async def list_executions(self, request: ConsoleRequest, _: str) -> None:
         """Answer with the list."""
         filters = read_filters(request.scope["query_string"])
-        listed = await self._listed(filters, request)
-        html = await asyncio.to_thread(executions_page, listed, filters, request.frame)
-        await request.show(html, HTTPStatus.BAD_REQUEST if listed.problem else HTTPStatus.OK)
 
-    async def follow_executions(self, request: ConsoleRequest, _: str) -> None:
-        """Send the list whenever it changes."""
-        filters = read_filters(request.scope["query_string"])
-
-        async def make() -> str:
+        async def make(*, part: bool) -> tuple[str, int]:
             listed = await self._listed(filters, request)
-            return await asyncio.to_thread(executions_page, listed, filters, request.frame, part=True)
+            html = await asyncio.to_thread(executions_page, listed, filters, request.frame, part=part)
+            return html, HTTPStatus.BAD_REQUEST if listed.problem else HTTPStatus.OK
 
-        await self._follow(request, make)
+        await self._show(request, make)
 
     async def show_execution(self, request: ConsoleRequest, execution_id: str) -> None:
         """Answer with the page of one; redirect from the beginning of its ID, which logs show."""
-        execution = await self._service.ledger.find(execution_id)
-        if execution is not None and request.sees(execution):
-            shown = (await self._shown(execution))._replace(notice=_NOTICES.get(request.parameter("notice"), ""))
-            await request.show(await asyncio.to_thread(execution_page, shown, request.frame))
+        ledger, notice = self._service.ledger, _NOTICES.get(request.parameter("notice"), "")
+        if not request.sees(execution := await ledger.find(execution_id)):
+            begun = await ledger.find_begun(execution_id) if execution is None else None
+            if begun is None or not request.sees(begun):
+                raise RefusedError(*_GONE)
+            await request.redirect(f"/executions/{begun.execution_id}")
             return
-        begun = await self._service.ledger.find_begun(execution_id) if execution is None else None
-        if begun is None or not request.sees(begun):
-            raise RefusedError(*_GONE)
-        await request.redirect(f"/executions/{begun.execution_id}")
 
-    async def follow_execution(self, request: ConsoleRequest, execution_id: str) -> None:
-        """Send the page whenever it changes."""
-        if not request.sees(await self._service.ledger.find(execution_id)):
-            raise RefusedError(*_GONE)
-
-        async def make() -> str:
-            execution = await self._service.ledger.find(execution_id)
+        async def make(*, part: bool) -> tuple[str, int]:
+            execution = await ledger.find(execution_id)
             if execution is None:
-                return await asyncio.to_thread(notice_page, "gone", request.frame)
-            return await asyncio.to_thread(execution_page, await self._shown(execution), request.frame, part=True)
+                return await asyncio.to_thread(notice_page, "gone", request.frame), HTTPStatus.NOT_FOUND
+            shown = (await self._shown(execution))._replace(notice="" if part else notice)
+            return await asyncio.to_thread(execution_page, shown, request.frame, part=part), HTTPStatus.OK
 
-        await self._follow(request, make)
+        await self._show(request, make)
 
     async def send_document(self, request: ConsoleRequest, execution_id: str) -> None:
         """Answer with the inputs or the output, as a file."""
@@ -320,17 +313,13 @@ class ConsolePages:
 
     async def list_tasks(self, request: ConsoleRequest, _: str) -> None:
         """Answer with the inbox."""
-        tasks = await self._tasks(request)
-        tasks = tasks._replace(notice=_TASK_NOTICES.get(request.parameter("notice"), ""))
-        await request.show(await asyncio.to_thread(inbox_page, tasks, request.frame))
 
-    async def follow_tasks(self, request: ConsoleRequest, _: str) -> None:
-        """Send the inbox whenever it changes."""
+        async def make(*, part: bool) -> tuple[str, int]:
+            notice = "" if part else _TASK_NOTICES.get(request.parameter("notice"), "")
+            tasks = (await self._tasks(request))._replace(notice=notice)
+            return await asyncio.to_thread(inbox_page, tasks, request.frame, part=part), HTTPStatus.OK
 
-        async def make() -> str:
-            return await asyncio.to_thread(inbox_page, await self._tasks(request), request.frame, part=True)
-
-        await self._follow(request, make)
+        await self._show(request, make)
 
     async def show_task(self, request: ConsoleRequest, execution_id: str) -> None:
         """Answer with the page of one task."""
@@ -424,12 +413,17 @@ class ConsolePages:
     # --- the local network
 
     async def show_lan(self, request: ConsoleRequest, _: str) -> None:
-        """Answer with the page of the local network."""
-        await cast("LanPages", self._lan).show(request)
+        """Answer with the page of the local network; without one, with the reason."""
+        network, filters = cast("LanSnapshots", self._lan), read_lan_filters(request.scope["query_string"])
 
-    async def follow_lan(self, request: ConsoleRequest, _: str) -> None:
-        """Send the page of the local network whenever it changes."""
-        await cast("LanPages", self._lan).follow(request, self._validity(request))
+        async def make(*, part: bool) -> tuple[str, int]:
+            now, snapshot = self._clock(), network.snapshot()
+            trouble = "" if snapshot else network.trouble or "this server is not on the network yet"
+            known = snapshot or LanSnapshot("", now, (), ())
+            html = await asyncio.to_thread(lan_page, known, now, filters, request.frame, part=part, trouble=trouble)
+            return html, HTTPStatus.OK if snapshot else HTTPStatus.SERVICE_UNAVAILABLE
+
+        await self._show(request, make, self._lan_streams)
 
 
 def _claim(request: ConsoleRequest, execution_id: str, pairs: Pairs) -> Claim:
@@ -437,47 +431,16 @@ def _claim(request: ConsoleRequest, execution_id: str, pairs: Pairs) -> Claim:
     return Claim(execution_id, request.worker, int(written) if _NUMBER.fullmatch(written) else 0)
 
 
-#: Seconds between two updates of an unchanged page: the interval of heartbeats.
+#: Seconds between two updates of an unchanged page of the local network: the interval of heartbeats.
 _REFRESH_SECONDS: Final = 5.0
 
 
-class LanPages:
-    """The page of the local network; ``beat`` is the seconds between two updates without a change."""
+def with_beats(changed: Changed, seconds: float = _REFRESH_SECONDS) -> Changed:
+    """Return what waits for a number that rises with every change, and once in so many ``seconds``."""
 
-    def __init__(
-        self, network: LanSnapshots, clock: Callable[[], float] = time.time, beat: float = _REFRESH_SECONDS
-    ) -> None:
-        self._network = network
-        self._clock = clock
-        self._beat = beat
-        self._streams = PageStreams(self._changed)
+    async def wait(since: int, longest: float) -> int:
+        beats, gone = divmod(time.monotonic(), seconds)
+        number = await changed(since - int(beats), min(longest, seconds - gone))
+        return number + int(time.monotonic() // seconds)
 
-    def close(self) -> None:
-        """End the streams of live pages."""
-        self._streams.close()
-
-    async def show(self, request: ConsoleRequest) -> None:
-        """Answer with the page; without a network, with the reason."""
-        html = await self._page(read_lan_filters(request.scope["query_string"]), request, part=False)
-        has_network = self._network.snapshot() is not None
-        await request.show(html, HTTPStatus.OK if has_network else HTTPStatus.SERVICE_UNAVAILABLE)
-
-    async def follow(self, request: ConsoleRequest, is_valid: Callable[[], Awaitable[bool]]) -> None:
-        """Send the page whenever it changes."""
-        filters = read_lan_filters(request.scope["query_string"])
-        await self._streams.serve(
-            lambda: self._page(filters, request, part=True), is_valid, request.receive, request.send
-        )
-
-    async def _page(self, filters: LanFilters, request: ConsoleRequest, *, part: bool) -> str:
-        now = self._clock()
-        snapshot = self._network.snapshot()
-        trouble = "" if snapshot else self._network.trouble or "this server is not on the network yet"
-        known = snapshot or LanSnapshot("", now, (), ())
-        return await asyncio.to_thread(lan_page, known, now, filters, request.frame, part=part, trouble=trouble)
-
-    async def _changed(self, since: int, seconds: float) -> int:
-        """Return a number that rises with every change, and with every beat of the clock."""
-        beats, gone = divmod(time.monotonic(), self._beat)
-        number = await self._network.changed(since - int(beats), min(seconds, self._beat - gone))
-        return number + int(time.monotonic() // self._beat)
+    return wait

@@ -43,13 +43,13 @@ _ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("/login", "log_in", (*READ, *_POST)),
     ("/logout", "log_out", (*READ, *_POST)),
     ("/executions", "list_executions", READ),
-    ("/executions/live", "follow_executions", READ),
-    (f"{_EXECUTION}/live", "follow_execution", READ),
+    ("/executions/live", "list_executions", READ),
+    (f"{_EXECUTION}/live", "show_execution", READ),
     (f"{_EXECUTION}/cancel", "cancel", _POST),
     (f"{_EXECUTION}/inputs.json", "send_document", READ),
     (f"{_EXECUTION}/output.json", "send_document", READ),
     ("/inbox", "list_tasks", READ),
-    ("/inbox/live", "follow_tasks", READ),
+    ("/inbox/live", "list_tasks", READ),
     (f"{_TASK}/claim", "claim", _POST),
     (f"{_TASK}/complete", "complete", _POST),
     (f"{_TASK}/reject", "reject", _POST),
@@ -57,7 +57,7 @@ _ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (_TASK, "show_task", READ),
     ("/inbox/{rest:path}", "no_task", READ),
     ("/lan", "show_lan", READ),
-    ("/lan/live", "follow_lan", READ),
+    ("/lan/live", "show_lan", READ),
 )
 
 
@@ -76,12 +76,21 @@ class ExecutionsConsole:
     ) -> None:
         self.sessions = Sessions(authentication.tokens, clock, base_url)
         self._pages: ConsolePages | None = None
-        self._service = service
-        self._authentication = authentication
-        self._base_url = base_url
-        self._has_skill = has_skill
-        self._lan = lan
-        self._clock = clock
+
+        def make_pages() -> ConsolePages:
+            from skillwire.server.console_pages import ConsolePages  # noqa: PLC0415  # templates, which many never show
+
+            return ConsolePages(
+                service,
+                authentication,
+                self.sessions,
+                base_url=base_url,
+                has_skill=has_skill,
+                lan=lan,
+                clock=clock,
+            )
+
+        self._make_pages = make_pages
 
     def routes(self) -> Sequence[Route]:
         """Return the rows of the console, but for ``/executions/ID``."""
@@ -124,16 +133,3 @@ class ExecutionsConsole:
         if self._pages is None:
             self._pages = await asyncio.to_thread(self._make_pages)
         await self._pages.answer(page, context)
-
-    def _make_pages(self) -> ConsolePages:
-        from skillwire.server.console_pages import ConsolePages  # noqa: PLC0415  # templates, which many servers never show
-
-        return ConsolePages(
-            self._service,
-            self._authentication,
-            self.sessions,
-            base_url=self._base_url,
-            has_skill=self._has_skill,
-            lan=self._lan,
-            clock=self._clock,
-        )

@@ -7,10 +7,8 @@ import pytest
 from tests.support.lan_site import OWN, home
 
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.console_pages import LanPages
-from skillwire.server.console_request import ConsoleRequest
+from skillwire.server.console_pages import with_beats
 from skillwire.server.routes.console import ExecutionsConsole
-from skillwire.web.environment import Frame
 
 
 class Network:
@@ -103,55 +101,12 @@ async def test_nothing_is_changed_by_the_page(enter):
     assert (answer.status, answer.fields["allow"]) == (405, "GET, HEAD")
 
 
-class Stream:
-    """What a page reads of its stream; it ends as soon as it has read enough."""
-
-    def __init__(self):
-        self.parts: asyncio.Queue[str] = asyncio.Queue()
-        self.is_gone = asyncio.Event()
-
-    async def send(self, message):
-        body = message.get("body", b"").decode()
-        if body.startswith("event: part"):
-            self.parts.put_nowait(body)
-
-    async def receive(self):
-        await self.is_gone.wait()
-        return {"type": "http.disconnect"}
-
-    async def next(self):
-        async with asyncio.timeout(15):
-            return await self.parts.get()
-
-
-async def follow(pages, stream):
-    """Have somebody look at the live page."""
-
-    async def is_good():
-        return True
-
-    scope = {"query_string": b"", "headers": [], "method": "GET"}
-    frame = Frame("http://localhost", "../")
-    await pages.follow(ConsoleRequest("/lan/live", scope, stream.receive, stream.send, frame), is_good)
-
-
-async def test_a_change_makes_the_live_page_anew(network):
-    stream, pages = Stream(), LanPages(network, beat=3600.0)
-    task = asyncio.create_task(follow(pages, stream))
-    assert "light-switch" in await stream.next()
-    skills, scenes = home()
-    network.show(LanSnapshot(OWN, time.time(), skills[1:], scenes))
-    assert "light-switch" not in (await stream.next()).partition('id="scenes-title"')[0]
-    stream.is_gone.set()
-    async with asyncio.timeout(15):
-        await task
-
-
-async def test_a_page_is_made_anew_with_each_beat_so_that_it_says_when_a_skill_was_heard(network):
-    stream, pages = Stream(), LanPages(network, beat=0.2)
-    task = asyncio.create_task(follow(pages, stream))
-    first = await stream.next()
-    assert await stream.next() != first  # nothing has changed but the time
-    pages.close()
-    async with asyncio.timeout(15):
-        await task
+async def test_a_live_page_is_made_anew_with_each_change_and_each_beat(network):
+    changed, beating = with_beats(network.changed, 3600.0), with_beats(network.changed, 0.2)
+    first = await changed(-1, 15.0)
+    waiting = asyncio.create_task(changed(first, 15.0))
+    await asyncio.sleep(0)
+    network.show(LanSnapshot(OWN, time.time(), (), ()))
+    assert await waiting > first
+    number = await beating(-1, 15.0)
+    assert await beating(number, 15.0) > number

@@ -126,7 +126,7 @@ class ConsolePages:
         self._callers = CallerNames(authentication.tokens)
         self._streams = PageStreams(service.changes.beyond)
         self._lan = lan
-        self._lan_streams = PageStreams(with_beats(lan.changed if lan else service.changes.beyond))
+        self._lan_streams = PageStreams(with_refreshes(lan.changed if lan else service.changes.beyond))
         self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
 
     def close(self) -> None:
@@ -435,12 +435,12 @@ def _claim(request: ConsoleRequest, execution_id: str, pairs: Pairs) -> Claim:
 _REFRESH_SECONDS: Final = 5.0
 
 
-def with_beats(changed: Changed, seconds: float = _REFRESH_SECONDS) -> Changed:
+def with_refreshes(changed: Changed, seconds: float = _REFRESH_SECONDS) -> Changed:
     """Return what waits for a number that rises with every change, and once in so many ``seconds``."""
 
     async def wait(since: int, longest: float) -> int:
-        beats, gone = divmod(time.monotonic(), seconds)
-        number = await changed(since - int(beats), min(longest, seconds - gone))
+        times, gone = divmod(time.monotonic(), seconds)
+        number = await changed(since - int(times), min(longest, seconds - gone))
         return number + int(time.monotonic() // seconds)
 
     return wait

@@ -7,7 +7,7 @@ import pytest
 from tests.support.lan_site import OWN, home
 
 from skillwire.model.lan import LanSnapshot
-from skillwire.server.console_pages import with_beats
+from skillwire.server.console_pages import with_refreshes
 from skillwire.server.routes.console import ExecutionsConsole
 
 
@@ -101,12 +101,12 @@ async def test_nothing_is_changed_by_the_page(enter):
     assert (answer.status, answer.fields["allow"]) == (405, "GET, HEAD")
 
 
-async def test_a_live_page_is_made_anew_with_each_change_and_each_beat(network):
-    changed, beating = with_beats(network.changed, 3600.0), with_beats(network.changed, 0.2)
+async def test_a_live_page_is_made_anew_with_each_change_and_each_refresh(network):
+    changed, refreshing = with_refreshes(network.changed, 3600.0), with_refreshes(network.changed, 0.2)
     first = await changed(-1, 15.0)
     waiting = asyncio.create_task(changed(first, 15.0))
     await asyncio.sleep(0)
     network.show(LanSnapshot(OWN, time.time(), (), ()))
     assert await waiting > first
-    number = await beating(-1, 15.0)
-    assert await beating(number, 15.0) > number
+    number = await refreshing(-1, 15.0)
+    assert await refreshing(number, 15.0) > number

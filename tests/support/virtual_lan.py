@@ -51,6 +51,8 @@ class VirtualLan:
 
     def __init__(self):
         self.open_sockets = []
+        #: Seconds from one host to another, where they are not ``LATENCY``.
+        self.latencies: dict[tuple[str, str], float] = {}
 
     def host(self, address) -> Any:
         """Return the network as the machine with this address sees it: a ``SystemNetwork``."""
@@ -59,7 +61,8 @@ class VirtualLan:
     def carry(self, data, source, to):
         for one in self.open_sockets:
             if to is None or to.host == one.address.host:
-                asyncio.get_running_loop().call_later(LATENCY, one.arrive, data, source)
+                latency = self.latencies.get((source.host, one.address.host), LATENCY)
+                asyncio.get_running_loop().call_later(latency, one.arrive, data, source)
 
 
 class _Host:

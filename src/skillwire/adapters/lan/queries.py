@@ -45,7 +45,7 @@ _LOG: Final = logging.getLogger("skillwire.lan")
 #: Seconds beyond its patience that a query may take on a busy machine.
 _SLACK: Final = 5.0
 #: Seconds in which the providers of a scene register with an agent that has just started.
-_GET_TO_KNOW: Final = 0.6
+_GET_TO_KNOW: Final = 1.5
 
 
 class Queries:
@@ -171,8 +171,9 @@ class Queries:
         self, scene: str, capabilities: tuple[str, ...], answer: SceneAnswer, *, use_unverified: bool
     ) -> SceneResult:
         providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
-        if not providers:  # none has registered with us yet; a search makes them
-            enough = one_provider(self._settings.figures, use_unverified=use_unverified)
+        named = _named(answer)
+        if not providers or (named and not any(self._heard(named))):  # a search has it register with us
+            enough = one_provider(self._settings.figures, use_unverified=use_unverified, named=named)
             await self.discover((), (scene,), (), _GET_TO_KNOW, enough)
             providers = self._providers(scene, capabilities, answer, use_unverified=use_unverified)
         if not providers and not use_unverified:

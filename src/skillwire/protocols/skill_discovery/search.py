@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillwire.model.execution import Moment
     from skillwire.protocols.skill_discovery.challenges import Challenges
     from skillwire.protocols.skill_discovery.events import VerifiedMessage
-    from skillwire.protocols.skill_discovery.health import ListedSkill
+    from skillwire.protocols.skill_discovery.health import Key, ListedSkill
     from skillwire.protocols.skill_discovery.messages import DiscoverResponse, Endpoint, SkillType
     from skillwire.protocols.skill_discovery.registry import Registry
     from skillwire.protocols.skill_discovery.scheduling import Outbox
@@ -54,6 +54,7 @@ class StopCondition(NamedTuple):
     least: float = 0.0
     is_one: bool = False
     use_unverified: bool = False
+    named: Collection[Key] = ()
 
     def is_met(self, found: Collection[Found], listed: Sequence[ListedSkill] | None) -> bool:
         """Return whether a useful answer came; ``listed`` are the registered matches, None without a registry."""
@@ -63,16 +64,18 @@ class StopCondition(NamedTuple):
             return any(not one.record.is_stale for one in found)
         keys = {(one.record.skill_id, one.record.endpoint) for one in found}
         return any(
-            one.health.status is HealthStatus.HEALTHY
+            (one.key in self.named if self.named else one.health.status is HealthStatus.HEALTHY)
             and (one.is_verified or self.use_unverified)
             and (one.registration.skill_id, one.registration.endpoint) in keys
             for one in listed
         )
 
 
-def one_provider(settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0) -> StopCondition:
-    """Return the condition of a search for one provider to call."""
-    return StopCondition(settings.quiet, least, is_one=True, use_unverified=use_unverified)
+def one_provider(
+    settings: DiscoverySettings, *, use_unverified: bool, least: float = 0.0, named: Collection[Key] = ()
+) -> StopCondition:
+    """Return the condition of a search for one provider to call, one of ``named`` where there are any."""
+    return StopCondition(settings.quiet, least, is_one=True, use_unverified=use_unverified, named=named)
 
 
 def every_provider(settings: DiscoverySettings, *, least: float = 0.0) -> StopCondition:

@@ -10,6 +10,7 @@ from skillwire.adapters.lan import probes
 from skillwire.adapters.lan.agent import LanAgent
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
+from skillwire.protocols.skill_discovery.node import Role
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import LanSettings
 
@@ -20,16 +21,17 @@ class Agents:
     """Agents that hear each other, each on a host of its own."""
 
     def __init__(self):
-        self._lan = VirtualLan()
+        self.lan = VirtualLan()
         self._running: list[LanAgent] = []
 
-    async def start(self, number, *skills):
+    async def start(self, number, *skills, roles=frozenset(Role)):
         agent = LanAgent(
             LanSettings(agent_id=f"agent-{number}", mdns=False),
             identity=KEY,
             authority=KEY,
             keeps_state=False,
-            network=self._lan.host(f"192.168.1.{number}"),
+            roles=roles,
+            network=self.lan.host(f"192.168.1.{number}"),
             clock=virtual_loop().moment,
         )
         agent.announce(
@@ -49,10 +51,13 @@ class Agents:
 
 
 @pytest.fixture
-def play(monkeypatch):
-    """Give what plays a scenario with agents in virtual time; the endpoints of agents with a link answer a probe."""
+def agents():
+    return Agents()
 
-    agents = Agents()
+
+@pytest.fixture
+def play(monkeypatch, agents):
+    """Give what plays a scenario with agents in virtual time; the endpoints of agents with a link answer a probe."""
 
     async def connect(_, host, __):
         return agents.is_reached(host) or None
@@ -149,5 +154,28 @@ def test_a_scene_is_requested_and_its_backup_takes_over(play):
         first._links.end()
         await asyncio.sleep(20)
         assert (await asks.request_scene("auth")).connection_info["endpoint"] == "192.168.1.2:8080"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("status", [HealthStatus.HEALTHY, HealthStatus.DEGRADED])
+def test_the_primary_of_a_scene_is_waited_for_though_a_backup_registered_before_it(play, agents, status):
+    async def scenario(start):
+        first = await start(1, "skill-a")
+        await asyncio.sleep(1)
+        await start(2, "skill-b")
+        await asyncio.sleep(3)
+        first.report("skill-a", status, "")
+        agents.lan.latencies["192.168.1.1", "192.168.1.3"] = 60
+        asks = await start(3, roles=frozenset({Role.OBSERVER, Role.END_AGENT}))
+        await asyncio.sleep(6)
+        assert listed(asks) == {"skill-b": "HEALTHY"}
+        agents.lan.latencies["192.168.1.1", "192.168.1.3"] = 0.05
+        result = await asks.request_scene("auth")
+        assert [(member.skill_id, member.role) for member in result.members] == [
+            ("skill-a", "PRIMARY"),
+            ("skill-b", "BACKUP"),
+        ]
+        assert result.connection_info["endpoint"] == "192.168.1.1:8080"
 
     play(scenario)

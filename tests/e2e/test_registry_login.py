@@ -1,6 +1,7 @@
 """``auth login --registry``: the program shows a code, a person approves it on a page, and the token works at once."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -45,8 +46,8 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
         assert login.stdout is not None
         assert f"{address}/account/device" in login.stderr.readline()
         code = login.stderr.readline().split()[-1]
-        form = {"code": code, "decision": "approve", "scope": ["publish"], "lifetime": "30"}
-        done = browser.act("/account/device", {**form, "scope": "publish"})
+        form = {"code": code, "decision": "approve", "scope": "publish", "lifetime": "30"}
+        done = browser.act("/account/device", form)
         assert "The program is logged in" in done.text
         stored = json.loads(login.stdout.read())
         assert login.wait(20) == 0, login.stderr.read()
@@ -55,6 +56,12 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
     assert "published" in run("publish", str(tmp_path / "new" / "notes"))
     assert "token allows publish" in run("registry", "whoami")
     assert "skillwire (login)" in browser.get("/account").text
+    environment = {"SKILLWIRE_HOME": str(tmp_path / "operator"), "TOKEN": token}
+    done = run_command("auth", "login", address, "--api-key-env", "TOKEN", env=environment, cwd=tmp_path)
+    assert done.code == 0, done.err
+    listed = run_command("registry", "token", "list", "--registry", address, env=environment, cwd=tmp_path).out
+    [row] = [line for line in listed.splitlines() if "skillwire (login)" in line]
+    assert re.search(r"last used 20\d\d-.*ends 20\d\d-", row)
     assert "revoked" in run("auth", "logout", address)
     assert "skillwire (login)" not in browser.get("/account").text
     run("registry", "whoami", code=5)
@@ -70,6 +77,9 @@ def test_what_cannot_be_is_refused(run, registry):
         (["--registry", "nonsense"], "URL"),
     ):
         assert f"[{code}]" in run("auth", "login", *arguments, code=2 if code != "URL" else 1)
+    run("registry", "account", "link", "ann", code=2)
+    run("registry", "account", "link", "ann", "--subject", "x", code=2)
+    run("registry", "account", "link", "ann", "--issuer", "x", "--subject", "x", "--undo", code=2)
     plan = run("auth", "login", "--registry", address, "--dry-run")
     assert "read, publish" in plan
     assert f"would contact {address}" in plan

@@ -257,6 +257,8 @@ SCENES: dict[str, list[Step]] = {
     "login": [
         Call("auth login"),
         Call("auth login ORIGIN --api-key-env NOT_SET"),
+        Call("auth login ORIGIN --registry http://REGISTRY"),
+        Call("auth login --registry http://REGISTRY --dry-run"),
         Call("auth logout ORIGIN"),
         Call("auth logout --all"),
     ],
@@ -360,6 +362,8 @@ SCENES: dict[str, list[Step]] = {
         Call("registry member list team --registry http://REGISTRY"),
         Call("registry member add team nobody reader --registry http://REGISTRY"),
         Call("registry namespace create Team --registry http://REGISTRY"),
+        Call("registry account link ann --issuer https://id.example --subject 42 --registry http://REGISTRY"),
+        Call("registry account link nobody --undo --registry http://REGISTRY"),
     ],
     "completion": [Call("completion fish"), Call("completion tcsh")],
 }

@@ -98,7 +98,7 @@ def test_an_operator_links_an_account(registry, oidc_provider, tmp_path):
     run("registry", "token", "create", "bob's", "--account", "bob")
     link = ["registry", "account", "link", "bob", "--issuer", oidc_provider.issuer, "--subject", "alice"]
     run(*link)
-    run("registry", "account", "link", "carl", "--subject", "x", code=3)
+    run("registry", "account", "link", "carl", "--undo", code=3)
     browser, page = sign_in(registry, oidc_provider)
     assert 'content="0; url=../../account"' in page.text
     assert "bob" in browser.get("/account").text

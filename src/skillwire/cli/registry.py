@@ -208,7 +208,8 @@ def list_tokens(*, output: Output, registry: str) -> None:
             bold(_text(row, "id")),
             _text(row, "name"),
             dim(" ".join(row.get("scopes", []))),
-            warning("revoked") if row.get("revoked") else f"last used {row.get('used') or 'never'}",
+            warning("revoked") if row.get("revoked") else f"last used {_when(row, 'used', 'never')}",
+            f"ends {_when(row, 'expires', 'never')}",
         ]
         for row in rows
     )
@@ -232,13 +233,16 @@ def account() -> None:
 @account.command(name="link")
 @click.argument("name", metavar="ACCOUNT")
 @click.option("--issuer", metavar="URL", default="", help="Issuer, as the server's configuration has it.")
-@click.option("--subject", metavar="SUB", default="", help="Subject of the person there; without one, unlink.")
+@click.option("--subject", metavar="SUB", default="", help="Subject of the person there.")
+@click.option("--undo", is_flag=True, help="Let no person sign in as the account any more.")
 @registry_option
 @output_options
-def link_account(*, output: Output, name: str, issuer: str, subject: str, registry: str) -> None:
+def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: bool, registry: str) -> None:
     """Let a person sign in as ACCOUNT; operators only."""
+    if bool(issuer and subject) is undo or bool(issuer) is not bool(subject):
+        raise UsageError("USAGE", "name issuer and subject, or pass --undo")
     _ask(output, registry, "PUT", f"/accounts/{name}/identity", {"issuer": issuer, "subject": subject})
-    output.line(success("linked " if subject else "unlinked "), bold(name))
+    output.line(success("unlinked " if undo else "linked "), bold(name))
 
 
 @command.command(name="access")
@@ -365,6 +369,11 @@ def _rows(output: Output, registry: str, path: str, key: str, most: int = 10_000
         rows = client.registry(registry).rows(path, key, most=most)
     output.document({"schema": "skillwire/registry/1", "answer": {key: rows}})
     return rows
+
+
+def _when(row: dict[str, Any], key: str, otherwise: str) -> str:
+    at = row.get(key)
+    return utc_time(at) if isinstance(at, int | float) else otherwise
 
 
 def _text(row: dict[str, Any], key: str) -> str:

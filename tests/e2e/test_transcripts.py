@@ -7,14 +7,17 @@ a pipe. A narrow screen that shows the same as a wide one is left out. ``--updat
 import json
 import re
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from tests.support.command import run_command
+from tests.support.eventually import PATIENCE
 from tests.support.loopback_lan import discovery, own_lan
 from tests.support.provider import Provider
 from tests.support.publishing import ServeProcess, serving, write_skill
 from tests.support.raw_server import RawServer, index_of, pages
+from tests.support.registry_site import skill_archive
 from tests.support.rpc_endpoint import RpcEndpoint
 from tests.support.tasks import add_task
 from tests.support.transcript import Call, Step, Surrounding, play
@@ -108,6 +111,33 @@ def member(project):
     """Log in to the registry."""
     store = CredentialStore(project.parent / ".local/state/skillwire/credentials.json")
     store.keep(Credential(f"http://{TEAM['address']}", "oauth2", TEAM["token"], "team"))
+
+
+def ask_registry(method, path, document=None, content=None):
+    """Ask the team's registry as its operator, with the time of publication in the answers."""
+    headers = {"Authorization": f"Bearer {TEAM['token']}", "Content-Type": "application/json"}
+    body = content if document is None else json.dumps(document).encode()
+    connection = HTTPConnection(TEAM["address"], timeout=PATIENCE)
+    connection.request(method, f"/api/registry{path}", body, headers)
+    answer = connection.getresponse()
+    assert answer.status < 300, answer.read()
+
+
+def publish_team(name, *versions, requires=""):
+    """Return what publishes a skill in the team's registry."""
+
+    def publish(_):
+        for version in versions:
+            toml = f"requires = {requires}\n" if requires else ""
+            content = skill_archive(name, version, f"This is {version}.\n", skill_toml=toml)
+            ask_registry("POST", "/namespaces/team/packages", content=content)
+
+    return publish
+
+
+def set_status(path, status, **more):
+    """Return what changes the status of a version or a package there."""
+    return lambda _: ask_registry("PATCH", f"/packages/team/{path}", {"status": status, **more})
 
 
 #: Name of the transcript → the calls, one after the other in one project; functions change the project in between.
@@ -364,6 +394,26 @@ SCENES: dict[str, list[Step]] = {
         Call("registry namespace create Team --registry http://REGISTRY"),
         Call("registry account link ann --issuer https://id.example --subject 42 --registry http://REGISTRY"),
         Call("registry account link nobody --undo --registry http://REGISTRY"),
+    ],
+    "consumer": [
+        publish_team("reader", "1.0.0", "1.1.0"),
+        publish_team("journal", "1.0.0", requires='["reader@~1.0", "nothing"]'),
+        publish_team("diary", "1.0.0", requires='["reader@~1.0"]'),
+        Call("find diary --from REGISTRY/@team"),
+        Call("show REGISTRY/@team/reader"),
+        Call("add REGISTRY/@team/journal"),
+        Call("add REGISTRY/@team/diary --dry-run"),
+        Call("add REGISTRY/@team/diary --yes"),
+        Call("remove reader", typed="n\n"),
+        set_status("reader/1.0.0", "yanked", reason="Loses pages."),
+        Call("outdated"),
+        Call("add REGISTRY/@team/reader@1.0.0 --global --yes"),
+        Call("add REGISTRY/@team/reader@9 --yes"),
+        set_status("diary", "deprecated", reason="", successor="team/journal"),
+        Call("show REGISTRY/@team/reader"),
+        Call("update"),
+        set_status("reader/1.0.0", "active", reason=""),
+        set_status("diary", "active", reason=""),
     ],
     "completion": [Call("completion fish"), Call("completion tcsh")],
 }

@@ -37,6 +37,7 @@ _VOLATILE = [
     (re.compile(r"(?<=sha256:)[0-9a-f]{12}\b"), lambda found: "d" * len(found[0])),
     (re.compile(r"(?<=newcomer, )\d{4}-\d\d-\d\d"), lambda _: "2026-01-01"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d"), lambda found: f"2026-01-01{found[1]}12:00:00"),
+    (re.compile(r"(\d\.\d\.\d {2,4})\d{4}-\d\d-\d\d(?= )"), lambda found: f"{found[1]}2026-01-01"),
     # A line of the log comes from another thread: it may stand before or behind what the command says.
     (re.compile(r"(?m)^\d\d:\d\d:\d\d info .*\n"), lambda _: ""),
     (re.compile(r"Python 3[.\d]+, \w+ on .*?(?=\r?\n)"), lambda _: "Python 3.14.0, CPython on Linux x86_64"),

@@ -14,12 +14,20 @@ from tests.support.publishing import ServeProcess, write_skill
 
 @pytest.fixture
 def registry(tmp_path):
-    """Serve a registry with the operator ``ann``; give its address and her token."""
+    """Serve a registry with the operator ``ann``; give its address, her token, and a set for more secrets.
+
+    None of them may be in the log, or in a file of the server.
+    """
     home = tmp_path / "home"
     (tmp_path / "skills").mkdir()
     made = run_command("registry", "init", "ann", env={"SKILLWIRE_HOME": str(home)}, cwd=tmp_path)
+    token, secrets = made.out.strip(), set()
     with ServeProcess(tmp_path / "skills", "--registry", home=home) as server:
-        yield f"http://127.0.0.1:{server.port}", made.out.strip()
+        yield f"http://127.0.0.1:{server.port}", token, secrets
+        _, log = server.end()
+    assert not [secret for secret in {token, *secrets} if secret in log]
+    kept = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert not [secret for secret in {token, *secrets} if secret.encode() in kept]
 
 
 @pytest.fixture
@@ -36,7 +44,7 @@ def run(tmp_path, registry):
 
 @pytest.mark.deep
 def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
-    address, token = registry
+    address, token, secrets = registry
     browser = HttpBrowser(address)
     assert browser.sign_in(token).status == 303
     command = [sys.executable, "-m", "skillwire", "auth", "login", "--registry", f"{address}/", "--json"]
@@ -46,11 +54,14 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
         assert login.stdout is not None
         assert f"{address}/account/device" in login.stderr.readline()
         code = login.stderr.readline().split()[-1]
+        secrets |= {code, code.replace("-", "")}
         form = {"code": code, "decision": "approve", "scope": "publish", "lifetime": "30"}
         done = browser.act("/account/device", form)
         assert "The program is logged in" in done.text
         stored = json.loads(login.stdout.read())
         assert login.wait(20) == 0, login.stderr.read()
+    credentials = json.loads((tmp_path / "user" / "state" / "credentials.json").read_text())
+    secrets.add(credentials[address]["secrets"]["secret"])
     assert (stored["kind"], stored["scope"], stored["renewable"]) == ("oauth2", "publish", False)
     write_skill(tmp_path / "new", "notes")
     assert "published" in run("publish", str(tmp_path / "new" / "notes"))
@@ -68,7 +79,7 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
 
 
 def test_what_cannot_be_is_refused(run, registry):
-    address, _ = registry
+    address, *_ = registry
     for arguments, code in (
         ([], "USAGE"),
         ([address, "--registry", address], "USAGE"),
@@ -86,7 +97,7 @@ def test_what_cannot_be_is_refused(run, registry):
 
 
 def test_audit_verify_shows_what_was_changed_in_the_database(tmp_path, registry, run):
-    address, token = registry
+    address, token, _ = registry
     run_command(
         "auth", "login", address, "--token-stdin", input=f"{token}\n", env={"SKILLWIRE_HOME": str(tmp_path / "user")}
     )

@@ -40,7 +40,8 @@ function clients() {
     },
     {
       client_id: 'console', client_secret: 'console-secret', token_endpoint_auth_method: 'client_secret_basic',
-      redirect_uris: ['http://127.0.0.1/account/sign-in/answer'], grant_types: ['authorization_code'], ...both,
+      redirect_uris: ['127.0.0.1', 'localhost'].map((host) => `http://${host}/account/sign-in/answer`),
+      grant_types: ['authorization_code'], ...both,
     },
     {
       client_id: 'resource-server', client_secret: 'resource-server-secret', grant_types: [], response_types: [],

@@ -21,7 +21,8 @@ def registry(tmp_path):
     home = tmp_path / "home"
     (tmp_path / "skills").mkdir()
     made = run_command("registry", "init", "ann", env={"SKILLWIRE_HOME": str(home)}, cwd=tmp_path)
-    token, secrets = made.out.strip(), set()
+    token: str = made.out.strip()
+    secrets: set[str] = set()
     with ServeProcess(tmp_path / "skills", "--registry", home=home) as server:
         yield f"http://127.0.0.1:{server.port}", token, secrets
         _, log = server.end()

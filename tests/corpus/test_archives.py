@@ -18,42 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.hostile_archives import CODES_OF_CLASSES, EXPECTATIONS
 
 from skillwire.codes import CODES
 
 HERE = Path(__file__).parent
-EXPECTATIONS: dict[str, Any] = json.loads((HERE / "archives" / "expectations.json").read_bytes())
 LIMITS = EXPECTATIONS["limits"]
 ARCHIVES: list[dict[str, Any]] = EXPECTATIONS["archives"]
 CANARY = Path(EXPECTATIONS["canary"])
-
-#: The corpus names classes of refusal; each is one code of ours. MODE_FORBIDDEN is none: modes are put right.
-OURS = {
-    "PATH_TRAVERSAL": "PATH_TRAVERSAL",
-    "PATH_ABSOLUTE": "PATH_ABSOLUTE",
-    "PATH_WINDOWS": "PATH_WINDOWS",
-    "PATH_INVALID": "PATH_INVALID",
-    "PATH_TOO_LONG": "PATH_TOO_LONG",
-    "PATH_FORBIDDEN": "PATH_FORBIDDEN",
-    "PATH_COLLISION": "PATH_COLLISION",
-    "LINK_ESCAPE": "LINK_ESCAPE",
-    "LINK_DANGLING": "LINK_DANGLING",
-    "LINK_LOOP": "LINK_LOOP",
-    "LINK_THROUGH": "LINK_THROUGH",
-    "TYPE_FORBIDDEN": "ARCHIVE_ENTRY_TYPE",
-    "LIMIT_FILE": "ARCHIVE_FILE_SIZE",
-    "LIMIT_TOTAL": "ARCHIVE_TOTAL_SIZE",
-    "LIMIT_RATIO": "ARCHIVE_RATIO",
-    "LIMIT_HEADER": "ARCHIVE_HEADER_SIZE",
-    "LIMIT_ENTRIES": "ARCHIVE_ENTRIES",
-    "LIMIT_DEPTH": "PATH_TOO_DEEP",
-    "MALFORMED": "ARCHIVE_MALFORMED",
-    "TRAILING_DATA": "ARCHIVE_TRAILING_DATA",
-    "FORMAT_MISMATCH": "ARCHIVE_FORMAT_MISMATCH",
-    "UNSUPPORTED_METHOD": "ARCHIVE_UNSUPPORTED_METHOD",
-    "ENCRYPTED": "ARCHIVE_ENCRYPTED",
-    "NO_SKILL_MD": "NO_SKILL_MD",
-}
 
 #: What a link that stays inside becomes: a copy of what it leads to.
 COPIES = {
@@ -134,7 +106,7 @@ def check_tree(archive, destination):
 
 def check_outcome(archive, answer, destination):
     """Yield what is wrong with what the unpacking answered and left."""
-    refusals = {OURS[code] for code in archive.get("codes", ()) if code in OURS}
+    refusals = {CODES_OF_CLASSES[code] for code in archive.get("codes", ()) if code in CODES_OF_CLASSES}
     if answer["code"] is not None:
         if archive["expect"] == "accept" or answer["code"] not in refusals:
             yield f"refused with {answer['code']}, expected {archive['expect']} {refusals or ''}"
@@ -195,6 +167,6 @@ def test_the_corpus_is_whole():
 
 def test_each_class_of_refusal_is_one_code_of_ours():
     named = {code for archive in ARCHIVES for code in archive.get("codes", ())}
-    assert named - {"MODE_FORBIDDEN"} == OURS.keys()
-    assert len(set(OURS.values())) == len(OURS)
-    assert set(OURS.values()) <= CODES.keys()
+    assert named - {"MODE_FORBIDDEN"} == CODES_OF_CLASSES.keys()
+    assert len(set(CODES_OF_CLASSES.values())) == len(CODES_OF_CLASSES)
+    assert set(CODES_OF_CLASSES.values()) <= CODES.keys()

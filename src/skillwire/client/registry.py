@@ -36,6 +36,7 @@ from skillwire.trust.guarded_json import load_json, server_message
 from skillwire.trust.hidden_text import neutralise
 from skillwire.wire.exchange import HttpRequest, Sleep, run_all, work
 from skillwire.wire.fetch import fetch
+from skillwire.wire.pacing import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
 _API: Final = "/api/registry"
 _OK: Final = 300
 _ABSENT: Final = 404
+_TOO_MANY: Final = 429
+_UNAVAILABLE: Final = 503
+#: How often, and at most how many seconds each time, a request waits as the registry asks: a large batch does.
+_WAITS: Final = 20
+_LONGEST_WAIT: Final = 60.0
 _UPLOAD_SECONDS: Final = 300.0
 _FOLLOW_SECONDS: Final = 2  # until a change is served to everybody, which the answer to it waits for
 #: A larger archive is uploaded in pieces of this size.
@@ -257,7 +263,13 @@ class RegistryFlows:
             headers["Authorization"] = credential
         seconds = limits.HTTP_REQUEST_SECONDS if content is None else _UPLOAD_SECONDS
         request = HttpRequest(url, method, headers, body, max_bytes=limits.CALL_ANSWER_BYTES, timeout=seconds)
-        response = yield from fetch(request)
+        for _ in range(_WAITS):
+            response = yield from fetch(request)
+            is_busy = response.status == _TOO_MANY or (response.status == _UNAVAILABLE and content is not None)
+            wait = retry_after(response.headers) if is_busy else None
+            if wait is None or wait > _LONGEST_WAIT:
+                break
+            yield Sleep(max(1.0, wait))
         if response.status >= _OK:
             raise self._refusal(response)
         found = load_json(response.body, max_bytes=limits.CALL_ANSWER_BYTES) if response.body else {}

@@ -130,3 +130,25 @@ async def test_a_batch_tells_of_each_folder_in_order_and_only_the_last_waits(sit
     (folders[0] / "SKILL.md").write_text((folders[0] / "SKILL.md").read_text() + "More.\n")
     changed = await link.run(flows(site).publish_folders(folders[:1], lambda: None, **wanted))
     assert isinstance(changed[0], ConflictError)
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "waits"), [(429, "7", [7.0, 7.0]), (503, "0", [1.0, 1.0]), (429, "61", [])]
+)
+async def test_a_busy_registry_is_asked_again_when_it_says(site, status, seconds, waits):
+    link, busy = Link(site), iter(range(2))
+    send = link.send
+
+    async def refuse(request):
+        if next(busy, None) is None:
+            return await send(request)
+        return HttpResponse(request.url, status, {"retry-after": seconds}, b"{}")
+
+    link.send = refuse  # type: ignore[method-assign]  # a registry that is busy at first
+    publishing = link.run(flows(site).publish("ann", skill_archive()))
+    if waits:
+        assert (await publishing)["status"] == "created"
+    else:
+        with pytest.raises(FetchError):
+            await publishing
+    assert link.slept == waits

@@ -1,0 +1,105 @@
+"""A full disk, a folder that cannot be written, a broken database: a clear answer, and nothing half done."""
+
+import errno
+import os
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.support.registry_site import RegistrySite, skill_archive
+
+from skillwire import limits
+from skillwire.adapters.files import blobs, uploads
+from skillwire.adapters.files.atomic import storage_errors
+from skillwire.adapters.sqlite import packages
+from skillwire.model.digest import Digest
+from skillwire.model.package import PackageName
+
+LARGE = skill_archive(a_bin=os.urandom(limits.REGISTRY_ROW_BYTES + 1))
+
+
+@pytest.fixture
+async def site(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site = RegistrySite(tmp_path)
+    await site.account("ann")
+    assert (await site.publish("ann", skill_archive("before"))).status == 201
+    return site
+
+
+def fail(number):
+    def raise_error(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return raise_error
+
+
+async def check_refused(site, answer):
+    """Check the answer, that nothing of the version is there, and that it can be published once the fault is over."""
+    error = answer.json()["error"]
+    assert (answer.status, answer.fields["retry-after"], error["retry"]["suggested_delay_ms"]) == (503, "2", 2000)
+    assert error["code"] in {"STORAGE", "DATABASE"}
+    assert await site.store.version(PackageName("ann", "notes"), "1.0.0") is None
+    entries = await site.store.audit(0, 99)
+    assert [one.change.target for one in entries if one.change.action == "version.publish"] == ["ann/before@1.0.0"]
+
+
+FAULTS = {
+    "a large artifact": (blobs.FileBlobs, "put", LARGE),
+    "the folder of uploads": (uploads, "make_folder", skill_archive()),
+    "a body": (tempfile, "SpooledTemporaryFile", skill_archive()),
+}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("what", FAULTS)
+async def test_a_disk_that_takes_no_file(site, monkeypatch, number, what):
+    place, name, archive = FAULTS[what]
+    with monkeypatch.context() as fault:
+        error = fail(number)
+        fault.setattr(place, name, (lambda *_: _as_storage(error)) if place is blobs.FileBlobs else error)
+        refused = await site.publish("ann", archive)
+    await check_refused(site, refused)
+    assert (await site.publish("ann", archive)).status == 201
+
+
+def _as_storage(raise_error):
+    with storage_errors(Path("artifact")):
+        raise_error()
+
+
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("database or disk is full"), sqlite3.DatabaseError("malformed")]
+)
+async def test_a_database_that_fails_in_the_middle_of_a_publication(site, monkeypatch, error):
+    def broken(*_):
+        raise error
+
+    with monkeypatch.context() as fault:
+        fault.setattr(packages, "_set_latest", broken)
+        refused = await site.publish("ann")
+    await check_refused(site, refused)
+    assert (await site.publish("ann")).status == 201
+
+
+async def test_a_lost_blob_folder_delays_nothing(site, monkeypatch):
+    """The served bytes are derived: a version is published although they cannot be written."""
+    with monkeypatch.context() as fault:
+        fault.setattr(blobs.FileBlobs, "put", lambda *_: _as_storage(fail(errno.ENOSPC)))
+        assert (await site.publish("ann")).status == 201
+    assert (await site.call("GET", "/packages/ann/notes/1.0.0/download")).status == 200
+
+
+async def test_a_full_disk_in_the_middle_of_an_upload_keeps_what_came(site, monkeypatch):
+    number = (await site.call("POST", "/uploads", {"size": len(LARGE), "digest": Digest.of(LARGE)}, by="ann")).json()[
+        "id"
+    ]
+    assert (await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[:1000])).status == 200
+    fields = {"Upload-Offset": "1000"}
+    with monkeypatch.context() as fault:
+        fault.setattr(uploads, "_write_all", fail(errno.ENOSPC))
+        refused = await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[1000:], fields=fields)
+    assert refused.status == 503
+    assert (await site.call("PATCH", f"/uploads/{number}", by="ann", body=LARGE[1000:], fields=fields)).status == 200
+    assert (await site.publish("ann", b"", query=f"upload={number}")).status == 201

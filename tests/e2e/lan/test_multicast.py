@@ -122,25 +122,3 @@ def test_an_agent_outlives_its_interface(lan, hosts):
 
     for agent in agents.values():
         agent.wait_for(lambda found: found == ALL, "not all were found again")
-
-
-def test_who_asks_finds_at_once_what_was_there_before(lan, hosts):
-    hosts()
-    lan.crash(4)
-    asking = on_host(lan, 4).started()
-
-    found = asking.ask("discover", capabilities=["user-auth"], patience=2)
-
-    known = {skill["skill_id"]: (skill["agent_id"], skill["status"]) for skill in found}
-    others = {f"skill-{host}": (f"agent-{host}", "HEALTHY") for host in HOSTS if host != 4}
-    assert known.items() >= others.items()
-
-
-def test_a_third_of_all_that_is_heard_may_be_lost(lan, hosts):
-    for host in HOSTS:
-        lan.loss(host, 30)
-    try:
-        hosts()
-    finally:
-        for host in HOSTS:
-            lan.loss(host, 0)

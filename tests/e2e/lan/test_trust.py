@@ -2,17 +2,12 @@
 
 import asyncio
 import dataclasses
-import socket
-import struct
 import time
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.authorities import World
-from tests.support.certificates import serial
 from tests.support.eventually import PATIENCE, eventually_async
 from tests.support.loopback_lan import accept_probes, own_lan
 
@@ -24,11 +19,8 @@ from skillwire.protocols.skill_discovery.connection_secrets import ConnectionSec
 from skillwire.protocols.skill_discovery.messages import Endpoint, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings, LanSettings
-from skillwire.trust.authority import CertificateAuthority
-from skillwire.trust.certificates import RequestedNames
-from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
+from skillwire.trust.ecdsa import new_key, self_signed
 
-DAY = 86_400.0
 FIGURES = DiscoverySettings(heartbeat_interval=0.5, timeout=3.0, announce_interval=2.0)
 pytestmark = pytest.mark.timeout(180)
 
@@ -110,111 +102,8 @@ async def test_who_is_revoked_is_forgotten_and_refused_at_once_without_a_restart
     await until(lambda: verified(anew) == {"skill-b": True}, "what was kept counts after a restart")
 
 
-def _revoked(world):
-    identity = world.identity("agent-666")
-    world.revocations.take(world.revoke(serial(identity)), world.now)
-    return identity
-
-
-def _by_a_leaf(world):
-    holder, key = world.identity("agent-001"), new_key()
-    below = CertificateAuthority(holder.key, holder.certificate)
-    return EcdsaIdentity(key, below.issue(RequestedNames(("agent-666",)), key.public_key(), world.now))
-
-
-#: Who wants to be taken for agent-666, certified.
-HOSTILE = {
-    "expired": lambda world: world.identity("agent-666", days=1, at=world.now - 3 * DAY),
-    "revoked": _revoked,
-    "other root": lambda _: World().identity("agent-666"),
-    "for another agent": lambda world: world.identity("agent-001"),
-    "certificate without its key": lambda world: EcdsaIdentity(new_key(), world.identity("agent-666").certificate),
-    "own key under another name": lambda world: _own("agent-001", new_key(), world),
-    "by a leaf": _by_a_leaf,
-    "other curve": lambda world: _own("agent-666", ec.generate_private_key(ec.SECP256K1()), world),
-}
-
-
 def _own(name, key, world):
     return self_signed(name, key, datetime.fromtimestamp(world.now, UTC))
-
-
-@pytest.mark.spec("SDP-certificate-chain")
-@pytest.mark.parametrize("flaw", HOSTILE)
-async def test_a_registration_by_what_is_no_good_is_refused(start, flaw):
-    world = World(time.time() - 30 * DAY)
-    world.now = time.time()
-    registry = await start("registry", identity=world.identity("registry"), authority=world.authority())
-    honest = world.identity("agent-002")
-    await start("agent-002", "skill-b", identity=honest, authority=world.authority())
-    await start("agent-666", "skill-x", identity=HOSTILE[flaw](world), authority=world.authority())
-
-    def is_refused():
-        counters = registry.counters
-        return counters["certificate"] + counters["forged"] > 0
-
-    await until(is_refused, "it was not refused")
-    await until(lambda: verified(registry) == {"skill-b": True}, "the honest one is not listed, or the other is")
-
-
-async def test_an_endpoint_of_somebody_else_is_refused_unless_it_is_certified(start):
-    world = World()
-    registry = await start("registry", identity=world.identity("registry"), authority=world.authority())
-    thief = world.identity("agent-001")
-    told: list[Any] = []
-    place = {"authority": world.authority(), "host": "192.0.2.7", "on_trouble": told.append}
-    await start("agent-001", "skill-a", identity=thief, **place)
-    allowed = world.identity("agent-002", hosts=["192.0.2.8"])
-    await start("agent-002", "skill-b", identity=allowed, authority=world.authority(), host="192.0.2.8")
-    await until(lambda: verified(registry) == {"skill-b": True}, "who is certified for the host is not listed")
-    await until(lambda: told, "the other one was not told no")
-    assert {error.code for error in told} == {"DISC_003"}
-    assert verified(registry) == {"skill-b": True}
-    (skill,) = registry.snapshot().skills
-    assert skill.host == "192.0.2.8"
-
-
-async def test_what_was_said_is_worth_nothing_when_others_say_it_again(start, settings):
-    world = World()
-    group = settings.group, settings.port
-    heard, ear = await _endpoint(group, is_member=True)
-    answers, thief = await _endpoint(("127.0.0.1", 0))
-    try:
-        registry = await start("registry", identity=world.identity("registry"), authority=world.authority())
-        identity = world.identity("agent-001")
-        provider = await start("agent-001", "skill-a", identity=identity, authority=world.authority())
-        await until(lambda: verified(registry) == {"skill-a": True}, "it is not listed")
-        await provider.stop()
-        await until(lambda: verified(registry) == {}, "it is listed after its goodbye")
-        registration = next(data for data in heard if data.startswith(b"SKILL_REGISTER:agent-001;"))
-        thief.sendto(registration, group)
-        await until(lambda: any(b";INVALID;" in answer for answer in answers), "it was not refused")
-        assert verified(registry) == {}
-    finally:
-        ear.close()
-        thief.close()
-
-
-async def _endpoint(address, *, is_member=False):
-    heard = []
-
-    class Ear(asyncio.DatagramProtocol):
-        def datagram_received(self, data, _):
-            heard.append(data)
-
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    ear.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_member:
-        ear.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    ear.bind(address)
-    local = socket.inet_aton("127.0.0.1")
-    if is_member:
-        membership = struct.pack("4s4s", socket.inet_aton(address[0]), local)
-        ear.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-    ear.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, local)
-    ear.setblocking(False)
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Ear, sock=ear)
-    return heard, transport
 
 
 async def test_a_member_of_a_scene_is_handed_a_key_that_nobody_else_could_read(start):

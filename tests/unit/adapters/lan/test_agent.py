@@ -76,25 +76,6 @@ def play(monkeypatch, agents):
     return run
 
 
-def listed(agent):
-    return {skill.skill_id: skill.status for skill in agent.snapshot().skills}
-
-
-def test_agents_list_what_the_others_offer_and_see_it_leave(play):
-    async def scenario(start):
-        registry, provider = await start(1), await start(2, "skill-a", "skill-b")
-        await asyncio.sleep(1)
-        assert listed(registry) == {"skill-a": "HEALTHY", "skill-b": "HEALTHY"}
-        assert {skill.endpoint for skill in registry.snapshot().skills} == {"192.168.1.2:8080"}
-        provider.report("skill-b", HealthStatus.MAINTENANCE, "new disks")
-        await asyncio.sleep(1)
-        assert listed(registry) == {"skill-a": "HEALTHY", "skill-b": "MAINTENANCE"}
-        await provider.stop()
-        assert listed(registry) == {}
-
-    play(scenario)
-
-
 @pytest.mark.parametrize(
     ("host", "interfaces", "codes"),
     [("127.0.0.1", (), ["DISC_005"]), ("127.0.0.1", ("127.0.0.1",), []), ("192.168.1.9", (), [])],
@@ -109,37 +90,6 @@ def test_a_machine_without_an_interface_has_no_network(play, host, interfaces, c
         ) as agent:
             assert [one.code for one in agent.warnings] == codes
             assert [one.message for one in agent.warnings] == list(agent.notes)
-
-    play(scenario)
-
-
-@pytest.mark.spec("SDP-unregister-reason")
-def test_a_goodbye_is_heard_long_before_the_silence_would_be_noticed(play):
-    async def scenario(start):
-        registry, provider = await start(1), await start(2, "skill-a")
-        await asyncio.sleep(1)
-        changes, began = registry.listen(), virtual_loop().moment().wall
-        await provider.stop()
-        change = await anext(changes)
-        assert (change.kind, change.reason) == ("left", "shutdown")
-        assert 0 <= change.at - began < 0.5
-
-    play(scenario)
-
-
-@pytest.mark.spec("SDP-health-silence")
-def test_a_skill_without_heartbeats_is_unhealthy_after_three_and_removed_after_thirty_seconds(play):
-    async def scenario(start):
-        registry, provider = await start(1), await start(2, "skill-a")
-        await asyncio.sleep(60)
-        assert listed(registry) == {"skill-a": "HEALTHY"}
-        provider._links.end()
-        await asyncio.sleep(9)
-        assert listed(registry) == {"skill-a": "HEALTHY"}
-        await asyncio.sleep(8)
-        assert listed(registry) == {"skill-a": "UNHEALTHY"}
-        await asyncio.sleep(15)
-        assert listed(registry) == {}
 
     play(scenario)
 

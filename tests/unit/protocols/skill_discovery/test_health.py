@@ -50,14 +50,6 @@ def test_silence_makes_suspect_after_two_beats_unhealthy_after_three_and_ends_af
     ]
 
 
-@pytest.mark.spec("SDP-health-refuted")
-def test_a_newer_beat_refutes_a_suspicion():
-    suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)
-    assert suspected.is_suspect
-    refuted = beat(suspected, 11.0)
-    assert (refuted.status, refuted.is_suspect, refuted.heard) == (S.HEALTHY, False, 11.0)
-
-
 @pytest.mark.spec("SDP-health-probe")
 def test_an_answer_to_the_probe_puts_off_the_next_step_of_silence_once():
     suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)
@@ -79,14 +71,6 @@ def test_two_good_beats_make_an_unhealthy_skill_healthy_again():
     assert (fallen.status, once.status) == (S.UNHEALTHY, S.UNHEALTHY)
     assert beat(beat(once, 17.0, S.UNHEALTHY), 18.0).status is S.UNHEALTHY, "in a row"
     assert beat(once, 21.0).status is S.HEALTHY
-
-
-@pytest.mark.spec("SDP-health-restart")
-def test_after_a_restart_a_skill_is_unknown_until_a_beat():
-    unknown = Health(S.UNKNOWN, 0.0)
-    assert silent(unknown, 9.0, SETTINGS)[0].status is S.UNKNOWN
-    assert beat(unknown, 3.0).status is S.HEALTHY
-    assert beat(unknown, 3.0, S.DEGRADED).status is S.DEGRADED
 
 
 @pytest.mark.spec("SDP-health-flapping")

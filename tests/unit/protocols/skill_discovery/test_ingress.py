@@ -16,7 +16,8 @@ from skillwire.protocols.skill_discovery.identity import ChainAuthority, GroupKe
 from skillwire.protocols.skill_discovery.limits import ReplayGuard
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Outcome, Profile, Reason
 from skillwire.testing.fake_network import EPOCH
-from skillwire.trust.certificates import Chain
+from skillwire.trust.authority import CertificateAuthority
+from skillwire.trust.certificates import Chain, RequestedNames
 from skillwire.trust.ecdsa import EcdsaIdentity, new_key, self_signed
 from skillwire.wire.node import Peer
 
@@ -161,6 +162,12 @@ def revoked(world):
     return identity
 
 
+def by_a_leaf(_):
+    holder, key = certified(), new_key()
+    below = CertificateAuthority(holder.key, holder.certificate)
+    return EcdsaIdentity(key, below.issue(RequestedNames((AGENT,)), key.public_key(), EPOCH))
+
+
 def below_a_revoked_authority(world):
     world.revoked.add(serial(EcdsaIdentity(new_key(), center().certificate)))
     return certified()
@@ -186,6 +193,7 @@ CHAIN, NAME, SIGNED = (
         pytest.param(lambda _: certified(start=1, days=7), "refused", "certificate", marks=CHAIN, id="not yet"),
         pytest.param(revoked, "refused", "certificate", marks=CHAIN),
         pytest.param(below_a_revoked_authority, "refused", "certificate", marks=CHAIN),
+        pytest.param(by_a_leaf, "refused", "certificate", marks=CHAIN),
         pytest.param(
             lambda _: Issuer("SkillCenter CA", Issuer("Root CA")).issue(agents=[AGENT]), "refused", "certificate",
             marks=CHAIN, id="another root",

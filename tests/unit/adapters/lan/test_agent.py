@@ -76,6 +76,10 @@ def play(monkeypatch, agents):
     return run
 
 
+def listed(agent):
+    return {skill.skill_id: skill.status for skill in agent.snapshot().skills}
+
+
 @pytest.mark.parametrize(
     ("host", "interfaces", "codes"),
     [("127.0.0.1", (), ["DISC_005"]), ("127.0.0.1", ("127.0.0.1",), []), ("192.168.1.9", (), [])],

@@ -182,6 +182,17 @@ async def test_a_skill_with_an_id_of_its_own_is_found_by_it(site):
     assert (await site.get("/api/skills/skill.lark/download")).status == 200
 
 
+@pytest.mark.spec("SDP-center-search")
+async def test_a_search_sees_what_was_published_since_the_last_one(site, tmp_path):
+    assert await ids(site, {"scenes": ["new"]}) == []
+    for name in ("first", "search"):
+        write(tmp_path / "skills", name, scenes=["new"])
+        site.application.catalog._refresh(None)
+        assert name in await ids(site, {"scenes": ["new"]})
+        assert name in await ids(site, {"keywords": [name]})
+        assert (await site.get(f"/api/skills/{name}")).json()["id"] == name
+
+
 @pytest.mark.spec("SDP-center-errors", "SDP-center-access")
 @pytest.mark.parametrize(
     ("path", "status", "code"),

@@ -20,7 +20,7 @@ from skillwire.protocols.skill_discovery.center import USUAL_TYPE
 from skillwire.registry.search import make_cursor, mark_search, read_cursor, read_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skillwire.model.skill import Skill
     from skillwire.protocols.skill_discovery.center import CenterSearch
@@ -40,38 +40,45 @@ class CenterPage(NamedTuple):
 class CenterIndex:
     """The skills ``usable`` of ``visible`` by their values; the others may be known of, and are found by their ID.
 
-    Names are sorted. ``searched`` are those that the full-text search has.
+    Names are sorted. ``below`` is the index of a part of them, that of everyone: its tables are reused, and the
+    full-text search has what it holds.
     """
 
-    def __init__(self, visible: Mapping[str, Skill], usable: Iterable[str], searched: Collection[str]) -> None:
+    def __init__(self, visible: Mapping[str, Skill], usable: Iterable[str], below: CenterIndex | None = None) -> None:
         self._names = tuple(usable)
+        self._below = below
+        self.usable = frozenset(self._names)
         self._by_id: dict[str, str] = {}  # of those whose ID is not their name
         self._texts: dict[str, str] = {}  # of those that the full-text search has not
         self._having: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-        self._versions: set[str] = set()
-        may_use = frozenset(self._names)
+        self.versions: set[str] = set(below.versions) if below else set()
         for name in visible:
+            if below is not None and name in below.usable:
+                continue
             facts = summarize(visible, name)
             skill_id = facts.identifiers[1] if facts.identifiers else name
             if skill_id != name:
                 self._by_id[skill_id] = name
-            if name not in may_use:
+            if name not in self.usable:
                 continue
-            values = [
-                *(("capability", one) for one in facts.capabilities),
-                *(("scene", one) for one in facts.scenes),
-                ("type", facts.skill_type or USUAL_TYPE.value),
-                ("version", facts.version),
-            ]
-            self._versions.add(facts.version)
-            for value in values:
-                self._having[value].add(name)
-            if name not in searched:
+            self.versions.add(facts.version)
+            self._having["version", facts.version].add(name)
+            self._having["type", facts.skill_type or USUAL_TYPE.value].add(name)
+            for kind, values in (("capability", facts.capabilities), ("scene", facts.scenes)):
+                for one in values:
+                    self._having[kind, one].add(name)
+            if below is not None:
                 self._texts[name] = " ".join((name, facts.description, *facts.capabilities, *facts.scenes)).lower()
 
     def name_of(self, skill_id: str) -> str:
         """Return the name of the skill with this ID; an ID that is not known is returned as it is."""
-        return self._by_id.get(skill_id, skill_id)
+        found = self._by_id.get(skill_id)
+        return found or (self._below.name_of(skill_id) if self._below else skill_id)
+
+    def any_of(self, kind: str, values: Iterable[str]) -> set[str]:
+        """Return the names of the skills that have one of the values."""
+        own = set().union(*(self._having.get((kind, one), ()) for one in values))
+        return own | self._below.any_of(kind, values) if self._below else own
 
     def search(self, asked: CenterSearch, revision: int, rank: Callable[[str], Sequence[str]]) -> CenterPage:
         """Return a page of the skills that pass all criteria: by name, or with keywords as ``rank`` orders them.
@@ -79,15 +86,15 @@ class CenterIndex:
         Raises UsageError (``QUERY``, ``CURSOR``), ValidationError (``VERSION_RANGE``).
         """
         text = " ".join(asked.keywords)
-        wanted = [self._having.get(("capability", one), set()) for one in asked.capabilities]
-        for kind, values in (("scene", asked.scenes), ("type", asked.types)):
-            if values:
-                wanted.append(set().union(*(self._having.get((kind, one), ()) for one in values)))
+        wanted = [self.any_of("capability", [one]) for one in asked.capabilities]
+        wanted += [self.any_of(kind, some) for kind, some in (("scene", asked.scenes), ("type", asked.types)) if some]
         if asked.version:
             versions = parse_range(asked.version)
-            wanted.append(set().union(*(self._having["version", one] for one in self._versions if one in versions)))
-        names = self._ranked(text, rank) if text else self._names
-        found = [name for name in names if all(name in one for one in wanted)] if wanted else names
+            wanted.append(self.any_of("version", [one for one in self.versions if one in versions]))
+        chosen = set.intersection(*sorted(wanted, key=len)) if wanted else None
+        found: Sequence[str] = self._ranked(text, rank) if text else self._names
+        if chosen is not None:
+            found = [name for name in found if name in chosen] if text else sorted(chosen)
         order = (_PROCESS, str(revision), text) if text else ("by name",)
         criteria = repr((asked.capabilities, asked.scenes, asked.types, asked.version))
         mark = mark_search(SearchQuery(), ("skill center", criteria, *order))
@@ -102,6 +109,6 @@ class CenterIndex:
 
     def _ranked(self, text: str, rank: Callable[[str], Sequence[str]]) -> list[str]:
         """Return the skills with all the words of ``text``, first those that the full-text search has."""
-        words, known = read_words(text).words, set(self._names)
+        words = read_words(text).words
         others = [name for name, own in self._texts.items() if words and all(word in own for word in words)]
-        return [*(name for name in rank(text) if name in known and name not in self._texts), *others]
+        return [*rank(text), *others]

@@ -159,18 +159,23 @@ async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path
     assert (answer.status, answer.fields["retry-after"]) == (503, "1")
 
 
-async def test_an_answer_at_once_is_the_same(site):
+@pytest.mark.parametrize("target", [f"{SEARCH}?q=csv", "/api/skills/csv-profile"])
+async def test_an_answer_at_once_is_the_same(site, target):
     fields = [(b"host", b"testserver")]
-    ordinary = await site.get(f"{SEARCH}?q=csv", {"Host": "testserver"})
+    ordinary = await site.get(target, {"Host": "testserver"})
     application = site.application
     fast_path = FastPath(application.services, application.log)
-    ready = fast_path.respond(b"/api/search?q=csv", b"GET", fields, None)
+    ready = fast_path.respond(target.encode(), b"GET", fields, None)
     assert ready is not None
     assert (ready.status, ready.body) == (200, ordinary.body)
     told = dict(line.partition(b": ")[::2] for line in ready.head.splitlines()[1:])
     assert {name.decode(): value.decode() for name, value in told.items()} == ordinary.fields
     for url, method, more in [
         (b"/api/search?q=csv", b"POST", []),
+        (b"/api/skills/csv-secret", b"GET", []),
+        (b"/api/skills/csv-profile", b"DELETE", []),
+        (b"/api/skills/csv-profile/download", b"GET", []),
+        (b"/api/skills/csv%2dprofile", b"GET", []),
         (b"/api/search?limit=0", b"GET", []),
         (b"/api/search?q=csv", b"GET", [(b"host", b"another")]),
         (b"/api/search?q=csv", b"GET", [(b"x-forwarded-proto", b"https")]),

@@ -32,7 +32,7 @@ from skillwire.registry.skill_center import CenterIndex
 from skillwire.server.blob_responses import BlobSender, SiteUrlCache
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, PART, in_parts, kept, listed, reference
-from skillwire.server.problems import Problem, problem_for
+from skillwire.server.problems import READ, Problem, problem_for
 from skillwire.server.responses import json_response
 from skillwire.server.revision import SiteUrlBody
 from skillwire.server.routes.registry import registry_problem
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, IndexCache, Revision
+    from skillwire.server.routing import Handler
 
 _ALIAS: Final = "/api/v1/skills"
 #: Codes of the registry → those of SDP §12.1.
@@ -81,6 +82,7 @@ _SEARCH: Final = Operation(
     body={JSON: CenterSearch},
 )
 _DETAILS: Final = Operation("The details of a skill", {**kept(CenterDetails), **_ABSENT}, ("center-skill", CONDITION))
+_NAMED_SEARCH: Final = _DETAILS._replace(summary="The details of a skill named search", parameters=(CONDITION,))
 _DOWNLOAD: Final = Operation(
     "The artifact of a skill",
     {**in_parts(*ARCHIVES, "text/markdown"), "400": "BadQuery", **_ABSENT},
@@ -97,22 +99,16 @@ class SkillCenter(Protocol):
         """Return its rows."""
         answers = _Answers(services)
         services.catalog.prepares.append(answers.prepare)
-        rows = [
-            ("", answers.list, "GET", _LIST),
-            ("/search", answers.search, "POST", _SEARCH),
-            ("/{skill}", answers.details, "GET", _DETAILS),
-            ("/{skill}/download", answers.download, "GET", _DOWNLOAD),
+        rows: list[tuple[str, Handler, tuple[str, ...], Operation | dict[str, Operation]]] = [
+            ("", answers.list, READ, _LIST),
+            ("/search", answers.search, (*READ, "POST"), {"post": _SEARCH, "get": _NAMED_SEARCH}),
+            ("/{skill}", answers.details, READ, _DETAILS),
+            ("/{skill}/download", answers.download, READ, _DOWNLOAD),
         ]
         return [
-            Route(
-                f"{base}{path}",
-                handler,
-                "service",
-                methods=("GET", "HEAD") if method == "GET" else (method,),
-                describes=described if base == SKILLS else None,
-            )
+            Route(f"{base}{path}", handler, "service", methods=methods, describes=described if base == SKILLS else None)
             for base in ((SKILLS, _ALIAS) if services.packages is None else (SKILLS,))
-            for path, handler, method, described in rows
+            for path, handler, methods, described in rows
         ]
 
     def error_table(self, error: SkillwireError) -> Problem:
@@ -120,12 +116,9 @@ class SkillCenter(Protocol):
         if isinstance(error, DecodeError | UsageError | ValidationError):
             return problem_for(error)
         problem = registry_problem(error)
-        code = _CODES.get(problem.code)
-        return (
-            Problem(problem.status, code, problem.message, {**problem.details, "reason": error.code})
-            if code
-            else problem
-        )
+        if (code := _CODES.get(problem.code)) is None:
+            return problem
+        return Problem(problem.status, code, problem.message, {**problem.details, "reason": error.code})
 
 
 class _Answers:
@@ -142,19 +135,21 @@ class _Answers:
     def prepare(self, revision: Revision) -> None:
         """Make the index of everyone's view of a revision, if this API was used before; in any thread."""
         if self._is_used:
-            self._make(revision, revision.public_view)
+            self._make(revision.public_view)
 
-    def _make(self, revision: Revision, view: AccessView) -> CenterIndex:
-        made = CenterIndex(view.visible.skills, view.usable.skills, revision.catalog.skills)
-        self._indexes[view.indexes] = made
+    def _make(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
+        made = self._indexes[view.indexes] = CenterIndex(view.visible.skills, view.usable.skills, below)
         return made
 
     async def _index(self, context: RequestContext) -> CenterIndex:
         self._is_used = True
         async with self._turn:  # requests that wait find what the first one made
-            if (found := self._indexes.get(context.view.indexes)) is not None:
-                return found
-            return await asyncio.to_thread(self._make, context.revision, context.view)
+            everyone = await self._made(context.revision.public_view)
+            return everyone if context.view.is_public else await self._made(context.view, everyone)
+
+    async def _made(self, view: AccessView, below: CenterIndex | None = None) -> CenterIndex:
+        found = self._indexes.get(view.indexes)
+        return await asyncio.to_thread(self._make, view, below) if found is None else found
 
     async def _find(self, context: RequestContext) -> Skill:
         """Return the skill that the path names. Raises NotFoundError (``DISC_002``), ProblemError (401, 403)."""
@@ -185,7 +180,10 @@ class _Answers:
         return await self._documents.respond(context, f"{SKILLS}?{limit}&{after}", made)
 
     async def search(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the skills that pass all criteria."""
+        """Answer a page of the skills that pass all criteria; to GET the details of a skill of this name."""
+        if context.method != "POST":
+            context.parameters = {"skill": "search"}
+            return await self.details(context)
         asked = await read_request(context, CenterSearch)
         index, revision = await self._index(context), context.revision
 

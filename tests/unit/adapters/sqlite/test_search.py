@@ -66,6 +66,8 @@ def test_without_any_that_has_all_the_words_those_with_some_are_found(shelf):
 
 def test_the_skill_of_that_name_comes_first(shelf):
     shelf.put(skill("git-commit", "One."), skill("git-commit-log", "git commit git commit git commit"), skill("log"))
+    assert tuple(shelf.now.rank("Git commit")) == shelf.find("Git commit")
+    assert shelf.now.rank("!") == []
     assert shelf.find("Git commit")[0] == shelf.find("git-commit")[0] == "git-commit"
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -31,9 +31,10 @@ from skillwire.server.console_request import (
     read_console_request,
 )
 from skillwire.server.http import encode_fields
+from skillwire.server.problems import ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes.registry_requests import request_id_of
-from skillwire.web.account_page import LIFETIMES, ShownAccount, ShownStep, Step, account_page, step_page
+from skillwire.web.account_page import LIFETIMES, ShownAccount, Step, account_page, step_page
 from skillwire.web.environment import notice_page
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ _PUBLIC: Final = frozenset({"set_up", "sign_in", "finish_sign_in", "make_account
 _REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
 _REVOKED: Final = "The token was revoked."
 _GUESSES: Final = RateLimit(20, 20)
-_TOO_MANY: Final = "Too many codes came from you. Wait a minute, then try again."
 
 
 class AccountPages:
@@ -133,10 +133,7 @@ class AccountPages:
         pairs, actor = await request.form(), await self._actor(request, context)
         sent, logins = dict(pairs), self._parts.device_logins
         code, decision = sent.get("code", "")[:64], sent.get("decision", "")
-        callers = (f"account {actor.account}", caller_of(ANONYMOUS, context.address))
-        if not all(self._guesses.take(caller, context.clock()).allowed for caller in callers):
-            await self._show_step(request, "enter", HTTPStatus.TOO_MANY_REQUESTS, problem=_TOO_MANY, typed=code)
-            return
+        self._count(context, f"account {actor.account}")
         try:
             require_account(actor)
             login = await logins.find(code)
@@ -177,12 +174,10 @@ class AccountPages:
 
     async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Redirect to the identity provider."""
-        provider, caller = self._authentication.sign_in, caller_of(ANONYMOUS, context.address)
+        provider = self._authentication.sign_in
         if provider is None:
             raise RefusedError(HTTPStatus.NOT_FOUND, "absent")
-        if not self._guesses.take(f"sign-in {caller}", context.clock()).allowed:
-            await self._show_step(request, "failed", HTTPStatus.TOO_MANY_REQUESTS, problem=_TOO_MANY)
-            return
+        self._count(context)
         try:
             url, carried = await provider.begin(f"{request.frame.address}/account/sign-in/answer")
         except SkillwireError as error:
@@ -266,10 +261,17 @@ class AccountPages:
         step: Step,
         status: int = HTTPStatus.OK,
         fields: Mapping[str, str] = {},
-        **more: object,
+        **more: Any,
     ) -> None:
-        html = await asyncio.to_thread(step_page, ShownStep(step, **more), request.frame)  # type: ignore[arg-type]  # of that class
+        html = await asyncio.to_thread(step_page, step, request.frame, **more)
         await request.show(html, status, fields)
+
+    def _count(self, context: RequestContext, *callers: str) -> None:
+        """Count a code or a sign-in against its address and ``callers``. Raises ProblemError (429)."""
+        for caller in (*callers, caller_of(ANONYMOUS, context.address)):
+            allowance = self._guesses.take(caller, context.clock())
+            if not allowance.allowed:
+                raise ProblemError(too_many("codes and sign-ins come too often", allowance))
 
     async def _actor(self, request: ConsoleRequest, context: RequestContext) -> Actor:
         principal = request.session.principal if request.session else None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from skillwire.web.environment import render
-from skillwire.web.labels import ahead, past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,41 +45,32 @@ class ShownAccount(NamedTuple):
     secret: str = ""
 
 
-class ShownStep(NamedTuple):
-    """A step: what was typed or is proposed, the login to decide about, and the namespaces to limit a token to."""
-
-    step: Step
-    problem: str = ""
-    typed: str = ""
-    login: DeviceLogin | None = None
-    namespaces: Sequence[str] = ()
-
-
 def account_page(shown: ShownAccount, frame: Frame) -> str:
     """Return the page of an account."""
-    rows = [
-        {
-            "token": token,
-            "scopes": sorted(token.scopes),
-            "created": past(token.created, shown.now),
-            "used": None if token.used is None else past(token.used, shown.now),
-            "ends": None if token.expires is None else ahead(token.expires, shown.now),
-            "is_own": frame.person is not None and token.token_id == frame.person.token_id,
-        }
-        for token in shown.tokens
-    ]
-    return render("account.html", frame, {"shown": shown, "rows": rows, **_CHOICES})
+    return render("account.html", frame, {"shown": shown, "scopes": SCOPES, "lifetimes": LIFETIMES})
 
 
-def step_page(shown: ShownStep, frame: Frame) -> str:
-    """Return the page of a step."""
-    asked = shown.login.scopes if shown.login else ()
-    limited = [scope.partition(":")[2] for scope in asked if scope not in SCOPES]
-    offered = {scope: meaning for scope, meaning in SCOPES.items() if scope in asked}
-    return render("account_step.html", frame, {"shown": shown, "limited": limited, **_CHOICES, "scopes": offered})
+def step_page(
+    step: Step,
+    frame: Frame,
+    *,
+    problem: str = "",
+    typed: str = "",
+    login: DeviceLogin | None = None,
+    namespaces: Sequence[str] = (),
+) -> str:
+    """Return the page of a step: what was ``typed`` or is proposed, and the login to decide about.
 
-
-_CHOICES: Final[Mapping[str, Any]] = {
-    "scopes": SCOPES,
-    "lifetimes": {key: label for key, (label, _) in LIFETIMES.items()},
-}
+    Its token can be limited to one of the ``namespaces``, unless the program asked for some.
+    """
+    asked = login.scopes if login else ()
+    values = {
+        "scopes": {scope: meaning for scope, meaning in SCOPES.items() if scope in asked},
+        "limited": [scope.partition(":")[2] for scope in asked if scope not in SCOPES],
+        "step": step,
+        "problem": problem,
+        "typed": typed,
+        "login": login,
+        "namespaces": namespaces,
+    }
+    return render("account_step.html", frame, {**values, "lifetimes": LIFETIMES})

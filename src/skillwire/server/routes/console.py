@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from skillwire.model.access import OPERATOR
@@ -24,10 +25,12 @@ from skillwire.server.routing import Route
 from skillwire.server.sessions import Sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from starlette.types import Scope
 
+    from skillwire.server.account_pages import AccountPages
+    from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.console_pages import ConsolePages
     from skillwire.server.console_request import LanSnapshots
     from skillwire.server.context import RequestContext
@@ -38,8 +41,9 @@ _BEGINNING: Final = re.compile(r"/executions/(exec-[0-9a-f]{8,44})", re.ASCII)
 _EXECUTION: Final = "/executions/{id:execution}"
 _TASK: Final = "/inbox/{id:execution}"
 _POST: Final = ("POST",)
+Row = tuple[str, str, tuple[str, ...]]
 #: Path, the method of :class:`~skillwire.server.console_pages.ConsolePages` that answers, and the HTTP methods.
-_ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+_ROWS: Final[tuple[Row, ...]] = (
     ("/login", "log_in", (*READ, *_POST)),
     ("/logout", "log_out", (*READ, *_POST)),
     ("/executions", "list_executions", READ),
@@ -58,6 +62,17 @@ _ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("/inbox/{rest:path}", "no_task", READ),
     ("/lan", "show_lan", READ),
     ("/lan/live", "show_lan", READ),
+)
+#: The same of :class:`~skillwire.server.account_pages.AccountPages`.
+_ACCOUNT_ROWS: Final[tuple[Row, ...]] = (
+    ("/account", "show", READ),
+    ("/account/tokens", "make_token", _POST),
+    ("/account/tokens/{token}/revoke", "revoke", _POST),
+    ("/account/device", "device", (*READ, *_POST)),
+    ("/account/setup", "set_up", (*READ, *_POST)),
+    ("/account/sign-in", "sign_in", READ),
+    ("/account/sign-in/answer", "finish_sign_in", READ),
+    ("/account/new", "make_account", (*READ, *_POST)),
 )
 
 
@@ -94,14 +109,7 @@ class ExecutionsConsole:
 
     def routes(self) -> Sequence[Route]:
         """Return the rows of the console, but for ``/executions/ID``."""
-
-        def row(path: str, page: str, methods: Sequence[str]) -> Route:
-            async def answer(context: RequestContext) -> None:
-                await self._answer(page, context)
-
-            return Route(path, answer, "page", methods=methods, answers_preflight=False, loads=False)
-
-        return [row(*one) for one in _ROWS]
+        return page_routes(_ROWS, self._answer)
 
     @staticmethod
     def prefers(path: str, scope: Scope) -> bool:
@@ -133,3 +141,36 @@ class ExecutionsConsole:
         if self._pages is None:
             self._pages = await asyncio.to_thread(self._make_pages)
         await self._pages.answer(page, context)
+
+
+class AccountConsole:
+    """Answers browsers about the accounts of a registry, with the sessions of the console."""
+
+    def __init__(self, services: Services, parts: RegistryComponents) -> None:
+        self._pages: AccountPages | None = None
+
+        def make_pages() -> AccountPages:
+            from skillwire.server.account_pages import AccountPages  # noqa: PLC0415  # same
+
+            sessions, has_lan = services.console.sessions, services.lan is not None
+            return AccountPages(parts, services.authentication, sessions, base_url=services.base_url, has_lan=has_lan)
+
+        self._make_pages = make_pages
+
+    def routes(self) -> Sequence[Route]:
+        """Return the rows of the pages of accounts."""
+        return page_routes(_ACCOUNT_ROWS, self._answer)
+
+    async def _answer(self, page: str, context: RequestContext) -> None:
+        if self._pages is None:
+            self._pages = await asyncio.to_thread(self._make_pages)
+        await self._pages.answer(page, context)
+
+
+def page_routes(rows: Iterable[Row], answer: Callable[[str, RequestContext], Awaitable[None]]) -> list[Route]:
+    """Return the rows of pages; ``answer`` gets the name of the page that a row is for."""
+
+    def route(path: str, page: str, methods: Sequence[str]) -> Route:
+        return Route(path, partial(answer, page), "page", methods=methods, answers_preflight=False, loads=False)
+
+    return [route(*one) for one in rows]

@@ -44,13 +44,6 @@ _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a form of a login has at most {
 _CROWDED: Final = Problem(503, "NOT_READY", "too many logins wait", fields={"Retry-After": "60"})
 #: Logins that one address may begin: a person begins a few, and each takes a row.
 _BEGINS: Final = RateLimit(20, 20)
-_MEANINGS: Final = {
-    "authorization_pending": "the person has not decided yet",
-    "slow_down": "this came too soon; wait five seconds longer from now on",
-    "access_denied": "the login was refused, or its approval was revoked",
-    "expired_token": "the codes have ended; begin anew",
-    "invalid_grant": "there is no such login of this client, or it was fetched already",
-}
 
 
 class DeviceLoginRoutes:
@@ -128,7 +121,7 @@ class DeviceLoginRoutes:
             return _refusal("unsupported_grant_type", f"the registry grants {_GRANT}")
         found = await self._logins.poll(asked.client_id, asked.device_code, context.address, request_id_of(context))
         if isinstance(found, str):
-            return _refusal(found, _MEANINGS[found])
+            return _refusal(found)
         token = found.token
         ends = msgspec.UNSET if token.expires is None else int(token.expires - token.created)
         return answer(messages.AccessToken(found.secret, " ".join(sorted(token.scopes)), ends))
@@ -156,5 +149,5 @@ async def _read_form(context: RequestContext, kind: type[T]) -> T:
         raise UsageError("QUERY", f"the form does not fit: {error}") from error
 
 
-def _refusal(error: str, description: str) -> ASGIApp:
+def _refusal(error: str, description: str = "") -> ASGIApp:
     return answer(messages.OAuthProblem(error, description), 400)

@@ -31,7 +31,7 @@ from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
-from skillwire.server.routes.account import AccountConsole
+from skillwire.server.routes.console import AccountConsole
 from skillwire.server.routes.device_login import DeviceLoginRoutes
 from skillwire.server.routes.registry_requests import (
     API,

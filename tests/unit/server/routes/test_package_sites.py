@@ -116,11 +116,17 @@ async def test_what_is_not_there_is_not_found(site):
 
 
 async def test_an_old_name_redirects(site):
+    await site.publish("acme", skill_archive("minutes"))
+    await site.call("PATCH", "/packages/acme/notes", {"renamed_to": "acme/minutes"}, by="acme")
+    moved = await site.get("/@acme/notes@1.0.0/versions.json")
+    assert (moved.status, moved.fields["location"]) == (308, "/@acme/minutes@1.0.0/versions.json")
+    site.look()
+    assert await names(site, f"/@acme{INDEX}") == [("minutes", "1.0.0")]
     await site.call("POST", "/namespaces/acme/rename", {"to": "apex"}, by="acme")
     site.look()
-    moved = await site.get("/@acme/notes@1.0.0/.well-known/skills/index.json")
-    assert (moved.status, moved.fields["location"]) == (308, "/@apex/notes@1.0.0/.well-known/skills/index.json")
-    assert await names(site, "/@apex/notes@1.0.0" + INDEX) == [("notes", "1.0.0")]
+    moved = await site.get("/@acme/minutes@1.0.0/.well-known/skills/index.json")
+    assert (moved.status, moved.fields["location"]) == (308, "/@apex/minutes@1.0.0/.well-known/skills/index.json")
+    assert await names(site, "/@apex/minutes@1.0.0" + INDEX) == [("minutes", "1.0.0")]
 
 
 async def test_quarantine_refuses_the_artifact_at_once_and_says_why(site):

@@ -167,7 +167,7 @@ async def test_skills_are_listed_described_and_downloaded(site, base):
         "description": "Reads organizations.",
         "publisher": "ooder",
         "skill": "skill-org-feishu",
-        "versionsUrl": f"{SITE}/@skill-org-feishu/versions.json",
+        "versionsUrl": f"{SITE}/@ooder/skill-org-feishu/versions.json",
     }
     download = await site.get(f"{base}/{row['id']}/download")
     assert (download.status, download.fields["content-type"]) == (200, "application/gzip")

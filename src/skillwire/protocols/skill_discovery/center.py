@@ -88,7 +88,7 @@ def center_details(skill: Skill, site: str) -> CenterDetails:
         skill=skill.name,
         digest=str(skill.artifact.digest),
         size=skill.artifact.size,
-        versions_url=f"{site}/@{skill.name}/versions.json",
+        versions_url=f"{site}/@{skill.publisher}/{skill.name}/versions.json",
         license=skill.license,
     )
 

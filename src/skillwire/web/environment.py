@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from skillwire.executions.tasks import person_name
 from skillwire.trust.hidden_text import neutralise
 from skillwire.version import VERSION
 from skillwire.web.assets import asset_urls
-from skillwire.web.labels import ahead, past
+from skillwire.web.labels import EXECUTORS, REASONS, ahead, duration_text, json_text, past, status_label, status_look
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +88,18 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=show_hidden,
     )
-    environment.filters |= {"size": size_text, "past": past, "ahead": ahead}
+    environment.filters |= {
+        "size": size_text,
+        "shorten": shorten,
+        "past": past,
+        "ahead": ahead,
+        "duration": duration_text,
+        "json": json_text,
+        "status": status_label,
+        "look": status_look,
+        "person": person_name,
+    }
+    environment.globals |= {"EXECUTORS": EXECUTORS, "REASONS": REASONS}
     environment.globals["asset"] = asset_urls()
     environment.globals["version"] = VERSION
     return environment

@@ -15,19 +15,7 @@ from skillwire.model.execution import ExecutionQuery, ExecutionStatus
 from skillwire.model.skill import ExecutorKind
 from skillwire.web.address import single_fields
 from skillwire.web.environment import render
-from skillwire.web.labels import (
-    EXECUTORS,
-    REASONS,
-    STATUSES,
-    Instant,
-    ahead,
-    duration_text,
-    event_label,
-    json_text,
-    past,
-    status_label,
-    status_look,
-)
+from skillwire.web.labels import STATUSES, Instant, duration_text, event_label, past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,37 +103,13 @@ def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *,
             }
             for status, label, look, number in choices
         ],
-        "executors": EXECUTORS,
-        "rows": [_row(execution, listed) for execution in listed.page.executions],
+        "listed": listed,
         "next": filters.url(after=listed.page.after) if listed.page.after else None,
         "first": filters.url(),
         "all": filters.url(status=None),
         "live": filters.url(after=filters.after),
-        "problem": listed.problem,
-        "now": listed.now,
     }
     return render("runs.html" if part else "executions.html", frame, values)
-
-
-def took(execution: Execution, now: float) -> str:
-    """Return how long an execution has taken since it was accepted, or took in all."""
-    return duration_text((execution.completed or now) - execution.created)
-
-
-def _row(execution: Execution, listed: ListedExecutions) -> dict[str, Any]:
-    failure, accepted = execution.failure, past(execution.created, listed.now)
-    return {
-        "execution": execution,
-        "mark": f"{execution.status} {execution.attempt} {execution.worker} {execution.updated}",
-        "status": status_label(execution),
-        "look": status_look(execution),
-        "caller": listed.names.get(execution.caller, execution.caller),
-        "executor": EXECUTORS[execution.executor],
-        "accepted": accepted,
-        "took": took(execution, listed.now),
-        "began": None if execution.status.is_final else accepted,
-        "problem": "" if failure is None else " ".join(failure.message.split())[:200] or REASONS[failure.reason],
-    }
 
 
 #: A bar that is shorter, in hundredths of the whole, would not be seen.
@@ -194,27 +158,13 @@ class Step(NamedTuple):
 def execution_page(shown: ShownExecution, frame: Frame, *, part: bool = False) -> str:
     """Return the page as HTML; with ``part`` only what changes while the page is open."""
     execution = shown.execution
-    failure = execution.failure
+    failure = execution.failure.details.items() if execution.failure else ()
     values: dict[str, Any] = {
         "execution": execution,
         "shown": shown,
-        "status": status_label(execution),
-        "look": status_look(execution),
-        "is_final": execution.status.is_final,
-        "worker": person_name(execution.worker or ""),
-        "executor": EXECUTORS[execution.executor],
-        "accepted": past(execution.created, shown.now),
-        "deadline": ahead(execution.deadline, shown.now),
-        "next_attempt": ahead(execution.not_before, shown.now) if execution.not_before > shown.now else None,
-        "took": took(execution, shown.now),
-        "allowed": duration_text(execution.timeout),
-        "steps": steps(execution, shown.now),
-        "inputs": json_text(execution.inputs),
-        "output": None if shown.output is None else json_text(shown.output),
-        "is_completed": execution.status is ExecutionStatus.COMPLETED,
-        "reason": "" if failure is None else REASONS[failure.reason],
-        "details": () if failure is None else [(str(k), str(v)) for k, v in failure.details.items() if k not in _SHOWN],
         "now": shown.now,
+        "steps": steps(execution, shown.now),
+        "details": [(str(name), str(value)) for name, value in failure if name not in _SHOWN],
     }
     return render("run.html" if part else "execution.html", frame, values)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from skillwire.executions.task_form import Field, form_of
 from skillwire.executions.tasks import holder_of, read_task
-from skillwire.web.environment import render, shorten
-from skillwire.web.labels import REASONS, ahead, json_text, past, status_label, status_look
+from skillwire.web.environment import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ _EMPTY: Final[Mapping[Tray, tuple[str, str]]] = {
     "others": ("No other person has a task.", "What others have claimed appears here."),
     "ended": ("No task has ended yet.", "What was handed in, declined or not done in time appears here."),
 }
-_TEXT: Final = 200
 
 
 class TaskList(NamedTuple):
@@ -49,7 +47,7 @@ def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
     values: dict[str, Any] = {
         "tasks": tasks,
         "trays": [(tray, label, None if tray == "ended" else tasks.counts[tray]) for tray, label in TRAYS.items()],
-        "rows": [_row(execution, tasks) for execution in tasks.tasks],
+        "rows": [(one, read_task(one), holder_of(one), is_urgent(one, tasks.now)) for one in tasks.tasks],
         "empty": _EMPTY[tasks.tray],
         "now": tasks.now,
     }
@@ -59,23 +57,6 @@ def inbox_page(tasks: TaskList, frame: Frame, *, part: bool = False) -> str:
 def is_urgent(execution: Execution, now: float) -> bool:
     """Whether less than a tenth of its time is left."""
     return not execution.status.is_final and execution.deadline - now < execution.timeout / 10
-
-
-def _row(execution: Execution, tasks: TaskList) -> dict[str, Any]:
-    text = read_task(execution)
-    return {
-        "execution": execution,
-        "mark": f"{execution.status} {execution.attempt} {execution.worker}",
-        "title": text.title,
-        "description": shorten(text.description, _TEXT),
-        "caller": tasks.names.get(execution.caller, execution.caller),
-        "holder": holder_of(execution),
-        "asked": past(execution.completed or execution.created, tasks.now),
-        "deadline": ahead(execution.deadline, tasks.now),
-        "is_urgent": is_urgent(execution, tasks.now),
-        "status": status_label(execution),
-        "look": status_look(execution),
-    }
 
 
 #: Before the names of fields, so that none is taken for one of ours.
@@ -132,19 +113,11 @@ def task_page(shown: ShownTask, frame: Frame) -> str:
         "about_inputs": [(str(name), str(about)) for name, about in text.about_inputs.items() if about],
         "holder": holder_of(execution),
         "state": state,
-        "status": status_label(execution),
-        "look": status_look(execution),
-        "asked": past(execution.created, shown.now),
-        "claimed": past(max(claims, default=execution.updated), shown.now) if execution.worker else None,
-        "deadline": ahead(execution.deadline, shown.now),
-        "ended": past(execution.completed, shown.now) if execution.completed else None,
+        "claimed": max(claims, default=execution.updated),
         "is_urgent": is_urgent(execution, shown.now),
-        "inputs": json_text(execution.inputs),
-        "output": None if shown.output is None else json_text(shown.output),
         "form": inputs if state == "mine" else (),
         "general": [f"{error['path'].removeprefix('/output')} {error['message']}.".lstrip() for error in others],
         "wrong": [one for one in inputs if one["error"]],
-        "failure_reason": "" if execution.failure is None else REASONS[execution.failure.reason],
         "now": shown.now,
     }
     return render("task.html", frame, values)

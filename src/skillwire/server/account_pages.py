@@ -27,23 +27,25 @@ from skillwire.server.console_request import (
     ConsoleRequest,
     Pairs,
     RefusedError,
+    console_routes,
     following_path,
     read_console_request,
 )
 from skillwire.server.http import encode_fields
-from skillwire.server.problems import ProblemError, too_many
+from skillwire.server.problems import READ, ProblemError, too_many
 from skillwire.server.responses import BytesResponse
 from skillwire.server.routes.registry_requests import request_id_of
 from skillwire.web.account_page import LIFETIMES, ShownAccount, Step, account_page, step_page
 from skillwire.web.environment import notice_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from skillwire.model.access import Token
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
+    from skillwire.server.routing import Route
     from skillwire.server.sessions import Sessions
 
 #: Pages without a session.
@@ -52,6 +54,20 @@ _PUBLIC: Final = frozenset({"set_up", "sign_in", "finish_sign_in", "make_account
 _REFUSALS: Final = (ConflictError, NotFoundError, TrustError, UsageError)
 _REVOKED: Final = "The token was revoked."
 _GUESSES: Final = RateLimit(20, 20)
+
+
+_POST: Final = ("POST",)
+#: Path, the method of :class:`AccountPages` that answers, and the HTTP methods.
+_ROWS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("/account", "show", READ),
+    ("/account/tokens", "make_token", _POST),
+    ("/account/tokens/{token}/revoke", "revoke", _POST),
+    ("/account/device", "device", (*READ, *_POST)),
+    ("/account/setup", "set_up", (*READ, *_POST)),
+    ("/account/sign-in", "sign_in", READ),
+    ("/account/sign-in/answer", "finish_sign_in", READ),
+    ("/account/new", "make_account", (*READ, *_POST)),
+)
 
 
 class AccountPages:
@@ -74,6 +90,10 @@ class AccountPages:
         self._has_lan = has_lan
         self._clock = clock
         self._guesses = RateLimiter(_GUESSES)
+
+    def routes(self) -> Sequence[Route]:
+        """Return the rows."""
+        return console_routes(_ROWS, self.answer)
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""

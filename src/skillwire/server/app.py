@@ -80,6 +80,7 @@ from skillwire.server.routes.hosted_skills import HostedSkillsApi
 from skillwire.server.routes.interop import Interop
 from skillwire.server.routes.lan import SkillDiscovery
 from skillwire.server.routes.mcp import Mcp
+from skillwire.server.routes.package_pages import PackagePages
 from skillwire.server.routes.pages import SkillPages
 from skillwire.server.routes.registry import RegistryApi
 from skillwire.server.routes.rpc import SkillsRpcProtocol
@@ -314,11 +315,8 @@ def make_services(
     console = ExecutionsConsole(
         executions.service, parts.authentication, base_url=parts.base_url, has_skill=is_public, lan=service
     )
-    pages = SkillPages(catalog.blobs)
-    if parts.packages is not None:
-        from skillwire.server.routes.package_pages import PackagePages  # noqa: PLC0415  # templates, see SkillPages
-
-        pages = PackagePages(catalog.blobs, parts.packages, console.sessions.find)
+    find, packages = console.sessions.find, parts.packages
+    pages = PackagePages(catalog.blobs, packages, find) if packages else SkillPages(catalog.blobs)
     return Services(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         stats=ExecutionStats(executions.service.ledger),

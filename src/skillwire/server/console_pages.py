@@ -46,6 +46,7 @@ from skillwire.server.console_request import (
 from skillwire.server.event_streams import PageStreams
 from skillwire.server.http import encode_fields
 from skillwire.server.problems import ProblemError
+from skillwire.server.sessions import Sessions
 from skillwire.web.environment import Notice, login_page, notice_page
 from skillwire.web.executions_page import (
     Filters,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from skillwire.server.auth.authentication import Authentication
     from skillwire.server.context import RequestContext
     from skillwire.server.execution_service import ExecutionService
-    from skillwire.server.sessions import Sessions
 
     Changed = Callable[[int, float], Coroutine[None, None, int]]
     #: Makes a page, with ``part`` its live part, and its status.
@@ -110,16 +110,15 @@ class ConsolePages:
         self,
         service: ExecutionService,
         authentication: Authentication,
-        sessions: Sessions,
         *,
-        base_url: str,
-        has_skill: Callable[[str], bool],
-        lan: LanSnapshots | None,
-        clock: Callable[[], float],
+        base_url: str = "",
+        has_skill: Callable[[str], bool] = lambda _: False,
+        lan: LanSnapshots | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._service = service
         self._authentication = authentication
-        self._sessions = sessions
+        self.sessions = Sessions(authentication.tokens, clock, base_url)
         self._base_url = base_url
         self._has_skill = has_skill
         self._clock = clock
@@ -130,13 +129,13 @@ class ConsolePages:
         self._counts: dict[ExecutionQuery, tuple[float, Mapping[ExecutionStatus, int]]] = {}
 
     def close(self) -> None:
-        """End the streams of live pages."""
+        """End the streams of live pages, which would otherwise delay the end of the server."""
         self._streams.close()
         self._lan_streams.close()
 
     async def answer(self, page: str, context: RequestContext) -> None:
         """Answer a request for ``page``, which is a method of this class."""
-        request = await read_console_request(context, self._sessions, self._base_url, has_lan=self._lan is not None)
+        request = await read_console_request(context, self.sessions, self._base_url, has_lan=self._lan is not None)
         if request.session is None and page not in _PUBLIC:
             if request.path.endswith("/live"):
                 await request.show_notice("gone", HTTPStatus.FORBIDDEN)
@@ -166,7 +165,7 @@ class ConsolePages:
 
         async def is_valid() -> bool:
             """Whether the session is still valid, with the rights that the stream began with."""
-            return await self._sessions.find(request.scope) == request.session
+            return await self.sessions.find(request.scope) == request.session
 
         await (streams or self._streams).serve(make_part, is_valid, request.receive, request.send)
 
@@ -189,7 +188,7 @@ class ConsolePages:
             await self._show_login(request, following, _WRONG, HTTPStatus.FORBIDDEN)
             return
         structlog.get_logger("skillwire").info("signed in to the console", token=token.token_id)
-        cookie = await asyncio.to_thread(self._sessions.set_cookie, request.scope, self._sessions.begin(token))
+        cookie = await asyncio.to_thread(self.sessions.set_cookie, request.scope, self.sessions.begin(token))
         first = "/inbox" if TASKS in token.scopes and OPERATOR not in token.scopes else "/executions"
         first = "/account" if token.account else first
         await request.redirect(following or first, cookie)
@@ -200,8 +199,8 @@ class ConsolePages:
             await request.redirect("/login")
             return
         await request.form()
-        await self._sessions.end(request.session)
-        await request.redirect("/login", await asyncio.to_thread(self._sessions.set_cookie, request.scope, ""))
+        await self.sessions.end(request.session)
+        await request.redirect("/login", await asyncio.to_thread(self.sessions.set_cookie, request.scope, ""))
 
     async def _show_login(
         self,

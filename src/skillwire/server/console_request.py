@@ -14,6 +14,7 @@ import ipaddress
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -27,12 +28,13 @@ from skillwire.server.http import read_fields, site_of
 from skillwire.server.problems import READ
 from skillwire.server.responses import Page, Redirect
 from skillwire.server.routes.executions import may_follow
+from skillwire.server.routing import Route
 from skillwire.server.sessions import Session, is_form_token
 from skillwire.web.address import way_up
 from skillwire.web.environment import Frame, Notice, SignedInPerson, notice_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from starlette.types import Receive, Scope, Send
 
@@ -212,6 +214,17 @@ async def read_console_request(
     name, token_id = session.principal.account or request.name, session.principal.identity
     person = SignedInPerson(name, session.form_token, request.sees_all, request.may_work, sees_lan, token_id)
     return replace(request, frame=frame._replace(person=person))
+
+
+def console_routes(
+    rows: Iterable[tuple[str, str, Sequence[str]]], answer: Callable[[str, RequestContext], Awaitable[None]]
+) -> list[Route]:
+    """Return rows of the console: path, the page that ``answer`` gets, and the HTTP methods."""
+
+    def row(path: str, page: str, methods: Sequence[str]) -> Route:
+        return Route(path, partial(answer, page), "page", methods=methods, answers_preflight=False, loads=False)
+
+    return [row(*one) for one in rows]
 
 
 def is_from_here(asked: Mapping[bytes, str], address: str) -> bool:

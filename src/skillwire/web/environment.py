@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from skillwire.executions.tasks import person_name
@@ -20,6 +19,8 @@ from skillwire.web.labels import EXECUTORS, REASONS, ahead, duration_text, json_
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jinja2 import Environment
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _THOUSAND: Final = 1024
@@ -76,14 +77,16 @@ def shorten(text: str, most: int) -> str:
 
 @cache
 def _environment() -> Environment:
+    import jinja2  # noqa: PLC0415  # a tenth of a second, for the first page
+
     def show_hidden(value: Any) -> Any:
         return neutralise(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         auto_reload=False,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=show_hidden,

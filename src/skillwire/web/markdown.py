@@ -28,10 +28,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, unquote
 
-import nh3
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-
 from skillwire import limits
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.trust.hidden_text import neutralise
@@ -39,7 +35,9 @@ from skillwire.trust.hidden_text import neutralise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from markdown_it import MarkdownIt
     from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
 
 _ON_THE_WEB: Final = ("https://", "http://", "mailto:")
 
@@ -148,6 +146,8 @@ class Rendered(NamedTuple):
 
 def render_markdown(text: str, links: SkillLinks) -> Rendered:
     """Return ``text`` as HTML, with its links and pictures rewritten by ``links``."""
+    import nh3  # noqa: PLC0415  # as the parser, see below
+
     text = neutralise(text)
     if len(text) > limits.PAGE_MARKDOWN:
         return Rendered(f'<pre tabindex="0">{escape(text)}</pre>', is_plain=True)
@@ -249,6 +249,8 @@ def _find_unseen(text: str, shown: Counter[str]) -> tuple[str, ...]:
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415  # with the first page: many servers show none
+
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable(["table", "strikethrough"])
     parser.core.ruler.at("inline", _read_paragraphs)
     parser.add_render_rule("table_open", lambda *_: '<div class="scroll"><table>')
@@ -263,9 +265,15 @@ def _read_paragraphs(state: StateCore) -> None:
             continue
         token.children = []
         if len(token.content) > limits.PAGE_PARAGRAPH:
-            token.children.append(Token("text", "", 0, content=token.content))
+            token.children.append(_text(token.content))
         else:
             state.md.inline.parse(token.content, state.md, state.env, token.children)
+
+
+def _text(content: str) -> Token:
+    from markdown_it.token import Token  # noqa: PLC0415  # as the parser
+
+    return Token("text", "", 0, content=content)
 
 
 def _number_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
@@ -305,7 +313,7 @@ def _rewrite(tokens: Sequence[Token], links: SkillLinks) -> Iterator[Token]:
                 token.attrs["src"] = source
                 yield token
             else:
-                yield Token("text", "", 0, content=f"[{token.content or 'picture'}]")
+                yield _text(f"[{token.content or 'picture'}]")
         elif token.type == "link_open":
             href = str(token.attrs.get("href", ""))
             target = links.target(href)

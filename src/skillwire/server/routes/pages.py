@@ -1,7 +1,7 @@
 """The public pages: made off the event loop, compressed, with their header fields.
 
-What pages are made with (templates, Markdown, a sanitiser) costs 7 MiB and a tenth of a second to import, so that
-happens with the first request for one; a server that only agents talk to never pays.
+What pages are made with (templates, Markdown, a sanitiser) costs 7 MiB and a tenth of a second to import, so
+:mod:`skillwire.web` imports it with the first page; a server that only agents talk to never pays.
 
 A page takes a few milliseconds, one with a long text up to a second. Pages are made in threads, two at a time, so
 that agents are answered meanwhile; the rendered texts are kept by artifact, within a bound.
@@ -27,6 +27,8 @@ from skillwire.server.responses import ByteCache, BytesResponse, Page, Redirect
 from skillwire.server.routing import Answer, Operation, Route
 from skillwire.web.address import read_query, way_up
 from skillwire.web.assets import ASSET_FIELDS, assets
+from skillwire.web.environment import Frame, notice_page
+from skillwire.web.public_pages import SkillAddresses, file_page, find_skills, list_page, read_text, skill_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
-    from skillwire.web.environment import Frame, Notice
-    from skillwire.web.public_pages import SkillAddresses, SkillText
+    from skillwire.web.environment import Notice
+    from skillwire.web.public_pages import SkillText
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
@@ -118,8 +120,6 @@ class SkillPages:
         return await self._page(context, partial(self._skill_page, name))
 
     def _skill_page(self, name: str, revision: Revision, frame: Frame) -> str | None:
-        from skillwire.web.public_pages import SkillAddresses, skill_page  # noqa: PLC0415  # with the first page, see above
-
         skill = revision.catalog.skills.get(name)
         if skill is None:
             return None
@@ -128,8 +128,6 @@ class SkillPages:
 
     def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
         """Return what a page shows of a skill's files; for a thread."""
-        from skillwire.web.public_pages import read_text  # noqa: PLC0415  # with the first page, see above
-
         key = skill.artifact.digest, addresses.page  # its links are relative to the page
         with self._texts_lock:
             text = self._texts.get(key)
@@ -193,16 +191,12 @@ class SkillPages:
         """Return the page of a notice."""
 
         def make() -> str:
-            from skillwire.web.environment import notice_page  # noqa: PLC0415  # with the first page, see above
-
             return notice_page(notice, self._frame(context))
 
         fields = {"Retry-After": "2"} if notice == "loading" else {}
-        return Page(_STATUSES[notice], await asyncio.to_thread(make), fields)
+        return Page(_STATUSES[notice], await asyncio.to_thread(notice_page, notice, self._frame(context)), fields)
 
     def _frame(self, context: RequestContext) -> Frame:
-        from skillwire.web.environment import Frame  # noqa: PLC0415  # with the first page, see above
-
         scope = context.scope
         up = way_up(scope.get("raw_path") or scope["path"].encode(), scope.get("root_path", ""))
         return Frame(context.site, up, is_registry=self.is_registry)
@@ -220,16 +214,12 @@ def page_routes(rows: Iterable[PageRow]) -> list[Route]:
 
 
 def _list_page(query: SearchQuery, revision: Revision, frame: Frame, *, part: bool) -> Page:
-    from skillwire.web.public_pages import find_skills, list_page  # noqa: PLC0415  # with the first page, see above
-
     found = find_skills(revision.search, query)
     html = list_page(revision.catalog.skills, found, query, frame, part=part)
     return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)
 
 
 def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> str | None:
-    from skillwire.web.public_pages import SkillAddresses, file_page  # noqa: PLC0415  # with the first page, see above
-
     skill = revision.catalog.skills.get(name)
     file = next((file for file in skill.files if file.path == path), None) if skill else None
     if skill is None or file is None:

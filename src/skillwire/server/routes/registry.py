@@ -25,13 +25,13 @@ from skillwire.errors import (
 from skillwire.model.package import PackageName, Proof, Role, State, Status, read_package_name
 from skillwire.registry.accounts import NewToken, Person
 from skillwire.registry.packages import ADMIN, Actor, is_member, require_account
+from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol
 from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
-from skillwire.server.routes.console import AccountConsole
 from skillwire.server.routes.device_login import DeviceLoginRoutes
 from skillwire.server.routes.registry_requests import (
     API,
@@ -96,7 +96,13 @@ class RegistryApi(Protocol):
             DeviceLoginRoutes(parts),
             PackageRoutes(parts),
             UploadRoutes(parts),
-            AccountConsole(services, parts),
+            AccountPages(
+                parts,
+                services.authentication,
+                services.console.sessions,
+                base_url=services.base_url,
+                has_lan=services.lan is not None,
+            ),
         )
         return [route for group in groups for route in group.routes()]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.sqlite.async_database import Store, reads, writes
+from skillwire.adapters.sqlite.async_database import Store, looks_up, reads, writes
 from skillwire.errors import StorageError
 from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
@@ -88,17 +88,17 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @reads
+    @looks_up
     def account(self, connection: Connection, name: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
         return _read_account(connection.execute(query, (name,)).fetchone())
 
-    @reads
+    @looks_up
     def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
         return _read_account(connection.execute(query, (issuer, subject)).fetchone())
 
-    @reads
+    @looks_up
     def has_operator(self, connection: Connection) -> bool:
         return connection.execute("SELECT 1 FROM accounts WHERE is_operator LIMIT 1").fetchone() is not None
 
@@ -110,7 +110,7 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @reads
+    @looks_up
     def namespace(self, connection: Connection, name: str) -> Namespace | None:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
         row = connection.execute(query, (name,)).fetchone()
@@ -163,12 +163,12 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @reads
+    @looks_up
     def members(self, connection: Connection, namespace: str) -> Mapping[str, Role]:
         query = "SELECT account, role FROM members WHERE namespace = ? ORDER BY account"
         return {account: Role(role) for account, role in connection.execute(query, (namespace,))}
 
-    @reads
+    @looks_up
     def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
         query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
         return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
@@ -224,7 +224,7 @@ class SqlitePackages(Store):
         _record(connection, change)
         return "created"
 
-    @reads
+    @looks_up
     def package(self, connection: Connection, name: PackageName) -> Package | None:
         found = _find(connection, name)
         return None if found is None else found[1]
@@ -294,12 +294,12 @@ class SqlitePackages(Store):
         query = "SELECT account FROM readers WHERE package = ? ORDER BY account"
         return [account for (account,) in connection.execute(query, (found[0],))] if found else []
 
-    @reads
+    @looks_up
     def readable(self, connection: Connection, account: str) -> Sequence[PackageName]:
         query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
         return sorted(PackageName(*row) for row in connection.execute(query, (account,)))
 
-    @reads
+    @looks_up
     def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
         found = _find(connection, name)
         return _read_one(connection, found[0], version) if found else None

@@ -1,0 +1,222 @@
+"""Publishing to a registry beside other registries: ``python bench/registry_publish.py [ROUNDS]``.
+
+A skill of 20 kB that does not compress is published again and again over one kept connection, each time under another
+name, to ours (``skillwire serve --registry``), to ``docker-registry`` 2.8 (a layer and its manifest) and to
+``pypiserver`` (an upload form). Ours reads the archive, checks it by the strict rules, stores it and its audit
+entry, and has all of it on the disk before it answers (fsync); the others store what came, and leave it to the system
+when it is on the disk. Compared are publications a second, in turns. The store alone is measured, too: 1,000
+publications at once, which it commits in groups (goal: 1,000 a second).
+
+Needs docker-registry (Debian) and pypi-server (``pip install pypiserver``), or the path of it in ``PYPI_SERVER``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from comparison import Goal, compare
+from processes import our_program
+from skillwire.adapters.sqlite.open import close_databases, open_packages, open_tokens
+from skillwire.model.package import Account, Change
+from skillwire.registry.packages import Actor, Registry
+from skillwire.server.uploads import read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROUNDS: Final = 7
+EACH: Final = 40
+SIZE: Final = 20_000
+STORED: Final = 1_000
+MANIFEST: Final = "application/vnd.docker.distribution.manifest.v2+json"
+DOCKER: Final = """
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: {folder}}}}}
+http: {{addr: "127.0.0.1:{port}"}}
+"""
+_numbers: Final = iter(range(10**9))
+
+
+def make_archive(name: str) -> bytes:
+    """Return a skill of 20 kB as an archive."""
+    text = f"---\nname: {name}\ndescription: Does something useful.\nmetadata:\n  version: 1.0.0\n---\n\nDo it.\n"
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, content in (("SKILL.md", text.encode()), ("data.bin", os.urandom(SIZE))):
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def send(connection: HTTPConnection, method: str, path: str, body: bytes, fields: dict[str, str]) -> dict[str, str]:
+    """Send a request; return the header fields of the answer."""
+    connection.request(method, path, body, fields)
+    answer = connection.getresponse()
+    told = answer.read()
+    assert answer.status in {200, 201, 202}, (answer.status, told)
+    return {name.lower(): value for name, value in answer.getheaders()}
+
+
+def ours(connection: HTTPConnection, token: str) -> Callable[[str, bytes], object]:
+    """Return how to publish to ours."""
+    fields = {"Authorization": f"Bearer {token}"}
+    return lambda _, archive: send(connection, "POST", "/api/registry/namespaces/team/packages", archive, fields)
+
+
+def docker(connection: HTTPConnection) -> Callable[[str, bytes], object]:
+    """Return how to push to docker-registry; the empty configuration that manifests name is pushed once for each."""
+
+    def put_blob(name: str, content: bytes) -> str:
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        location = send(connection, "POST", f"/v2/{name}/blobs/uploads/", b"", {})["location"]
+        path = location[location.index("/v2/") :]
+        send(connection, "PUT", f"{path}&digest={digest}", content, {"Content-Type": "application/octet-stream"})
+        return digest
+
+    config = put_blob("team/skills", b"{}")
+
+    def publish(name: str, archive: bytes) -> None:
+        layer = {"mediaType": "application/gzip", "size": len(archive), "digest": put_blob("team/skills", archive)}
+        first = {"mediaType": "application/vnd.docker.container.image.v1+json", "size": 2, "digest": config}
+        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": first, "layers": [layer]}
+        body = json.dumps(manifest).encode()
+        send(connection, "PUT", f"/v2/team/skills/manifests/{name}", body, {"Content-Type": MANIFEST})
+
+    return publish
+
+
+def pypi(connection: HTTPConnection) -> Callable[[str, bytes], object]:
+    """Return how to upload to pypiserver."""
+
+    def publish(name: str, archive: bytes) -> None:
+        form = (
+            b'--x\r\nContent-Disposition: form-data; name=":action"\r\n\r\nfile_upload\r\n--x\r\nContent-Disposition: '
+            b'form-data; name="content"; filename="%s-1.0.0.tar.gz"\r\n\r\n%s\r\n--x--\r\n' % (name.encode(), archive)
+        )
+        send(connection, "POST", "/", form, {"Content-Type": "multipart/form-data; boundary=x"})
+
+    return publish
+
+
+@contextlib.contextmanager
+def running(command: list[str], port: int, **environment: str) -> Iterator[HTTPConnection]:
+    """Run a server; give a connection to it."""
+    variables = {**os.environ, **environment}
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            connection = HTTPConnection("127.0.0.1", port)
+            with contextlib.suppress(OSError):
+                connection.connect()
+                break
+            time.sleep(0.05)
+        yield connection
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def rate(publish: Callable[[str, bytes], object]) -> float:
+    """Return publications a second."""
+    archives = [(name, make_archive(name)) for name in (f"skill-{next(_numbers)}" for _ in range(EACH))]
+    began = time.perf_counter()
+    for name, archive in archives:
+        publish(name, archive)
+    return EACH / (time.perf_counter() - began)
+
+
+async def prepare() -> str:
+    """Make the account; return its token."""
+    await open_packages().add_account(Account("team", 1.0), Change(1.0, "team", "account.create", "team"))
+    return (await open_tokens().issue("bench", scopes=("publish", "admin"), account="team")).secret
+
+
+async def store_rate() -> float:
+    """Return publications a second of the store alone."""
+    registry, actor = Registry(open_packages(), time.time), Actor("team", frozenset({"publish", "admin"}))
+    prepared = [read_upload(make_archive(f"stored-{next(_numbers)}"), "team") for _ in range(STORED)]
+    began = time.perf_counter()
+    await asyncio.gather(*[registry.publish(actor, one, one.skill.artifact.digest) for one in prepared])
+    return STORED / (time.perf_counter() - began)
+
+
+def main() -> None:
+    """Measure and print."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    pypi_server = os.environ.get("PYPI_SERVER") or shutil.which("pypi-server")
+    if shutil.which("docker-registry") is None or pypi_server is None:
+        sys.exit("docker-registry or pypi-server is missing (as root: apt-get install docker-registry; pip install)")
+    with tempfile.TemporaryDirectory(prefix="skillwire-bench-") as work, contextlib.ExitStack() as stack:
+        folder = Path(work)
+        os.environ["SKILLWIRE_HOME"] = str(folder / "home")
+        token = asyncio.run(prepare())
+        stored = [asyncio.run(store_rate()) for _ in range(3)]
+        close_databases()
+        (folder / "server.toml").write_text("[rate_limit]\nprincipal_per_minute = 1000000\nprincipal_burst = 1000000\n")
+        (folder / "packages").mkdir()
+        ports = [free_port() for _ in range(3)]
+        (folder / "docker.yml").write_text(DOCKER.format(folder=folder / "docker", port=ports[1]))
+        options = ("--registry", "--config", str(folder / "server.toml"), "--no-access-log", "--port", str(ports[0]))
+        commands = (
+            our_program("serve", *options),
+            ["docker-registry", "serve", str(folder / "docker.yml")],
+            [
+                pypi_server,
+                "run",
+                "-p",
+                str(ports[2]),
+                "-i",
+                "127.0.0.1",
+                "-P",
+                ".",
+                "-a",
+                ".",
+                str(folder / "packages"),
+            ],
+        )
+        connections = [
+            stack.enter_context(running(command, port)) for command, port in zip(commands, ports, strict=True)
+        ]
+        publish = (ours(connections[0], token), docker(connections[1]), pypi(connections[2]))
+        for one in publish:
+            rate(one)
+        rates = [[rate(one) for one in publish] for _ in range(rounds)]
+        for number, (peer, goal) in enumerate((("docker-registry", 3), ("pypiserver", 5)), 1):
+            mine, theirs = [row[0] for row in rates], [row[number] for row in rates]
+            compare("publish a skill of 20 kB", mine, theirs, Goal("at least", goal), peer=peer, unit="a second")
+        compare(
+            "publish at once, the store alone",
+            stored,
+            [1_000.0] * 3,
+            Goal("at least", 1),
+            peer="1,000",
+            unit="a second",
+        )
+
+
+if __name__ == "__main__":
+    main()

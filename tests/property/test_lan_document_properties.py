@@ -15,7 +15,7 @@ from tests.support.datagrams import identifiers, names
 
 from skillwire import limits
 from skillwire.errors import DecodeError, TrustError, ValidationError
-from skillwire.protocols.skill_discovery.dnssd import Lists, read_details
+from skillwire.protocols.skill_discovery.dnssd import SkillDetails, read_details
 from skillwire.protocols.skill_discovery.renewal import judge_renewal, read_issued, write_issued, write_renewal
 from skillwire.trust.certificates import RequestedNames
 from skillwire.trust.ecdsa import new_key
@@ -62,8 +62,8 @@ def test_no_details_of_a_stranger_raise_anything_but_a_decode_error(body):
         found = read_details(body, "http://192.0.2.1/lan").skills
     except DecodeError:
         return
-    assert all(isinstance(lists, Lists) for lists in found.values())
-    assert all(len(one) <= limits.LAN_DETAILS_NAMES for lists in found.values() for one in lists)
+    lists = [names for one in found for names in (one.capabilities, one.scenes)]
+    assert all(len(names) <= limits.LAN_DETAILS_NAMES for names in lists)
 
 
 @pytest.mark.spec("SDP-mdns-record")
@@ -71,7 +71,7 @@ def test_no_details_of_a_stranger_raise_anything_but_a_decode_error(body):
 def test_details_that_were_written_are_read(skills):
     rows = [{"skillId": name, "capabilities": lists[0], "scenes": lists[1]} for name, lists in skills.items()]
     body = json.dumps({"agentId": "agent-001", "skills": rows}).encode()
-    assert read_details(body, "").skills == {name: Lists(*lists) for name, lists in skills.items()}
+    assert read_details(body, "").skills == tuple(SkillDetails(name, *lists) for name, lists in skills.items())
 
 
 FIELDS = ("request", "certificate", "timestamp", "signature")

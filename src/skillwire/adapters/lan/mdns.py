@@ -239,7 +239,7 @@ _OK: Final = 200
 #: Seconds in which an agent that is heard by multicast registers.
 _WAITS: Final = 1.5
 _FETCH_SECONDS: Final = 5.0
-_NO_DETAILS: Final = AgentDetails("", {})
+_NO_DETAILS: Final = AgentDetails("")
 
 
 class _Cut(NamedTuple):

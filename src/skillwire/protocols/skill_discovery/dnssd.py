@@ -32,7 +32,7 @@ from __future__ import annotations
 import hashlib
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -242,13 +242,6 @@ def hint_of(text: bytes, server: str, host: str, port: int) -> Register | None:
     return Register(agent_id, facts.skill_id, *what, timestamp=0)
 
 
-class Lists(NamedTuple):
-    """What a skill can do, and the scenes that it takes part in."""
-
-    capabilities: tuple[str, ...]
-    scenes: tuple[str, ...]
-
-
 def details_of(agent_id: str, offers: Iterable[Offer]) -> list[dict[str, object]]:
     """Return the ``skills`` of the details: those with cut lists."""
     return [
@@ -258,41 +251,40 @@ def details_of(agent_id: str, offers: Iterable[Offer]) -> list[dict[str, object]
     ]
 
 
-class AgentDetails(NamedTuple):
-    """What an agent tells: its name, and the lists of its skills, by their identifiers."""
-
-    agent_id: str
-    skills: dict[str, Lists]
+_Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=int(limits.LAN_DETAILS_NAMES))]
 
 
-class _Details(msgspec.Struct, rename="camel"):
-    agent_id: str
-    skills: list[Any] = []
+class SkillDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole lists of a skill."""
 
-
-class _SkillDetails(msgspec.Struct, rename="camel"):
     skill_id: str
-    capabilities: Annotated[list[str], msgspec.Meta(max_length=int(limits.LAN_DETAILS_NAMES))]
-    scenes: Annotated[list[str], msgspec.Meta(max_length=int(limits.LAN_DETAILS_NAMES))]
+    capabilities: _Names
+    scenes: _Names
+
+
+class AgentDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """What an agent tells: its name, and the lists of its skills."""
+
+    agent_id: str
+    skills: tuple[SkillDetails, ...] = ()
 
 
 def read_details(body: bytes, source: str) -> AgentDetails:
     """Return the details in the document at the URL ``source``. Raises: DecodeError."""
     try:
-        details = msgspec.convert(load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source), _Details)
-        skills = [msgspec.convert(one, _SkillDetails) for one in details.skills if isinstance(one, dict)]
+        details = msgspec.convert(load_json(body, max_bytes=limits.LAN_DETAILS_BYTES, source=source), AgentDetails)
     except msgspec.ValidationError as error:
         raise DecodeError("DATAGRAM", f"{source}: {error}") from None
-    names = codec.read_identifier
-    found = {
-        names(one.skill_id): Lists(tuple(map(names, one.capabilities)), tuple(map(names, one.scenes))) for one in skills
-    }
-    return AgentDetails(names(details.agent_id), found)
+    names = [name for one in details.skills for name in (one.skill_id, *one.capabilities, *one.scenes)]
+    for name in (details.agent_id, *names):
+        codec.read_identifier(name)
+    return details
 
 
 def completed(hint: Register, details: AgentDetails) -> Register | None:
     """Return a hint with its complete lists, which begin with those of the hint; None when the details differ."""
-    lists = details.skills.get(hint.skill_id) if details.agent_id == hint.agent_id else None
+    skills = details.skills if details.agent_id == hint.agent_id else ()
+    lists = next((one for one in skills if one.skill_id == hint.skill_id), None)
     if lists is None or not (
         lists.capabilities[: len(hint.capabilities)] == hint.capabilities
         and lists.scenes[: len(hint.scenes)] == hint.scenes

@@ -206,22 +206,21 @@ class ChallengeResponse(Message, frozen=True, gc=False):
     timestamp: int
 
 
-class JoinScene(Message, frozen=True, gc=False):
+class SceneQuestion(Message, frozen=True, gc=False):
+    """A question for a scene whose provider has some capabilities."""
+
+    agent_id: str
+    scene: str
+    capabilities: tuple[str, ...]
+    timestamp: int
+
+
+class JoinScene(SceneQuestion, frozen=True, gc=False):
     """An agent joins a scene that it knows of. Spec: SDP §2.2, §3.3; specs §3."""
 
-    agent_id: str
-    scene: str
-    capabilities: tuple[str, ...]
-    timestamp: int
 
-
-class RequestScene(Message, frozen=True, gc=False):
-    """An agent asks for a scene with some capabilities. Spec: SDP §4.2; specs §3."""
-
-    agent_id: str
-    scene: str
-    capabilities: tuple[str, ...]
-    timestamp: int
+class RequestScene(SceneQuestion, frozen=True, gc=False):
+    """An agent asks for a scene. Spec: SDP §4.2; specs §3."""
 
 
 class ConnectionInfo(Struct, frozen=True, rename="camel"):
@@ -270,12 +269,8 @@ class JoinSceneResponse(Message, frozen=True, gc=False):
     timestamp: int
 
 
-class SceneJoinResponse(Message, frozen=True, gc=False):
+class SceneJoinResponse(JoinSceneResponse, frozen=True, gc=False):
     """``agent_id`` has been given the scene it asked for. Spec: SDP §4.2; specs §3."""
-
-    agent_id: str
-    answer: SceneAnswer
-    timestamp: int
 
 
 class SceneNotFound(Message, frozen=True, gc=False):

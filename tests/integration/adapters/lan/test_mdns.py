@@ -20,7 +20,14 @@ from skillwire.adapters.lan.mdns import BACK_OFF, GOOD, MISSING, Details, Endpoi
 from skillwire.adapters.lan.sockets import LinkAddress
 from skillwire.errors import DecodeError
 from skillwire.model.lan import FoundVia, LanChange
-from skillwire.protocols.skill_discovery.dnssd import PATH, AgentDetails, Lists, completed, details_of, read_details
+from skillwire.protocols.skill_discovery.dnssd import (
+    PATH,
+    AgentDetails,
+    SkillDetails,
+    completed,
+    details_of,
+    read_details,
+)
 from skillwire.protocols.skill_discovery.identity import GroupKey
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, Register, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -392,8 +399,8 @@ def test_an_agent_tells_what_has_no_room_and_that_is_read_as_it_was():
     told = details_of("a" * 128, offers)
     assert [one["skillId"] for one in told] == ["skill-x"]
     body = json.dumps({"agentId": "agent-x", "skills": told}).encode()
-    assert read_details(body, "it") == AgentDetails("agent-x", {"skill-x": Lists(MANY, ("auth",))})
-    assert completed(hint(80), AgentDetails("agent-x", {})) is None
+    assert read_details(body, "it") == AgentDetails("agent-x", (SkillDetails("skill-x", MANY, ("auth",)),))
+    assert completed(hint(80), AgentDetails("agent-x")) is None
 
 
 @pytest.mark.parametrize("agent", [None, "a b", ""])

@@ -6,7 +6,7 @@ a pipe. A narrow screen that shows the same as a wide one is left out. ``--updat
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -114,13 +114,14 @@ def member(project):
 
 
 def ask_registry(method, path, document=None, content=None):
-    """Ask the team's registry as its operator, with the time of publication in the answers."""
+    """Change something at the team's registry as its operator."""
     headers = {"Authorization": f"Bearer {TEAM['token']}", "Content-Type": "application/json"}
     body = content if document is None else json.dumps(document).encode()
     connection = HTTPConnection(TEAM["address"], timeout=PATIENCE)
-    connection.request(method, f"/api/registry{path}", body, headers)
-    answer = connection.getresponse()
-    assert answer.status < 300, answer.read()
+    with closing(connection):
+        connection.request(method, f"/api/registry{path}", body, headers)
+        answer = connection.getresponse()
+        assert answer.status < 300, answer.read()
 
 
 def publish_team(name, *versions, requires=""):

@@ -14,7 +14,7 @@ from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import DiscoverOptions, Names
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skillwire.client.session import ClientSession
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot, SceneResult
+    from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.settings import LanSettings
     from skillwire.resolver.sources.lan import Providers
 
@@ -102,6 +103,7 @@ class Lan:
         *,
         join: bool = False,
         use_unverified: bool | None = None,
+        choose: Callable[[Sequence[SkillRef]], SkillRef | None] | None = None,
     ) -> SceneResult:
         """Request a scene; return the connection to its provider, and the group that was joined.
 
@@ -112,6 +114,8 @@ class Lan:
             capabilities: that its provider must have.
             join: only join a known scene, rather than request one.
             use_unverified: accept a provider without a certified key; by default as the settings say.
+            choose: without a provider, gets the skills that the SkillCenter of the settings has for the scene, and
+                returns the one to use: it is installed, and served for the scene until the client is closed.
 
         Returns:
             ``is_joined`` is False without a provider; ``is_missing`` if an agent said so. ``connection_info`` has
@@ -125,7 +129,10 @@ class Lan:
         Spec: SDP §2.2, §4.2, §4.3.
         """
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
-        return self._runner.run(flow)
+        result = self._runner.run(flow)
+        if result.is_joined or choose is None:
+            return result
+        return self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
 
     def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
         """Return the scenes of the network, or those of ``found`` skills, by name, each with its providers.
@@ -144,7 +151,7 @@ class Lan:
 
     def close(self) -> None:
         """Say goodbye. A later request starts a new agent."""
-        self._flows.thread.end()
+        self._flows.close()
         self._runner.run(self._flows.save())
 
 
@@ -190,9 +197,13 @@ class AsyncLan:
         *,
         join: bool = False,
         use_unverified: bool | None = None,
+        choose: Callable[[Sequence[SkillRef]], SkillRef | None] | None = None,
     ) -> SceneResult:
         flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
-        return await self._runner.run(flow)
+        result = await self._runner.run(flow)
+        if result.is_joined or choose is None:
+            return result
+        return await self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
 
     async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
         return await self._runner.run(self._flows.scenes(found))
@@ -204,5 +215,5 @@ class AsyncLan:
         return self._flows.thread.each_awaited(listen)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._flows.thread.end)
+        await asyncio.to_thread(self._flows.close)
         await self._runner.run(self._flows.save())

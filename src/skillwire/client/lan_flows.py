@@ -41,9 +41,11 @@ from skillwire.wire.exchange import Work, work
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
     from concurrent.futures import Future
+    from pathlib import Path
 
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.credentials import OriginAccess
+    from skillwire.client.scene_provider import SceneProvider
     from skillwire.model.lan import LanChange, LanMember, LanSkill, LanSnapshot, SceneResult
     from skillwire.model.ref import SkillRef
     from skillwire.protocols.skill_discovery.search import StopCondition
@@ -271,6 +273,7 @@ class LanFlows:
         self._context = context
         self._access = access
         self._is_silent = False
+        self._providers: list[SceneProvider] = []
         self._others: Sequence[LanSkill] = ()
         self._warnings: tuple[SkillwireError, ...] = ()
         self._reported: set[str] = set()
@@ -433,6 +436,26 @@ class LanFlows:
         if not (result.is_joined or result.is_missing) and self._warnings:
             raise self._silence(scene)
         return result
+
+    def provide_scene(self, folder: Path, scene: str, capabilities: Sequence[str]) -> Flow[SceneResult]:
+        """Serve the skill in ``folder`` for a scene, in a process that ends with :meth:`close`, and join the scene.
+
+        Another agent that provides it meanwhile needs a certified key, unless the settings accept others.
+        """
+        from skillwire.client.scene_provider import SceneProvider  # noqa: PLC0415  # few scenes have no provider
+
+        provider = yield from work(partial(SceneProvider, folder, scene))
+        self._providers.append(provider)
+        result = yield from self.request_scene(scene, capabilities, join=False, use_unverified=True)
+        if result.is_joined and result.connection_info.get("port") != provider.port:
+            return (yield from self.request_scene(scene, capabilities, join=True, use_unverified=None))
+        return result
+
+    def close(self) -> None:
+        """End the agent and the processes of :meth:`provide_scene`."""
+        self.thread.end()
+        while self._providers:
+            self._providers.pop().close()
 
     def scenes(self, found: Sequence[LanSkill] | None) -> Flow[list[LanScene]]:
         """Return the scenes of the network, or of found skills, each in the order of a registry that answers."""

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skillwire.client.lan_flows import LanFlows
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import Lock, LockedSkill, OriginRecord
+    from skillwire.model.lan import SceneResult
     from skillwire.model.ref import Files, SkillRef
     from skillwire.protocols.skill_discovery.node import Role
     from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -379,6 +380,30 @@ class ClientSession:
                 row = PlannedSkill(latest, locked.placement, locked.agents)
                 changed.append((row, [latest, *others, *([ref_of_locked(locked, self.root)] if locked.index else [])]))
         return (yield from self._plan_install(changed, (yield from work(self.folder.read_lock))))
+
+    def center_skills(self, scene: str, capabilities: Sequence[str]) -> Flow[list[SkillRef]]:
+        """Return the SkillCenter's skills for a scene; none without a SkillCenter in the settings. Spec: SDP §4.2."""
+        from skillwire.client.scene_provider import search_center  # noqa: PLC0415  # few scenes have no provider
+
+        settings = self.lan.settings
+        if not (settings.uses_center and settings.center_url):
+            return []
+        yield from work(partial(self.access.allow_url, settings.center_url))
+        return (yield from search_center(settings, scene, capabilities, self.context))
+
+    def provide_scene(
+        self, scene: str, capabilities: Sequence[str], choose: Callable[[Sequence[SkillRef]], SkillRef | None]
+    ) -> Flow[SceneResult | None]:
+        """Install the skill that ``choose`` returns, serve it for the scene, and join it; None where none is chosen."""
+        found = yield from self.center_skills(scene, capabilities)
+        chosen = (yield from work(partial(choose, found))) if found else None
+        if chosen is None:
+            return None
+        plan = yield from self.plan([reference_to(chosen)], (), copy=None)
+        yield from self.apply(plan, consent=True, overwrite=False)
+        lock = yield from work(self.folder.read_lock)
+        folder = self.root / lock.skills[chosen.name].placement.folders[0] / chosen.name
+        return (yield from self.lan.provide_scene(folder, scene, capabilities))
 
     def add(
         self, references: Sequence[str], agents: Sequence[str], *, consent: bool, overwrite: bool, copy: bool | None

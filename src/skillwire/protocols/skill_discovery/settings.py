@@ -107,6 +107,9 @@ class LanSettings:
     renew_from: str = ""
     authority: str = ""
     tls_port: int = 0
+    uses_center: bool = True
+    center_url: str = ""
+    center_timeout: float = 10.0
     cache: CacheSettings = field(default_factory=CacheSettings)
     figures: DiscoverySettings = field(default_factory=DiscoverySettings)
     notes: tuple[str, ...] = ()  # settings that are not used yet
@@ -278,7 +281,7 @@ class SettingKey(NamedTuple):
 
 
 _DHT: Final = "of the DHT; accepted, and used by nothing yet"
-_CENTER: Final = "of SkillCenter; accepted, and used by nothing yet"
+_CENTER: Final = "accepted; the answers of a SkillCenter say how long they are kept"
 _SECOND: Final = milliseconds(1_000, 3_600_000)
 _MINUTE: Final = milliseconds(0, 60_000)
 _LONG: Final = milliseconds(0, 86_400_000)
@@ -344,9 +347,9 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "dht.enabled": (flag, _DHT),
     "dht.bootstrapNodes": (places, _DHT),
     "dht.replicationFactor": (integer(1, 100), _DHT),
-    "skillCenter.enabled": (flag, _CENTER),
-    "skillCenter.url": (web_address, _CENTER),
-    "skillCenter.timeout": (milliseconds(1, 3_600_000), _CENTER),
+    "skillCenter.enabled": (flag, "ask the SkillCenter for skills of a scene without a provider", "uses_center"),
+    "skillCenter.url": (web_address, "address of the SkillCenter, such as a registry", "center_url"),
+    "skillCenter.timeout": (milliseconds(1, 3_600_000), "ms that its answer may take", "center_timeout"),
     "skillCenter.cache.enabled": (flag, _CENTER),
     "skillCenter.cache.ttl": (_SOME, _CENTER),
 }  # fmt: skip
@@ -361,7 +364,6 @@ _REFRESH_SHARE: Final = 0.2
 _PATHS: Final = frozenset({"roots", "intermediates", "revocations", "group_key_file", "renew_from", "authority"})
 _NOTES: Final = {
     "dht": "dht: there is no DHT yet; these settings are accepted and used by nothing",
-    "skillCenter": "skillCenter: there is no SkillCenter yet; these settings are accepted and used by nothing",
 }
 
 

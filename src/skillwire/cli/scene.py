@@ -178,21 +178,26 @@ class Substitute:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return skills that declare the scene, then matches of the words; without any raise ``missing``."""
+        """Return skills of the SkillCenter, those that declare the scene, then matches; without any raise ``missing``."""
         words = " ".join((self._scene, *self._capabilities))
-        self._output.note(dim("searching the sources for "), words)
+        self._output.note(dim("searching the SkillCenter and the sources for "), words)
+        center: list[RemoteSkill] = []
+        declaring: list[RemoteSkill] = []
+        matching: list[RemoteSkill] = []
         try:
             with self._progress.during("reading"):
+                center = [] if origins else self._client.lan.center_skills(self._scene, self._capabilities)
                 declaring = [skill for skill, _ in self._client.find("", origins) if self._scene in skill.ref.scenes]
                 matching = [skill for skill, _ in self._client.find(words, origins)]
         except UsageError as error:
             if error.code != "NO_SOURCES":
                 raise
-            missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
-            raise missing from None
+            if not center:
+                missing.fix = "Name an origin with --from ORIGIN, configure sources, or start a provider."
+                raise missing from None
         declaring.sort(key=lambda skill: -sum(able in skill.ref.capabilities for able in self._capabilities))
         by_reference: dict[str, RemoteSkill] = {}
-        for skill in (*declaring, *matching):
+        for skill in (*center, *declaring, *matching):
             if not skill.ref.has_no_artifact:
                 by_reference.setdefault(reference_to(skill.ref), skill)
         if not by_reference:
@@ -376,7 +381,7 @@ def request(
 ) -> None:
     """Join SCENE if it has a provider; otherwise find a skill, install it, and provide the scene.
 
-    Without a provider, the configured sources or those of --from are searched. You choose the skill on the terminal, or
+    Without a provider, the SkillCenter and the sources of the settings, or the origins of --from, are searched. You choose the skill on the terminal, or
     with --skill or --yes. The skill is then served on the local network (--provide), which creates the group, until
     Ctrl-C.
     """

@@ -134,6 +134,15 @@ class Lan:
             return result
         return self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
 
+    def center_skills(self, scene: str, capabilities: Names = ()) -> list[RemoteSkill]:
+        """Return what the SkillCenter of the settings has for a scene; nothing without one. Spec: SDP §4.2, §7.
+
+        Raises:
+            FetchError, DecodeError, ValidationError: it is not reached, or its answer has another form.
+        """
+        found = self._runner.run(self._session.center_skills(scene, tuple(capabilities)))
+        return [RemoteSkill(skill, self._session, self._runner) for skill in found]
+
     def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
         """Return the scenes of the network, or those of ``found`` skills, by name, each with its providers.
 
@@ -204,6 +213,10 @@ class AsyncLan:
         if result.is_joined or choose is None:
             return result
         return await self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
+
+    async def center_skills(self, scene: str, capabilities: Names = ()) -> list[AsyncRemoteSkill]:
+        found = await self._runner.run(self._session.center_skills(scene, tuple(capabilities)))
+        return [AsyncRemoteSkill(skill, self._session, self._runner) for skill in found]
 
     async def scenes(self, found: Sequence[LanSkill] | None = None) -> list[LanScene]:
         return await self._runner.run(self._flows.scenes(found))

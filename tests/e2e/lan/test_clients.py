@@ -270,7 +270,7 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
     process, said = lan.start("maker", *words, "--provide")
     for step in (
         "not available: ",
-        "searching the sources for printer print-page",
+        "searching the SkillCenter and the sources for printer print-page",
         "installing .*/page-printer: matches the words, but does not declare the scene",
         "on the LAN",
     ):

@@ -178,7 +178,7 @@ class Substitute:
         self._scene, self._capabilities = scene, capabilities
 
     def find(self, origins: Sequence[str], missing: SkillwireError) -> list[RemoteSkill]:
-        """Return skills of the SkillCenter, those that declare the scene, then matches; without any raise ``missing``."""
+        """Return the SkillCenter's skills, then those that declare the scene or match; else raise ``missing``."""
         words = " ".join((self._scene, *self._capabilities))
         self._output.note(dim("searching the SkillCenter and the sources for "), words)
         center: list[RemoteSkill] = []
@@ -381,9 +381,9 @@ def request(
 ) -> None:
     """Join SCENE if it has a provider; otherwise find a skill, install it, and provide the scene.
 
-    Without a provider, the SkillCenter and the sources of the settings, or the origins of --from, are searched. You choose the skill on the terminal, or
-    with --skill or --yes. The skill is then served on the local network (--provide), which creates the group, until
-    Ctrl-C.
+    Without a provider, the SkillCenter and the sources of the settings, or the origins of --from, are searched. You
+    choose the skill on the terminal, or with --skill or --yes. It is then served on the local network (--provide),
+    which creates the group, until Ctrl-C.
     """
     progress = open_progress(output)
     with open_client(output, references=origins, for_user=for_user, progress=progress) as client:

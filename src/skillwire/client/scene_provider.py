@@ -1,4 +1,4 @@
-"""A scene that no agent provides: a skill for it from the configured SkillCenter, served by a process of its own.
+"""A scene that no agent provides: a skill from the configured SkillCenter, served by a process of its own.
 
 The SkillCenter answers a search; each row leads to a skill of its own origin, which is installed as any other. The
 process serves the skill on the local network until its client is closed, or ends. Spec: SDP §4.2, §7.2.

@@ -105,6 +105,14 @@ def test_audit_verify_shows_what_was_changed_in_the_database(tmp_path, registry,
     run("registry", "namespace", "create", "acme")
     run("registry", "token", "create", "ci")
     assert "verified 3 entries" in run("registry", "audit", "--verify")
+    owner = {"SKILLWIRE_HOME": str(tmp_path / "owner"), "SKILLWIRE_REGISTRY": address}
+    made = run("registry", "token", "create", "bob's", "--account", "bob", "--scope", "admin")
+    owner["TOKEN"] = re.findall(r"sw_\S+", made)[0]
+    run_command("auth", "login", address, "--api-key-env", "TOKEN", env=owner)
+    assert run_command("registry", "namespace", "create", "other", env=owner).code == 0
+    assert "namespace.create" in run_command("registry", "audit", env=owner).out
+    refused = run_command("registry", "audit", "--verify", env=owner)
+    assert "error[PERMISSION_DENIED]" in refused.err, "a part of the log is no broken log"
     database = tmp_path / "home" / "state" / "skillwire.db"
     for change, undo, message in (
         (

@@ -11,7 +11,7 @@ import click
 from skillwire.cli.options import CommandGroup, Duration, open_client, open_progress, plural, run_async, utc_time
 from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
-from skillwire.errors import ConflictError, UsageError
+from skillwire.errors import ConflictError, TrustError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -290,9 +290,17 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, regi
 @registry_option
 @output_options
 def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
-    """Show every change of the registry, oldest first: when, who, what, from where."""
+    """Show every change of the registry, oldest first: when, who, what, from where.
+
+    Operators see all of it, owners of namespaces the changes there; only an operator can verify it.
+    """
     from skillwire.registry.audit import read_entries, verify_entries  # noqa: PLC0415  # --help does without
 
+    if verify:
+        with open_client(output) as client:
+            caller = client.registry(registry).request("GET", "/whoami")
+        if not caller.get("operator"):
+            raise TrustError("PERMISSION_DENIED", "verifying needs the whole audit log, which only operators see")
     entries = list(read_entries(_rows(output, registry, "/audit", "entries", most)))
     if verify:
         last = verify_entries(entries)

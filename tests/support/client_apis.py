@@ -42,7 +42,7 @@ def form(files, folder="notes", **fields):
     parts = [(f'name="{name}"', b"", value.encode()) for name, value in fields.items()]
     for path, text in files.items():
         data = text if isinstance(text, bytes) else text.encode()
-        place = f"{folder}/{path}" if folder else path
+        place = (f"{folder}/{path}" if folder else path).replace('"', "%22")
         parts.append((f'name="files[]"; filename="{place}"', b"Content-Type: application/octet-stream\r\n", data))
     body = b"".join(
         b"--%s\r\nContent-Disposition: form-data; %s\r\n%s\r\n%s\r\n" % (boundary, head.encode(), more, data)

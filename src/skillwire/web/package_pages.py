@@ -37,9 +37,9 @@ _STEP: Final = 3
 
 
 class ShownPackage(NamedTuple):
-    """A package at one version; ``versions`` are a page of them, highest first.
+    """A package at one version, a page of its ``versions``, and its dependents, as far as the caller may know of them.
 
-    ``dependents`` are names of packages; ``refusal`` is why its content stays closed.
+    ``refusal`` is why its content stays closed.
     """
 
     package: Package
@@ -49,7 +49,7 @@ class ShownPackage(NamedTuple):
     downloads: Mapping[str, int]
     now: float
     has_older: bool = False
-    dependents: Sequence[str] = ()
+    dependents: Sequence[PackageName] = ()
     refusal: str = ""
 
 

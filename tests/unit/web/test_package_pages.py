@@ -37,7 +37,8 @@ async def site(tmp_path, monkeypatch):
         archive = skill_archive("notes", version, f"See [it](run.py). {HOSTILE}\n", **files)
         assert (await site.publish("ann", archive)).status == 201
     for access in ("private", "restricted"):
-        archive = skill_archive(f"{access}-plans", skill_toml=f'access = "{access}"\n')
+        requires = 'requires = ["notes@^1", "capability:calendar"]'
+        archive = skill_archive(f"{access}-plans", skill_toml=f'access = "{access}"\n{requires}\n')
         assert (await site.publish("ann", archive)).status == 201
     assert (await site.publish("bob", skill_archive("gone"))).status == 201
     site.look()
@@ -79,10 +80,11 @@ PAGES = {
             'href="notes@1.1.0/files/run.py"',
             '<dd class="quiet">Not proven</dd>',
             "2 in 90 days",
+            '<dt>Required by</dt><dd><a href="../../packages/ann/restricted-plans">ann/restricted-plans</a>',
             "Each account or address counts once a day",
             'href="../../api/registry/packages/ann/notes/1.1.0/download"',
         ],
-        ["<img", "not the latest"],
+        ["<img", "not the latest", "private-plans"],
     ),
     "/packages/ann/notes@1.0.0": (
         ['This is not the latest version: <a href="../../packages/ann/notes">1.1.0</a>', "ann/notes@1.0.0<"],
@@ -108,7 +110,8 @@ PAGES = {
         ["<img"],
     ),
     "/packages/ann/restricted-plans": (
-        ['<span class="mark">restricted</span>', "Its content cannot be opened", "SKILL.md"],
+        ['<span class="mark">restricted</span>', "Its content cannot be opened", "SKILL.md"]
+        + ['<a href="../../packages/ann/notes">notes@^1</a>', "<code>capability:calendar</code>"],
         ["skillwire add", "/files/SKILL.md"],
     ),
     "/publishers": (['href="./publishers/ann"', 'href="./publishers/bob"', "Not proven"], []),
@@ -183,7 +186,7 @@ async def test_a_private_package_is_nowhere_but_for_its_members(site, browser, m
             assert answers[0].body == answers[1].body
             assert {**answers[0].fields, "etag": ""} == {**answers[1].fields, "etag": ""}
         assert (await member.get(target)).status in {200, 303}
-    for target in ("/", "/?q=plans", "/hits?q=private", "/publishers/ann"):
+    for target in ("/", "/?q=plans", "/hits?q=private", "/publishers/ann", "/packages/ann/notes"):
         for other in (browser, stranger):
             assert "private-plans" not in await text(other, target)
         assert "private-plans" in await text(member, target)

@@ -89,20 +89,10 @@ class ListedExecutions(NamedTuple):
 
 def executions_page(listed: ListedExecutions, filters: Filters, frame: Frame, *, part: bool = False) -> str:
     """Return the list as HTML; with ``part`` only what changes while the page is open."""
-    choices: list[tuple[ExecutionStatus | None, str, str, int]] = [(None, "All", "", sum(listed.counts.values()))]
-    choices += [(status, label, status.value, listed.counts.get(status, 0)) for status, label in STATUSES.items()]
     values: dict[str, Any] = {
         "filters": filters,
-        "choices": [
-            {
-                "label": label,
-                "look": look,
-                "executions": number,
-                "url": filters.url(status=status),
-                "is_chosen": status is filters.status,
-            }
-            for status, label, look, number in choices
-        ],
+        "choices": [(None, "All", sum(listed.counts.values()))]
+        + [(status, label, listed.counts.get(status, 0)) for status, label in STATUSES.items()],
         "listed": listed,
         "next": filters.url(after=listed.page.after) if listed.page.after else None,
         "first": filters.url(),

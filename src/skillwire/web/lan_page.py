@@ -17,7 +17,6 @@ from skillwire import limits
 from skillwire.model.lan import USABLE_STATUSES
 from skillwire.web.address import single_fields
 from skillwire.web.environment import render
-from skillwire.web.labels import past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -427,60 +426,31 @@ def lan_page(
     choices += [(one, STATUSES[one], counts[one]) for one in STATUSES if counts[one] or one == filters.status]
     values: dict[str, Any] = {
         "filters": filters,
-        "choices": [
-            {
-                "label": label,
-                "look": status.lower(),
-                "sign": SIGNS.get(status, ""),
-                "skills": number,
-                "url": filters.url(status=status),
-                "is_chosen": status == filters.status,
-            }
-            for status, label, number in choices
-        ],
+        "choices": choices,
         "numbers": (len(snapshot.skills), len({skill.agent_id for skill in snapshot.skills}), len(snapshot.scenes)),
         "is_suspected": snapshot.is_suspected,
         "trouble": trouble,
         "drawings": [draw(chosen, is_wide=True), draw(chosen, is_wide=False)] if skills else [],
         "chosen": chosen,
         "signs": SIGNS,
-        "legend": [(STATUSES[name], name.lower(), sign) for name, sign in SIGNS.items()],
-        "scenes": [
-            {
-                "name": scene.name,
-                "primary": next((member for member in scene.members if member.role == "PRIMARY"), None),
-                "backups": [member for member in scene.members if member.role != "PRIMARY"],
-            }
-            for scene in scenes[: limits.CONSOLE_LAN_LISTED_SCENES]
-        ],
+        "statuses": STATUSES,
+        "scenes": scenes[: limits.CONSOLE_LAN_LISTED_SCENES],
         "more_scenes": max(0, len(scenes) - limits.CONSOLE_LAN_LISTED_SCENES),
-        "page": _page(skills, filters, now),
+        "page": _page(skills, filters),
         "live": filters.url(page=filters.page),
         "now": now,
     }
     return render("lan_live.html" if part else "lan.html", frame, values)
 
 
-def _page(skills: Sequence[LanSkill], filters: LanFilters, now: float) -> dict[str, Any]:
+def _page(skills: Sequence[LanSkill], filters: LanFilters) -> dict[str, Any]:
     """Return the shown part of the table; links are None where there is nothing."""
     size = limits.CONSOLE_LAN_ROWS
     number = min(filters.page, max(1, -(-len(skills) // size)))
     first = (number - 1) * size
     last = min(first + size, len(skills))
     return {
-        "rows": [
-            {
-                "skill": skill,
-                "key": f"{skill.agent_id}/{skill.skill_id}",
-                "mark": mark_of(skill),
-                "status": STATUSES.get(skill.status, skill.status.capitalize()),
-                "look": look_of(skill),
-                "sign": SIGNS.get(skill.status, SIGNS["UNKNOWN"]),
-                "heard": past(skill.heard, now) if skill.heard else None,
-                "via": _VIA[skill.found_via.value],
-            }
-            for skill in skills[first:last]
-        ],
+        "rows": [(skill, look_of(skill), mark_of(skill), _VIA[skill.found_via.value]) for skill in skills[first:last]],
         "first": first + 1,
         "last": last,
         "total": len(skills),

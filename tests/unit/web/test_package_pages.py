@@ -110,8 +110,13 @@ PAGES = {
         ["<img"],
     ),
     "/packages/ann/restricted-plans": (
-        ['<span class="mark">restricted</span>', "Its content cannot be opened", "SKILL.md"]
-        + ['<a href="../../packages/ann/notes">notes@^1</a>', "<code>capability:calendar</code>"],
+        [
+            '<span class="mark">restricted</span>',
+            "Its content cannot be opened",
+            "SKILL.md",
+            '<a href="../../packages/ann/notes">notes@^1</a>',
+            "<code>capability:calendar</code>",
+        ],
         ["skillwire add", "/files/SKILL.md"],
     ),
     "/publishers": (['href="./publishers/ann"', 'href="./publishers/bob"', "Not proven"], []),

@@ -10,12 +10,12 @@ from __future__ import annotations
 import secrets
 from bisect import bisect_right
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
 from skillwire.model.requirement import parse_range
-from skillwire.model.search import SearchQuery
+from skillwire.model.search import SearchPage, SearchQuery
 from skillwire.protocols.skill_discovery.center import USUAL_TYPE
 from skillwire.registry.search import make_cursor, mark_search, read_cursor, read_words
 
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 
 #: Tells the order of hits in this process from those of another one.
 _PROCESS: Final = secrets.token_hex(8)
-
-
-class CenterPage(NamedTuple):
-    """The names of the skills on a page, of ``total`` on all of them; the next one begins behind ``next``."""
-
-    names: Sequence[str]
-    total: int
-    next: str | None
 
 
 class CenterIndex:
@@ -80,7 +72,7 @@ class CenterIndex:
         own = set().union(*(self._having.get((kind, one), ()) for one in values))
         return own | self._below.any_of(kind, values) if self._below else own
 
-    def search(self, asked: CenterSearch, revision: int, rank: Callable[[str], Sequence[str]]) -> CenterPage:
+    def search(self, asked: CenterSearch, revision: int, rank: Callable[[str], Sequence[str]]) -> SearchPage:
         """Return a page of the skills that pass all criteria: by name, or with keywords as ``rank`` orders them.
 
         Raises UsageError (``QUERY``, ``CURSOR``), ValidationError (``VERSION_RANGE``).
@@ -105,7 +97,8 @@ class CenterIndex:
                 raise UsageError("CURSOR", "the skill to go on behind is not among the hits")
             start = found.index(last) + 1 if text else bisect_right(found, last)
         page = found[start : start + asked.limit]
-        return CenterPage(page, len(found), make_cursor(page[-1], mark) if start + len(page) < len(found) else None)
+        following = make_cursor(page[-1], mark) if start + len(page) < len(found) else None
+        return SearchPage(tuple(page), len(found), next=following)
 
     def _ranked(self, text: str, rank: Callable[[str], Sequence[str]]) -> list[str]:
         """Return the skills with all the words of ``text``, first those that the full-text search has."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from skillwire.model.search import SearchPage
     from skillwire.model.skill import Skill
-    from skillwire.registry.skill_center import CenterPage
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.server.revision import AccessView, IndexCache, Revision
@@ -192,7 +192,7 @@ class _Answers:
 
         return json_response(await asyncio.to_thread(find))
 
-    def _encode(self, context: RequestContext, page: CenterPage) -> bytes:
+    def _encode(self, context: RequestContext, page: SearchPage) -> bytes:
         skills = context.view.usable.skills
         rows = [center_skill(skills[name], context.site) for name in page.names]
         return msgspec.json.encode(CenterList(page.total, rows, page.next))

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,11 +13,10 @@ import threading
 import pytest
 from tests.support.command import run_command
 from tests.support.eventually import eventually
-from tests.support.lan_agents import on_loopback
 from tests.support.loopback_lan import own_lan
 from tests.support.terminal import Terminal
 
-from skillwire import AsyncClient, Client, TrustError
+from skillwire import AsyncClient, Client
 
 PATIENCE = 45.0
 pytestmark = pytest.mark.timeout(240)
@@ -154,39 +152,6 @@ def test_a_call_goes_to_the_next_when_the_first_is_killed(two):
     assert "answered by directory-b" in done.err
 
 
-def test_a_healthy_provider_that_refuses_the_call_is_skipped_and_named(lan, tmp_path):
-    with socket.socket() as closed, contextlib.ExitStack() as stack:
-        closed.bind(("127.0.0.1", 0))  # bound and not listening: a connection is refused
-        settings = {"port": lan.own.port, "group": lan.own.group}
-        agent = on_loopback("agent-refusing", home=tmp_path / "refusing", settings=settings)
-        stack.callback(agent.process.communicate, timeout=PATIENCE)
-        stack.callback(agent.process.kill)
-        offer = {"skill": "directory-0", "port": closed.getsockname()[1], "capabilities": ["org-data-read"]}
-        agent.started().ask("announce", offers=[offer])
-        lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
-        lan.wait_for("directory-0", "directory-a")
-
-        called = lan.ask("call", "lan:org-data-read", "--unverified")
-        assert called["lan"]["skill"]["skill_id"] == "directory-a"
-        [skipped] = called["lan"]["passed_over"]
-        assert (skipped["skill"]["skill_id"], skipped["skill"]["status"]) == ("directory-0", "HEALTHY")
-        done = lan.run("call", "lan:org-data-read", "--unverified", "-o", "got")
-        assert "skipped directory-0" in done.err
-        assert "answered by directory-a" in done.err
-
-
-def test_what_nobody_certified_is_not_used_unless_the_user_says_so(two):
-    assert "error[DISC_004]" in two.run("call", "lan:org-data-read", code=4).err
-    assert "error[DISC_004]" in two.run("scene", "join", "auth", code=4).err
-    assert "error[DISC_004]" in two.run("scene", "request", "auth", code=4).err
-    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        for name, value in two.environment("client").items():
-            patch.setenv(name, value)
-        client = stack.enter_context(contextlib.closing(Client(two.folder)))
-        with pytest.raises(TrustError):
-            client.lan.request_scene("auth", ["org-data-read", "user-auth"])
-
-
 def test_a_scene_is_requested_by_both_clients(two, monkeypatch):
     for name, value in two.environment("client").items():
         monkeypatch.setenv(name, value)
@@ -230,26 +195,6 @@ def test_a_skill_that_was_found_is_shown_and_added_by_its_address(two):
     assert "Says who works here" in two.run("show", reference).out
     two.run("add", reference, "--yes")
     assert (two.folder / ".agents/skills/directory-a/SKILL.md").is_file()
-
-
-def test_nobody_is_told_from_nobody_with_the_capability(lan, tmp_path):
-    assert "error[DISC_001]" in lan.run("call", "lan:org-data-read", code=5).err
-    assert "error[DISC_001]" in lan.run("scene", "join", "auth", code=5).err
-    lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
-    lan.wait_for("directory-a")
-    assert "error[DISC_002]" in lan.run("call", "lan:print-page", code=3).err
-    assert "error[DISC_007]" in lan.run("scene", "join", "paper", code=3).err
-
-
-def test_what_was_found_is_remembered_when_all_are_gone(lan, tmp_path):
-    process, address = lan.serve("one", write_skill(tmp_path / "made", "directory-a"))
-    lan.wait_for("directory-a")
-    process.kill()
-    process.wait(PATIENCE)
-    (hit,) = lan.ask("find", "--lan")["hits"]
-    assert (hit["lan"]["found_via"], hit["lan"]["endpoint"]) == ("cache", address)
-    assert lan.ask("find", "--lan", "--refresh")["hits"] == []
-    assert lan.ask("find", "--lan")["hits"] == []
 
 
 def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(lan, tmp_path):

@@ -120,15 +120,6 @@ def test_what_is_not_granted_is_not_run_and_what_is_slow_delays_nobody(place, qu
     assert server.end() == 0  # with checks under way
 
 
-def test_where_nothing_runs_it_is_said_that_health_is_not_known(place, tmp_path):
-    folder = tmp_path / "house"
-    shutil.copytree(EXAMPLE, folder / "meeting-room")
-    observer = place.agent()
-    server = place.serve(folder, arguments=(*LOOPBACK, "--grant-all", "--workers", "0")).started()
-    observer.wait_for(lambda found: found.get("meeting-room") == "DEGRADED", "it is said to be well")
-    assert "cannot be checked here" in server.log()
-
-
 class Api(ThreadingHTTPServer):
     """An API that says how it is, and keeps what it was asked."""
 

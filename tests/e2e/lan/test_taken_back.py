@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sqlite3
 
 import pytest
 from tests.support.command import run_command
@@ -121,68 +120,3 @@ def test_a_skill_center_ca_is_taken_back_while_agents_run_and_they_are_certified
     anew = place.start("late", roots=[str(place.folder / "authority" / "root.pem")],
                        intermediates=[str(place.folder / "authority" / "center.pem")])  # fmt: skip
     until(lambda: verified(anew) == {"skill-a": True, "skill-b": True}, "who starts later sees it otherwise")
-
-
-@pytest.mark.spec("SDP-revoked-key")
-@pytest.mark.spec("SDP-revoked-name")
-def test_who_was_revoked_comes_back_neither_by_its_key_nor_by_its_name(place):
-    place.certify("agent-001")
-    registry = place.registry()
-    agent = place.start("agent-001", "skill-a")
-    until(lambda: verified(registry) == {"skill-a": True}, "it is not verified")
-    place.run("ca", "revoke", "authority", "agent-001")
-    until(lambda: verified(registry) == {}, "it is still listed")
-    agent.process.kill()
-
-    def refused():
-        return registry.ask("counters").get("certificate", 0)
-
-    def come(name, home, skill):
-        """Come with a certificate by one's own key."""
-        (place.folder / home / "state" / "lan" / "agent.pem").unlink(missing_ok=True)
-        before = refused()
-        agent = place.start(name, skill, home=home)
-        return agent, before
-
-    for name, home in (("agent-001", "agent-001"), ("agent-009", "agent-001"), ("agent-001", "other")):
-        agent, before = come(name, home, "skill-a")
-        until(lambda before=before: refused() > before, f"{name} of {home} was not refused")
-        assert verified(registry) == {}
-        agent.process.kill()
-    agent, _ = come("agent-009", "another", "skill-x")
-    until(lambda: verified(registry) == {"skill-x": False}, "somebody else is not listed")
-    place.run("key", "new", "--replace", home="agent-001")
-    place.certify("agent-001")
-    place.start("agent-001", "skill-a")
-    until(lambda: verified(registry) == {"skill-a": True, "skill-x": False}, "with another key it is not verified")
-
-
-@pytest.mark.spec("SDP-key-stays")
-def test_nobody_takes_the_name_of_another_while_a_registry_starts_anew(place):
-    patient = {"timeout": 60.0}
-    registry = place.registry(figures=patient, keeps_state=True)
-    agent = place.start("agent-001", "skill-a", figures=patient)
-    until(lambda: verified(registry) == {"skill-a": False}, "it is not listed")
-    until(lambda: _kept_keys(place.folder / "registry"), "nothing was kept")
-    for one in (registry, agent):
-        one.process.kill()
-
-    registry = place.registry(figures=patient, keeps_state=True)
-    place.start("agent-001", "skill-x", home="thief", figures=patient)
-    until(lambda: registry.ask("counters").get("another key", 0) > 0, "the thief was not refused")
-    assert list(verified(registry)) == ["skill-a"]
-    place.start("agent-001", "skill-a", figures=patient)
-    until(lambda: registry.skills() == {"skill-a": "HEALTHY"}, "whose name it is does not come back")
-
-
-def _kept_keys(home):
-    [file] = [*home.rglob("lan.db"), None][:1]
-    if file is None:
-        return []
-    connection = sqlite3.connect(file)
-    try:
-        return connection.execute("SELECT key FROM registrations WHERE length(key) = 32").fetchall()
-    except sqlite3.Error:
-        return []
-    finally:
-        connection.close()

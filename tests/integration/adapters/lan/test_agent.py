@@ -78,19 +78,6 @@ async def test_agents_find_what_the_others_offer_and_see_it_leave(start):
     await eventually_async(lambda: listed(second) == {})
 
 
-async def test_who_comes_later_finds_by_asking_what_was_announced_before(start):
-    first = await start("agent-first")
-    first.announce([offer(), offer("skill-b", capabilities=("org-data-read",))])
-    await eventually_async(lambda: len(listed(first)) == 2)
-    late = await start()
-
-    found = await late.discover(capabilities=["user-auth"])
-
-    assert [(skill.agent_id, skill.skill_id, skill.status) for skill in found] == [
-        ("agent-first", "skill-a", "HEALTHY")
-    ]
-
-
 async def test_many_scenes_are_joined_as_fast_as_others_read_questions(start, caplog):
     caplog.set_level("DEBUG", "skillwire.lan.datagrams")
     scenes = {f"scene-{number}" for number in range(25)}
@@ -240,22 +227,6 @@ async def test_what_was_heard_before_a_restart_is_unknown_after_it(start):
 
     again = await start("agent-listener", keeps_state=True)
     assert listed(again) == {"skill-a": "UNKNOWN"}
-
-
-async def test_a_replayed_datagram_is_refused_after_a_restart_too(start):
-    provider, listener = await start(), await start("agent-listener", keeps_state=True)
-    provider.announce([offer()])
-    await eventually_async(lambda: listed(listener) == {"skill-a": "HEALTHY"})
-    [link] = listener._links
-    replay = link.node.ingress.replay
-    before = {stream: replay._newest[stream][0] for stream in replay._newest}
-    await listener.stop()
-
-    again = await start("agent-listener", keeps_state=True)
-    [link] = again._links
-    replay = link.node.ingress.replay
-    assert before
-    assert all(replay._newest[stream][0] >= at for stream, at in before.items())
 
 
 async def test_without_an_interface_there_is_no_local_network(start):

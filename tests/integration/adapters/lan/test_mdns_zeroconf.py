@@ -4,7 +4,6 @@ Port 5353 is shared with whoever else is there, so every test has names of its o
 """
 
 import asyncio
-import sys
 from secrets import token_hex
 from typing import Any
 
@@ -16,7 +15,7 @@ from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 from skillwire import limits
 from skillwire.adapters.lan import mdns_zeroconf
-from skillwire.adapters.lan.mdns import MISSING, DnsSd
+from skillwire.adapters.lan.mdns import DnsSd
 from skillwire.protocols.skill_discovery.dnssd import SERVICE_TYPES
 from skillwire.protocols.skill_discovery.messages import Endpoint, HealthStatus, SkillType
 from skillwire.protocols.skill_discovery.route_agent import Offer
@@ -287,17 +286,6 @@ async def test_our_own_instances_are_no_news(agent_id):
     finally:
         await alone.stop()
         await other.stop()
-
-
-async def test_without_the_extra_a_note_says_what_to_install(monkeypatch, agent_id):
-    monkeypatch.setitem(sys.modules, "zeroconf.asyncio", None)
-    dnssd = DnsSd(LOOPBACK, agent_id, lambda *_: None, lambda _: None)
-    await dnssd.start()
-    await dnssd.publish([offer()])
-    await dnssd.use(["127.0.0.1", "::1"])
-    await dnssd.stop()
-    assert dnssd.note == MISSING
-    assert 'pip install "skillwire[lan]"' in MISSING
 
 
 async def test_a_port_that_cannot_be_had_turns_mdns_off_with_the_reason(monkeypatch, agent_id):

@@ -11,7 +11,7 @@ from skillwire import limits
 from skillwire.adapters.files.authority import AuthorityFolder
 from skillwire.adapters.files.lan_trust import load_trust
 from skillwire.adapters.lan.connection_secrets import SceneSecrets, SecretsClient
-from skillwire.errors import NotFoundError, SkillwireError, TrustError
+from skillwire.errors import NotFoundError, SkillwireError
 from skillwire.model.lan import LanSkill
 from skillwire.protocols.skill_discovery.renewal import CERTIFICATES_PATH, REVOCATIONS_PATH, read_issued, write_renewal
 from skillwire.protocols.skill_discovery.settings import LanSettings
@@ -43,17 +43,6 @@ async def test_a_certificate_is_renewed(site, authority):
     renewed = read_issued(answer.body)
     assert renewed != identity.certificate
     assert len(authority.book().rows[1:]) == 2
-
-
-async def test_who_has_no_good_certificate_gets_none(site, authority):
-    key, names, now = new_key(), RequestedNames(("agent-001",), (), ()), time.time()
-    identity = EcdsaIdentity(key, authority.issue(names, key.public_key(), now))
-    authority.revoke("agent-001", now)
-    answer = await site.request(CERTIFICATES_PATH, method="POST", body=write_renewal(identity, key, names, now))
-    assert answer.status == 403
-    assert len(authority.book().rows[1:]) == 1
-    for body in (b"", b"{}", b"\xff", b"[1]"):
-        assert (await site.request(CERTIFICATES_PATH, method="POST", body=body)).status == 400
 
 
 async def test_questions_are_bounded(site, monkeypatch):
@@ -117,13 +106,6 @@ async def handing_out(tokens, tmp_path):
         await secrets.stop()
 
 
-async def test_a_key_opens_the_one_skill(handing_out, tokens):
-    _, ask = await handing_out(use_unverified=True)
-    token = tokens.recognise((await ask()).api_key)
-    assert (token.skills, token.scopes) == (frozenset({"leads-sync"}), frozenset())
-    assert 3500 < token.expires - token.created <= 3600
-
-
 async def test_keys_are_handed_out_at_the_configured_port(handing_out):
     port, _ = await handing_out()
     with capture_logs() as logs:
@@ -137,12 +119,6 @@ async def test_what_is_not_announced_in_the_scene_has_none(handing_out):
     for asked in (("skill-leads", "other"), ("omega-plan", "auth")):
         with pytest.raises(SkillwireError, match="no such skill is offered here"):
             await ask(*asked)
-
-
-async def test_who_nobody_certified_gets_none_unless_the_operator_says_so(handing_out):
-    _, ask = await handing_out()
-    with pytest.raises(TrustError, match="no authority that is trusted here"):
-        await ask()
 
 
 async def test_with_a_group_key_there_is_no_such_port(tokens, tmp_path):

@@ -9,7 +9,7 @@ from tests.support.lan import ASKS, OFFERS, REGISTRY, Lan
 from skillwire import limits
 from skillwire.protocols.skill_discovery.events import Discovered, SceneMissing
 from skillwire.protocols.skill_discovery.health import Change, ChangeKind
-from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, Outcome, SkillType
+from skillwire.protocols.skill_discovery.messages import Discover, Endpoint, HealthStatus, Outcome
 from skillwire.protocols.skill_discovery.registry import Registry, Tombstones
 from skillwire.protocols.skill_discovery.settings import DiscoverySettings
 
@@ -106,27 +106,6 @@ def test_a_goodbye_acts_at_once_and_stands_against_what_is_older(registry):
     assert registry.take(registration(at=AT + 3), 3.0) is Outcome.SUCCESS
     registry.run(100.0)
     assert registry.timer() is None, "tombstones end"
-
-
-@pytest.mark.spec("SDP-discover-filters")
-def test_skills_are_found_by_capability_scene_and_type(registry):
-    registry.take(registration())
-    registry.take(registration("agent-002", "skill-scan", skill_type=SkillType.TOOL, capabilities=("scan",), scenes=()))
-    registry.take(registration("agent-003", "skill-mail", capabilities=("user-auth",), scenes=("auth", "mail")))
-
-    def names(*filters):
-        return [listed.registration.skill_id for listed in registry.find(wanted(*filters))]
-
-    assert names() == ["skill-org-feishu", "skill-scan", "skill-mail"]
-    assert names(("user-auth",)) == ["skill-org-feishu", "skill-mail"]
-    assert names(("user-auth", "org-data-read")) == ["skill-org-feishu"]
-    assert names((), ("mail", "auth")) == ["skill-org-feishu", "skill-mail"]
-    assert names((), (), (SkillType.TOOL,)) == ["skill-scan"]
-    assert names(("scan",), ("auth",)) == []
-    assert names(("nothing",)) == []
-    registry.take(registration("agent-003", "skill-mail", at=AT + 1, capabilities=(), scenes=("mail",)))
-    assert names(("user-auth",)) == ["skill-org-feishu"]
-    assert registry.scenes() == ["auth", "mail"]
 
 
 @pytest.mark.spec("SDP-health-annotates")
@@ -302,15 +281,6 @@ def test_a_moved_skill_is_another_fact(registry):
     registry.take(registration())
     assert registry.take(registration(at=AT + 1, endpoint=Endpoint("192.168.1.7", 80))) is Outcome.SUCCESS
     assert registry.take(registration(at=AT + 2, endpoint=Endpoint("192.168.1.7", 80)), host="::1") is Outcome.SUCCESS
-
-
-def test_a_search_ends_when_there_are_enough_that_may_be_called(registry):
-    for number in range(50):
-        registry.take(registration(f"agent-{number:02}"))
-        if number < 45:
-            registry.on_heartbeat((f"agent-{number:02}", KEY[1]), HealthStatus.OFFLINE, AT + 1, 0.0)
-    assert [one.key[0] for one in registry.find(wanted(), 3)] == ["agent-45", "agent-46", "agent-47"]
-    assert [one.health.is_usable for one in registry.find(wanted(), 7)] == [True] * 5 + [False] * 2
 
 
 @pytest.mark.spec("SDP-places")

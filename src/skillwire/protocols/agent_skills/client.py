@@ -28,7 +28,10 @@ _PARTIAL: Final = 206
 
 
 class UnstoredBytes(bytes):
-    """An artifact that its origin does not let a cache keep (``no-store``)."""
+    """An artifact that its origin does not let a cache keep (``no-store``): in memory until its skill is staged.
+
+    An installation fetches eight skills at a time, so at most eight times :data:`skillwire.limits.ARCHIVE_BYTES`.
+    """
 
 
 def fetch_index(

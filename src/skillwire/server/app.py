@@ -37,7 +37,7 @@ from skillwire.adapters.files.atomic import state_directory
 from skillwire.adapters.files.blobs import FileBlobs
 from skillwire.adapters.files.failing_tasks import write_failing
 from skillwire.adapters.files.loading import published_roots
-from skillwire.adapters.files.published_folders import PublishedFolders
+from skillwire.adapters.files.published_folders import PackageFeed, PublishedFolders
 from skillwire.adapters.files.uploads import FileUploads
 from skillwire.adapters.http.asynchronous import AsyncDriver
 from skillwire.adapters.sqlite.open import (
@@ -69,7 +69,6 @@ from skillwire.server.executions import ExecutionRoutes, make_executions
 from skillwire.server.metrics import ExecutionStats
 from skillwire.server.middleware import RequestLog, RequestMiddleware, answer_http_exception, answer_problem
 from skillwire.server.namespace_proofs import NamespaceProofs
-from skillwire.server.package_feed import PackageFeed
 from skillwire.server.problems import ProblemError
 from skillwire.server.revision import AccessViews
 from skillwire.server.routes.apm import ApmRegistry

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from skillwire.adapters.files.loading import (
     BuildRecord,
@@ -31,39 +31,73 @@ from skillwire.adapters.files.loading import (
     load_folders,
     sign_folder,
 )
+from skillwire.errors import NotFoundError
 from skillwire.folder.files import find_devices, is_machine_error
 from skillwire.folder.load import IdentifiedSkill, find_collisions
-from skillwire.folder.publish import InvalidFolder, narrowest_access
+from skillwire.folder.publish import InvalidFolder, narrowest_access, packed_files
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 
     from skillwire.adapters.files.blobs import FileBlobs
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.digest import Digest
     from skillwire.model.skill import Finding, Skill
+    from skillwire.ports import BlobStore, PackageStore
 
 #: Stands where the path of a folder would, before the name of a skill that has none; sorted before all paths.
 _IN_NO_FOLDER: Final = "(no folder) "
 #: Stands there before the number of a package; sorted after all paths.
 _PACKAGE: Final = "~package "
+_PACKAGES_AT_ONCE: Final = 1_000
 
 
-class PackageFeed(Protocol):
-    """The packages of a registry, as the thread that follows folders reads them."""
+class PackageFeed:
+    """The packages of a registry, as the thread that follows folders reads them; ``wait`` runs a coroutine to its end.
+
+    The bytes that are served are derived: an artifact in the package store has them all, so those of a package are
+    written when it is published here, and again when they are lost.
+    """
+
+    def __init__(self, store: PackageStore, blobs: BlobStore, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._wait = wait
+        self._cursor = 0
 
     def changes(self) -> list[tuple[int, bytes | None]]:
         """Return the number and the packed skill of each package that changed since the last call; None for no skill.
 
         Raises StorageError.
         """
+        return list(self._wait(self._changes()).items())
+
+    async def _changes(self) -> dict[int, bytes | None]:
+        found: dict[int, bytes | None] = {}
+        while (page := await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)).packages:
+            for number, package, packed in page.packages:
+                if packed is not None and read_summary(packed).access != package.access:
+                    found[number] = pack_skill(unpack_skill(packed)._replace(access=package.access))
+                else:
+                    found[number] = packed
+            self._cursor = page.cursor
+        return found
 
     def write_blobs(self, skills: Iterable[Skill]) -> None:
-        """Put the files and the artifact of each skill into the blob store again. Raises StorageError."""
+        """Put the files and the artifact of each skill into the blob store. Raises NotFoundError, StorageError."""
+        self._wait(self._write_blobs(skills))
+
+    async def _write_blobs(self, skills: Iterable[Skill]) -> None:
+        for skill in skills:
+            content = await self._store.artifact(skill.artifact.digest)
+            if content is None:
+                raise NotFoundError("FILE_NOT_FOUND", f"the artifact of {skill.publisher}/{skill.name} is lost")
+            for one in (*packed_files(skill, content), content):
+                self._blobs.put(one)
 
 
 class _State(NamedTuple):

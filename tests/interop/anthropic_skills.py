@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic  # type: ignore[import-not-found]  # it has an environment of its own
-from anthropic.lib import files_from_dir  # type: ignore[import-not-found]
+from anthropic.lib import files_from_dir  # type: ignore[import-not-found]  # as above
 
 url, token, folder = sys.argv[1:]
 client = anthropic.Anthropic(base_url=url, api_key=token)

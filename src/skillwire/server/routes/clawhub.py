@@ -25,7 +25,7 @@ from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import ADMIN, PUBLISH, require_account
-from skillwire.server.openapi import PART, TEXT, in_parts
+from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import Problem
 from skillwire.server.routes import clawhub_messages as messages
 from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
@@ -55,6 +55,18 @@ _UPLOADS: Final = f"{_API}/skills/-/uploads"
 _TEXT: Final = "text/plain; charset=utf-8"
 _HITS: Final = 25
 _YANKED: Final = "deleted by its publisher"
+_OK: Final = {"ok": {"const": True}}
+_DONE: Final = closed(_OK)
+_PUBLISHED: Final = closed(dict.fromkeys(("skillId", "versionId", "slug", "version", "publicationStatus"), TEXT), _OK)
+_TICKET: Final = closed({"uploadUrl": TEXT, "uploadTicket": TEXT})
+_NUMBER: Final = {"anyOf": [closed({"version": TEXT}), {"type": "null"}]}
+_RESOLUTION: Final = closed({"match": _NUMBER, "latestVersion": _NUMBER})
+_MODERATION: Final = closed({"moderation": {"anyOf": [messages.Moderation, {"type": "null"}]}})
+_VERSIONS: Final = closed(
+    {"items": {"type": "array", "items": messages.VersionSummary}, "nextCursor": {"type": "null"}}
+)
+_SKILL: Final = closed({"slug": TEXT, "displayName": TEXT})
+_VERSION: Final = closed({"version": messages.VersionWithFiles, "skill": _SKILL})
 
 
 class ClawHub(ClientApi):
@@ -80,15 +92,18 @@ class ClawHub(ClientApi):
         version = f"{skill}/versions/{{version}}"
         chosen = ("owner", "hub-version", "tag", *PART)
         row, reads, changes = self.row, self.reads, self.changes
-        received = changes(api.receive, "Upload a file", messages.StoredFile, {"application/octet-stream": {}})
-        announced = changes(api.announce, "Announce a file", messages.UploadTicket, messages.UploadRequest)
-        published = changes(api.publish, "Publish a version", messages.Publication, messages.PublishRequest)
+        received = changes(api.receive, "Upload a file", closed({"storageId": TEXT}), {"application/octet-stream": {}})
+        announced = changes(api.announce, "Announce a file", _TICKET, messages.UploadRequest)
+        published = changes(api.publish, "Publish a version", _PUBLISHED, messages.PublishRequest)
         search = reads(api.search, "Search skills", messages.SearchHits, "words", "hub-limit", "mode")
-        resolve = reads(api.resolve, "The version with these files", messages.Resolution, "hub-slug", "owner", "hash")
+        resolve = reads(api.resolve, "The version with these files", _RESOLUTION, "hub-slug", "owner", "hash")
         archive = in_parts("application/zip")
         return [
-            row("/.well-known/clawhub.json", GET=reads(api.about, "Where the API of ClawHub is", messages.WellKnown)),
-            row(f"{_API}/whoami", GET=reads(api.whoami, "The caller's account", messages.CallerUser)),
+            row(
+                "/.well-known/clawhub.json",
+                GET=reads(api.about, "Where ClawHub's API is", closed({"apiBase": TEXT})),
+            ),
+            row(f"{_API}/whoami", GET=reads(api.whoami, "The caller's account", closed({"user": messages.User}))),
             row(f"{_API}/search", GET=search),
             row(f"{_API}/resolve", GET=resolve),
             row(f"{_API}/download", GET=self.method(api.download, "A version as a .zip", archive, "hub-slug", *chosen)),
@@ -102,16 +117,16 @@ class ClawHub(ClientApi):
             row(
                 skill,
                 GET=reads(api.skill, "A skill", messages.SkillDetails, "owner"),
-                DELETE=changes(api.delete, "Delete a skill; its name stays taken", messages.Done),
+                DELETE=changes(api.delete, "Delete a skill; its name stays taken", _DONE),
             ),
-            row(f"{skill}/moderation", GET=reads(api.moderation, "The quarantine", messages.ModerationAnswer, "owner")),
-            row(f"{skill}/versions", GET=reads(api.versions, "The versions", messages.VersionItems, "owner")),
+            row(f"{skill}/moderation", GET=reads(api.moderation, "The quarantine", _MODERATION, "owner")),
+            row(f"{skill}/versions", GET=reads(api.versions, "The versions", _VERSIONS, "owner")),
             row(
                 version,
-                GET=reads(api.version, "A version", messages.VersionDetails, "owner"),
-                DELETE=changes(api.delete_version, "Yank a version", messages.Done),
+                GET=reads(api.version, "A version", _VERSION, "owner"),
+                DELETE=changes(api.delete_version, "Yank a version", _DONE),
             ),
-            row(f"{version}/restore", POST=changes(api.delete_version, "Restore a yanked version", messages.Done)),
+            row(f"{version}/restore", POST=changes(api.delete_version, "Restore a yanked version", _DONE)),
             row(f"{skill}/file", GET=self.method(api.file, "A file", in_parts("*/*"), "path", *chosen)),
         ]
 
@@ -130,14 +145,14 @@ class ClawHubRoutes:
 
     async def about(self, context: RequestContext) -> ASGIApp:
         """Answer where the API is."""
-        return tagged_answer(messages.WellKnown(context.site))
+        return tagged_answer({"apiBase": context.site})
 
     async def whoami(self, context: RequestContext) -> ASGIApp:
         """Answer the caller's account."""
         actor = await actor_of(self._registry, context)
         require_account(actor)
         user = messages.User(actor.account, actor.account, role="admin" if actor.is_operator else "user")
-        return tagged_answer(messages.CallerUser(user))
+        return tagged_answer({"user": user})
 
     async def search(self, context: RequestContext) -> ASGIApp:
         """Answer packages whose names begin with the query, and then those that the search finds."""
@@ -177,25 +192,27 @@ class ClawHubRoutes:
     async def moderation(self, context: RequestContext) -> ASGIApp:
         """Answer whether a skill is in quarantine, and why."""
         package = await self._find(context)
-        return tagged_answer(messages.ModerationAnswer(messages.moderation(package, await self._latest(package))))
+        return tagged_answer({"moderation": messages.moderation(package, await self._latest(package))})
 
     async def versions(self, context: RequestContext) -> ASGIApp:
         """Answer the versions of a skill that are not yanked."""
-        return tagged_answer(messages.version_items(await self._resolvable(await self._find(context))))
+        versions = await self._resolvable(await self._find(context))
+        return tagged_answer({"items": [messages.version_summary(one) for one in versions], "nextCursor": None})
 
     async def version(self, context: RequestContext) -> ASGIApp:
         """Answer a version with its files."""
         package = await self._find(context)
         found = await self._registry.describe_version(package, context.parameters["version"])
-        return tagged_answer(messages.version_details(package, found))
+        skill = {"slug": package.name.name, "displayName": package.name.name}
+        return tagged_answer({"version": messages.version_with_files(found), "skill": skill})
 
     async def resolve(self, context: RequestContext) -> ASGIApp:
         """Answer which version has the files that a client has, by their fingerprint."""
         wanted, package = read_query(context).get("hash", ""), await self._find(context)
         versions = await self._resolvable(package)
         made = ((messages.fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
-        names = (next((one.version for digest, one in made if digest.hex == wanted), ""), package.latest)
-        return tagged_answer(messages.Resolution(*(messages.VersionName(one) if one else None for one in names)))
+        match = next((one.version for digest, one in made if digest.hex == wanted), "")
+        return tagged_answer({"match": _number(match), "latestVersion": _number(package.latest)})
 
     async def file(self, context: RequestContext) -> None:
         """Send a file of a version."""
@@ -218,14 +235,14 @@ class ClawHubRoutes:
         """Answer where a file is sent to."""
         asked, account = await read_request(context, messages.UploadRequest), await self._publisher(context)
         ticket = self._uploaded.announce(account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
-        return answer(messages.UploadTicket(f"{context.site}{_UPLOADS}/{ticket}", ticket))
+        return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
 
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
         account, ticket = await self._publisher(context), context.parameters["ticket"]
         async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
             await self._uploaded.receive(account, ticket, body.data)
-        return answer(messages.StoredFile(ticket))
+        return answer({"storageId": ticket})
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
@@ -240,14 +257,15 @@ class ClawHubRoutes:
         uploaded = messages.fingerprint((file.path, file.digest) for file in files)
         made = (await publications.publish(actor, read, uploaded, version=asked.version)).version
         name = str(made.package)
-        return answer(messages.Publication(name, f"{name}@{made.version}", made.package.name, made.version))
+        document = {"skillId": name, "versionId": f"{name}@{made.version}", "publicationStatus": "published"}
+        return answer({"ok": True, "slug": made.package.name, "version": made.version, **document})
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a skill."""
         asked, actor = await self._read_delete(context), await actor_of(self._registry, context)
         package = await self._find(context, asked.owner_handle)
         await self._registry.set_state(actor, package, State(Status.DELETED, asked.reason))
-        return answer(messages.Done())
+        return answer({"ok": True})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:
         """Yank a version, or make it active again."""
@@ -255,7 +273,7 @@ class ClawHubRoutes:
         package = await self._find(context, asked.owner_handle)
         state = State(Status.YANKED, asked.reason or _YANKED) if context.method == "DELETE" else State()
         await self._registry.set_version_state(actor, package, context.parameters["version"], state)
-        return answer(messages.Done())
+        return answer({"ok": True})
 
     # --- what several need -------------------------------------------------------------------------------
 
@@ -302,3 +320,7 @@ class ClawHubRoutes:
 
     async def _resolvable(self, package: Package) -> Sequence[PackageVersion]:
         return [one for one in await self._store.versions(package.name) if one.state.status is not Status.YANKED]
+
+
+def _number(version: str) -> dict[str, str] | None:
+    return {"version": version} if version else None

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 _ORDER: Final = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-class WellKnown(Struct, rename="camel"):
-    """Where the API is."""
-
-    api_base: str
-
-
 class User(Struct, rename="camel"):
     """The owner of a skill, or the caller."""
 
@@ -32,12 +26,6 @@ class User(Struct, rename="camel"):
     display_name: str
     image: None = None
     role: Literal["admin", "user"] | UnsetType = UNSET
-
-
-class CallerUser(Struct):
-    """The caller."""
-
-    user: User
 
 
 class VersionSummary(Struct, rename="camel"):
@@ -99,12 +87,6 @@ class Moderation(Struct, rename="camel"):
     evidence: list[dict[str, Any]] = []
 
 
-class ModerationAnswer(Struct):
-    """The moderation of a skill; null without a quarantine."""
-
-    moderation: Moderation | None
-
-
 class SkillDetails(Struct, rename="camel"):
     """A skill."""
 
@@ -112,13 +94,6 @@ class SkillDetails(Struct, rename="camel"):
     latest_version: VersionSummary | None
     owner: User
     moderation: Moderation | None
-
-
-class VersionItems(Struct, rename="camel"):
-    """The versions of a skill, the highest first."""
-
-    items: list[VersionSummary]
-    next_cursor: None = None
 
 
 class FileItem(Struct, rename="camel"):
@@ -136,46 +111,12 @@ class VersionWithFiles(VersionSummary):
     files: list[FileItem] = []
 
 
-class SkillName(Struct, rename="camel"):
-    """The skill of a version."""
-
-    slug: str
-    display_name: str
-
-
-class VersionDetails(Struct):
-    """A version."""
-
-    version: VersionWithFiles
-    skill: SkillName
-
-
-class VersionName(Struct):
-    """A version by its number."""
-
-    version: str
-
-
-class Resolution(Struct, rename="camel"):
-    """The version with these files, and the latest one."""
-
-    match: VersionName | None
-    latest_version: VersionName | None
-
-
 class UploadRequest(Struct):
     """A file to be uploaded."""
 
     path: str
     size: int
     sha256: str
-
-
-class UploadTicket(Struct, rename="camel"):
-    """Where a file is sent to, and its ticket."""
-
-    upload_url: str
-    upload_ticket: str
 
 
 class StoredFile(Struct, rename="camel"):
@@ -193,28 +134,11 @@ class PublishRequest(Struct, rename="camel"):
     owner_handle: str = ""
 
 
-class Publication(Struct, rename="camel"):
-    """What was published."""
-
-    skill_id: str
-    version_id: str
-    slug: str
-    version: str
-    ok: Literal[True] = True
-    publication_status: Literal["published"] = "published"
-
-
 class DeleteRequest(Struct, rename="camel"):
     """The owner of the skill to delete, and why."""
 
     owner_handle: str = ""
     reason: str = ""
-
-
-class Done(Struct):
-    """It is deleted, or restored."""
-
-    ok: Literal[True] = True
 
 
 def search_hit(package: Package, latest: PackageVersion | None, rank: int) -> SearchHit:
@@ -230,7 +154,7 @@ def skill_item(package: Package, latest: PackageVersion | None) -> SkillItem:
         tags={"latest": package.latest} if package.latest else {},
         created_at=_milliseconds(package.created),
         updated_at=_updated(package, latest),
-        latest_version=_version(latest) if latest and package.latest else UNSET,
+        latest_version=version_summary(latest) if latest and package.latest else UNSET,
     )
 
 
@@ -246,16 +170,10 @@ def moderation(package: Package, latest: PackageVersion | None) -> Moderation | 
     return next((Moderation(state.reason) for state in states if state.status is Status.QUARANTINED), None)
 
 
-def version_items(versions: Iterable[PackageVersion]) -> VersionItems:
-    """Return the versions of a package."""
-    return VersionItems([_version(one) for one in versions])
-
-
-def version_details(package: Package, version: PackageVersion) -> VersionDetails:
+def version_with_files(version: PackageVersion) -> VersionWithFiles:
     """Return a version with its files."""
     files = [FileItem(one.path, one.size, one.digest.hex, media_type(one.path)) for one in version.skill.files]
-    found = VersionWithFiles(version.version, _milliseconds(version.published), files=files)
-    return VersionDetails(found, SkillName(package.name.name, package.name.name))
+    return VersionWithFiles(version.version, _milliseconds(version.published), files=files)
 
 
 def match(package: Package, site: str) -> dict[str, str]:
@@ -286,7 +204,8 @@ def _head(package: Package, latest: PackageVersion | None) -> tuple[str, str, st
     return name, namespace, name, latest.skill.description if latest else ""
 
 
-def _version(version: PackageVersion) -> VersionSummary:
+def version_summary(version: PackageVersion) -> VersionSummary:
+    """Return a version."""
     return VersionSummary(version.version, _milliseconds(version.published))
 
 

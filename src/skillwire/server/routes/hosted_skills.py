@@ -24,7 +24,7 @@ from skillwire.errors import DecodeError, NotFoundError, UsageError
 from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName, State, Status, read_package_name, version_order
 from skillwire.model.skill import FileContent
-from skillwire.server.openapi import PART, in_parts
+from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
 from skillwire.server.uploads import read_upload
@@ -91,56 +91,36 @@ class HostedVersion(Struct):
     type: Literal["skill_version"] = "skill_version"
 
 
-class HostedSkills(Struct):
-    """A page of skills; the next one is at ``next_page``."""
-
-    data: list[HostedSkill]
-    next_page: str | None
-    has_more: bool
-
-
-class HostedVersions(Struct):
-    """A page of versions, the highest first."""
-
-    data: list[HostedVersion]
-    next_page: str | None
-    has_more: bool
+_ERROR: Final = closed(
+    {
+        "type": {"const": "error"},
+        "error": closed({"type": TEXT, "message": TEXT, "code": TEXT, "details": {"type": "object"}}),
+    }
+)
+_DELETED: Final = closed({"id": TEXT, "type": TEXT})
 
 
-class DeletedObject(Struct):
-    """A skill or a version that was deleted."""
-
-    id: str
-    type: Literal["skill_deleted", "skill_version_deleted"]
-
-
-class ErrorObject(Struct):
-    """What went wrong; ``code`` and ``details`` are those of the registry's own API."""
-
-    type: str
-    message: str
-    code: str
-    details: dict[str, Any]
+def _pages(kind: type[Struct]) -> dict[str, Any]:
+    """Return the schema of a page; the next one is at ``next_page``."""
+    following = {"anyOf": [TEXT, {"type": "null"}]}
+    return closed({"data": {"type": "array", "items": kind}, "next_page": following, "has_more": {"type": "boolean"}})
 
 
-class ErrorDocument(Struct):
-    """An error."""
-
-    error: ErrorObject
-    type: Literal["error"] = "error"
+def _page(rows: Sequence[Struct], following: str | None) -> dict[str, Any]:
+    return {"data": rows, "next_page": following, "has_more": following is not None}
 
 
 class HostedSkillsApi(ClientApi):
     """The API of hosted skills; a server that publishes folders alone has no rows of it."""
 
     name = "Hosted skills"
-    refusal: ClassVar[Mapping[str, Any]] = {"application/json": ErrorDocument}
+    refusal: ClassVar[Mapping[str, Any]] = {"application/json": _ERROR}
 
     def shape(self, problem: Problem) -> Problem:
         """Return the problem as the error object that SDKs read."""
         kind = _TYPES.get(problem.status, "api_error")
-        error = ErrorObject(kind, report(problem), problem.code, dict(problem.details))
-        return replace(problem, written=msgspec.json.encode(ErrorDocument(error)))
+        error = {"type": kind, "message": report(problem), "code": problem.code, "details": dict(problem.details)}
+        return replace(problem, written=msgspec.json.encode({"type": "error", "error": error}))
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the API."""
@@ -154,23 +134,23 @@ class HostedSkillsApi(ClientApi):
         return [
             self.row(
                 _API,
-                GET=self.reads(api.list, "The skills", HostedSkills, *page, "source"),
+                GET=self.reads(api.list, "The skills", _pages(HostedSkill), *page, "source"),
                 POST=self.changes(api.create, "Publish a skill", HostedSkill, _FORM),
             ),
             self.row(
                 f"{_API}/{{hosted}}",
                 GET=self.reads(api.skill, "A skill", HostedSkill),
-                DELETE=self.changes(api.delete, "Delete a skill; its name stays taken", DeletedObject),
+                DELETE=self.changes(api.delete, "Delete a skill; its name stays taken", _DELETED),
             ),
             self.row(
                 versions,
-                GET=self.reads(api.versions, "The versions", HostedVersions, *page),
+                GET=self.reads(api.versions, "The versions", _pages(HostedVersion), *page),
                 POST=self.changes(api.create_version, "Publish a version", HostedVersion, _FORM),
             ),
             self.row(
                 version,
                 GET=self.reads(api.version, "A version", HostedVersion),
-                DELETE=self.changes(api.delete_version, "Yank a version", DeletedObject),
+                DELETE=self.changes(api.delete_version, "Yank a version", _DELETED),
             ),
             self.row(f"{version}/content", GET=self.method(api.content, "A version as a .zip", archive, *PART)),
         ]
@@ -191,10 +171,10 @@ class HostedSkillRoutes:
         if query.get("page") and not after.name:
             raise UsageError("CURSOR", "this is no page of this list")
         if query.get("source") not in {None, "", "custom"}:
-            return tagged_answer(HostedSkills([], None, has_more=False))
+            return tagged_answer(_page([], None))
         found, following = await self._registry.find(principal_of(context), "", after, read_limit(context, _ROWS))
         rows = [await self._describe(one) for one in found if one.latest]
-        return tagged_answer(HostedSkills(rows, str(following) if following else None, has_more=bool(following)))
+        return tagged_answer(_page(rows, str(following) if following else None))
 
     async def skill(self, context: RequestContext) -> ASGIApp:
         """Answer a skill."""
@@ -211,7 +191,7 @@ class HostedSkillRoutes:
         start = names.index(after) + 1 if after else 0
         page, has_more = found[start : start + limit], len(found) > start + limit
         rows = [_version(one) for one in page]
-        return tagged_answer(HostedVersions(rows, rows[-1].id if has_more else None, has_more=has_more))
+        return tagged_answer(_page(rows, rows[-1].id if has_more else None))
 
     async def version(self, context: RequestContext) -> ASGIApp:
         """Answer a version, or ``latest``."""
@@ -243,14 +223,14 @@ class HostedSkillRoutes:
         """Delete a skill."""
         actor, package = await actor_of(self._registry, context), await self._find(context)
         await self._registry.set_state(actor, package, State(Status.DELETED))
-        return answer(DeletedObject(_id(package.name), "skill_deleted"))
+        return answer({"id": _id(package.name), "type": "skill_deleted"})
 
     async def delete_version(self, context: RequestContext) -> ASGIApp:
         """Yank a version."""
         actor, package = await actor_of(self._registry, context), await self._find(context)
         state, version = State(Status.YANKED, _YANKED), _asked(context, package)
         await self._registry.set_version_state(actor, package, version, state)
-        return answer(DeletedObject(version, "skill_version_deleted"))
+        return answer({"id": version, "type": "skill_version_deleted"})
 
     async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PackageVersion:
         """Publish the files in the body, under a version that is free unless they state one."""

@@ -21,32 +21,13 @@ def test_what_is_executed_here_is_listed():
     assert [skill.name for skill in executed(skills)] == ["a", "b"]
 
 
-def test_the_required_fields_are_there():
-    document = card(make_skill("working-days", kind="action", action=ACTION))
-    required = {
-        "name",
-        "description",
-        "supportedInterfaces",
-        "version",
-        "capabilities",
-        "defaultInputModes",
-        "defaultOutputModes",
-        "skills",
-    }
-    assert required <= document.keys()
-    assert document["skills"] == [
-        {"id": "working-days", "name": "working-days", "description": "Does working-days.", "tags": ["action"]}
-    ]
-
-
-def test_no_interface_claims_a_binding_of_a2a():
-    document = card(make_skill("a", action=ACTION), interfaces=INTERFACES)
+def test_the_required_fields_are_there_and_no_interface_claims_a_binding_of_a2a():
+    skills = [make_skill("days", kind="action", action=ACTION), make_skill("a", metadata={"tags": "dates, work"})]
+    document = card(*skills, interfaces=INTERFACES)
+    required = "name description supportedInterfaces version capabilities defaultInputModes defaultOutputModes skills"
+    assert set(required.split()) <= document.keys()
+    assert document["skills"][0] == {"id": "days", "name": "days", "description": "Does days.", "tags": ["action"]}
+    assert document["skills"][1]["tags"] == ["dates", "work"]
     bindings = {row["url"]: row["protocolBinding"] for row in document["supportedInterfaces"]}
-    assert bindings.keys() == {f"{SITE}/.well-known/skill-sharing", f"{SITE}/rpc"}
+    assert bindings == {f"{SITE}{path}": binding for path, binding in INTERFACES}
     assert all(binding.startswith("urn:") for binding in bindings.values())
-    assert len(card(make_skill("a", action=ACTION), interfaces=INTERFACES[:1])["supportedInterfaces"]) == 1
-
-
-def test_tags_are_those_of_the_author():
-    [skill] = card(make_skill("a", action=ACTION, metadata={"tags": "dates, work"}))["skills"]
-    assert skill["tags"] == ["dates", "work"]

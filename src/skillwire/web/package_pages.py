@@ -15,7 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skillwire import limits
-from skillwire.model.package import read_package_name
+from skillwire.model.package import Status, read_package_name
 from skillwire.web.address import short_address
 from skillwire.web.differences import compare_skills
 from skillwire.web.environment import render
@@ -59,11 +59,13 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
     at = f"packages/{name}@{quote(version.version)}"
     is_latest = version.version == package.latest
     pinned = "" if is_latest else f"@{version.version}"
-    commands = (
+    commands: tuple[tuple[str, str, str], ...] = (
         ("skillwire", "With skillwire", f"skillwire add {short_address(address)}/{name}{pinned}"),
-        ("npx", "With npx skills", f"npx skills add {address}/@{name.namespace} --skill {name.name}"),
-        ("clawhub", "With clawhub", f"npx clawhub --registry {address} install {name.name}"),
+        ("npx", "With npx skills", f"npx skills add {address}/@{name}{pinned}"),
+        ("clawhub", "With clawhub", f"npx clawhub install @{name} --registry {address}"),
     )
+    if version.state.status is Status.YANKED:
+        commands = ()
     crumbs = (
         _PUBLISHERS,
         (f"publishers/{name.namespace}", name.namespace),
@@ -71,7 +73,7 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
         (at, version.version),
     )
     artifact = f"api/registry/packages/{name}/{quote(version.version)}/download"
-    return SkillAddresses(at, f"{at}/raw", artifact, crumbs, commands if is_latest else commands[:1])
+    return SkillAddresses(at, f"{at}/raw", artifact, crumbs, commands if is_latest else commands[:2])
 
 
 def package_page(shown: ShownPackage, text: SkillText | None, addresses: SkillAddresses, frame: Frame) -> str:

@@ -395,11 +395,12 @@ class TestMetadata:
     def test_it_is_looked_for_where_both_texts_say(self):
         exchange: Any = fetch_metadata("https://auth.example/tenant")
         urls = [next(exchange).url]
-        urls += [exchange.send(self.MISSING).url for _ in range(2)]
+        urls += [exchange.send(self.MISSING).url for _ in range(3)]
         assert [url.removeprefix("https://auth.example") for url in urls] == [
             "/.well-known/oauth-authorization-server/tenant",
             "/.well-known/openid-configuration/tenant",
             "/tenant/.well-known/openid-configuration",
+            "/tenant/.well-known/oauth-authorization-server",
         ]
         with pytest.raises(StopIteration) as stop:
             exchange.send(answer(self.DOCUMENT))

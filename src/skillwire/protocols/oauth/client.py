@@ -57,11 +57,14 @@ def check_endpoint(url: str, addresses: AddressPolicy) -> None:
 
 
 def fetch_metadata(issuer: str) -> Flow[ServerMetadata | None]:
-    """Fetch the metadata of ``issuer`` from the places of RFC 8414 and OpenID Connect; None if absent."""
+    """Fetch the metadata of ``issuer`` from the places of RFC 8414 and OpenID Connect; None if absent.
+
+    An issuer that is a part of a host may have no place of its own at the root, so its own path comes last.
+    """
     base = parse_url(issuer)
     path = base.path.rstrip("/")
     places = [f"/.well-known/{name}{path}" for name in _METADATA]
-    for place in dict.fromkeys([*places, *(f"{path}/.well-known/{name}" for name in _METADATA)]):
+    for place in dict.fromkeys([*places, *(f"{path}/.well-known/{name}" for name in reversed(_METADATA))]):
         url = f"{base.origin}{place}"
         response = yield from fetch(HttpRequest(url, headers=_JSON, max_bytes=limits.OAUTH_BYTES))
         if response.status == _OK:

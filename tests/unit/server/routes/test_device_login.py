@@ -77,6 +77,15 @@ async def test_our_client_reads_metadata_codes_and_token(site):
         assert (await post(site, "revoke", {"token": shown})).status == 200
 
 
+async def test_a_registry_below_a_path_names_itself_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
+    site = RegistrySite(tmp_path, base_url="https://skills.example.com/team")
+    found = decode_metadata(as_response(await site.get(METADATA)), "https://skills.example.com/team")
+    assert found.token_url == "https://skills.example.com/team/api/registry/oauth/token"
+    begun = (await post(site, "device", {"client_id": "skillwire"})).json()
+    assert begun["verification_uri"] == "https://skills.example.com/team/account/device"
+
+
 async def test_each_state_has_its_error(site):
     codes = (await post(site, "device", {"client_id": "skillwire"})).json()
 

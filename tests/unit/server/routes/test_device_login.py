@@ -81,7 +81,7 @@ async def test_a_registry_below_a_path_names_itself_with_it(tmp_path, monkeypatc
     monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
     site = RegistrySite(tmp_path, base_url="https://skills.example.com/team")
     found = decode_metadata(as_response(await site.get(METADATA)), "https://skills.example.com/team")
-    assert found.token_url == "https://skills.example.com/team/api/registry/oauth/token"
+    assert str(found.token_url).removeprefix("https://skills.example.com") == "/team/api/registry/oauth/token"
     begun = (await post(site, "device", {"client_id": "skillwire"})).json()
     assert begun["verification_uri"] == "https://skills.example.com/team/account/device"
 

@@ -47,6 +47,7 @@ UNREAD = (
     "/mcp",
     "/search",
     "/lan/certificates",
+    "/api/pki/enroll",
     "/lan/events",
     "/api/skills/search",
 )

@@ -32,6 +32,8 @@ from skillwire.protocols.skill_discovery import renewal as messages
 from skillwire.trust.certificates import (
     RequestedNames,
     belongs,
+    certificate_pem,
+    decode_request,
     is_due,
     is_own,
     life_of,
@@ -415,6 +417,34 @@ class RenewalService:
         except SkillwireError as error:
             return _problem(503, error)
         return RenewalResponse(200, _JSON, messages.write_issued(issued))
+
+    def enroll(self, request: bytes, *, refusal: Callable[[RequestedNames], str]) -> RenewalResponse:
+        """Answer a request for a first certificate, PEM; ``refusal`` says why the caller may not have its names."""
+        now = self._clock()
+        try:
+            asked = decode_request(request)
+            names = asked.names.check()
+            if reason := refusal(names):
+                return _problem(403, TrustError("CERTIFICATE_REFUSED", reason))
+            lately = [row for row in self._folder.book().rows if row.issued > now - _HOUR]
+            if sum((row.agents, row.skills, row.hosts) == names for row in lately) >= _RENEWALS:
+                return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was issued often enough; try in an hour"))
+            issued = self._folder.issue(names, asked.key, now)
+        except (DecodeError, ValidationError) as error:
+            return _problem(400, error)
+        except TrustError as error:
+            return _problem(503 if error.code == "CA_PASSPHRASE" else 403, error)
+        except SkillwireError as error:
+            return _problem(503, error)
+        return RenewalResponse(200, _JSON, messages.write_issued(issued))
+
+    def chain(self) -> RenewalResponse:
+        """Answer with the valid SkillCenter CAs, the issuing one first, and the root."""
+        try:
+            found = [*self._folder.centers, self._folder.root]
+            return RenewalResponse(200, _PEM, b"".join(map(certificate_pem, found)))
+        except SkillwireError as error:
+            return _problem(503, error)
 
     def revocations(self) -> RenewalResponse:
         """Answer with the signed list."""

@@ -34,6 +34,7 @@ from skillwire.server.http import encode_fields
 from skillwire.server.openapi import TEXT, problem
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
+from skillwire.server.routes.pki import certificate_routes
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
     from skillwire.model.lan import LanChange, LanScene, LanSkill, LanSnapshot
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
@@ -131,21 +131,6 @@ class LanAgentDocument(Struct, rename="camel", omit_defaults=True):
     skills: Any = None
 
 
-class RenewalDocument(Struct):
-    """A request for a new certificate: PKCS 10 in PEM, the one that is still good, milliseconds, and a signature."""
-
-    request: str
-    certificate: str
-    timestamp: int
-    signature: str
-
-
-class IssuedCertificate(Struct, forbid_unknown_fields=True):
-    """The new certificate: DER, in base64."""
-
-    certificate: str
-
-
 def encode_snapshot(snapshot: LanSnapshot | None, trouble: str, counters: Mapping[str, int]) -> bytes:
     """Return the known network as JSON; without one, the reason."""
     if snapshot is None:
@@ -218,27 +203,6 @@ _EVENTS: Final = Operation(
     "`snapshot` and each `change` of the network as they happen, for operators",
     {**_OPERATORS, "200": Answer("The stream.", {"text/event-stream": _STREAM}, ("Cache-Control",)), "503": _NO_LAN},
 )
-_RENEWAL: Final = Operation(
-    "Renew a certificate, before it ends",
-    {
-        "200": Answer("The new one.", {JSON: IssuedCertificate}, ("Cache-Control",)),
-        "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
-        "403": problem("Nothing is certified on it: `CERTIFICATE_REFUSED`."),
-        "404": "NotFound",
-        "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
-        "429": problem("As above, or it was renewed often enough: `CERTIFICATE_REFUSED`.", "Pause"),
-        "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
-    },
-    body={JSON: RenewalDocument},
-)
-_REVOCATIONS: Final = Operation(
-    "Which certificates were revoked",
-    {
-        "200": Answer("The list, signed: PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)),
-        "404": "NotFound",
-        "503": problem("As above, or the list cannot be signed at the moment: `NOT_READY`.", "Pause"),
-    },
-)
 
 
 class SkillDiscovery(Protocol):
@@ -248,19 +212,16 @@ class SkillDiscovery(Protocol):
 
     def routes(self, services: Services) -> Sequence[Route]:
         """Return the rows of the agent, of the network, and of an authority; each is there where its part is."""
-        lan, authority = services.lan, services.authority
+        lan = services.lan
         answers = None if lan is None else LanRoutes(lan, services.console.is_operator)
-        certificates = None if authority is None else CertificateRoutes(authority)
         if answers is not None:
             services.close_streams.append(answers.close)
         route = partial(Route, label="service", loads=False)
-        renew, revocations = (certificates.renew, certificates.revocations) if certificates else (None, None)
         return [
             route(PATH, answers.agent if answers else None, describes=_AGENT),
             route(SNAPSHOT_PATH, answers.snapshot if answers else None, answers_preflight=False, describes=_SNAPSHOT),
             route(EVENTS_PATH, answers.events if answers else None, answers_preflight=False, describes=_EVENTS),
-            route(CERTIFICATES_PATH, renew, methods=("POST",), describes=_RENEWAL),
-            route(REVOCATIONS_PATH, revocations, describes=_REVOCATIONS),
+            *certificate_routes(services),
         ]
 
 
@@ -370,32 +331,3 @@ def _event(name: bytes, data: bytes) -> dict[str, object]:
 def _unavailable(service: LanService) -> Problem:
     message = service.trouble or "this server is not on the LAN yet"
     return Problem(503, "LAN_UNAVAILABLE", message, fields={"Retry-After": "5"})
-
-
-class CertificateRoutes:
-    """Renews certificates and publishes revocations for one authority."""
-
-    def __init__(self, authority: RenewalService) -> None:
-        self._authority = authority
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-
-    async def renew(self, context: RequestContext) -> ASGIApp:
-        """Answer a request for a new certificate."""
-        body = await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE)
-        if self._waiting >= _RENEWALS_WAITING:
-            return _RENEWALS_CROWDED
-        self._waiting += 1
-        try:
-            async with self._turn:
-                return _response(await asyncio.to_thread(self._authority.renew, body))
-        finally:
-            self._waiting -= 1
-
-    async def revocations(self, _: RequestContext) -> ASGIApp:
-        """Return the signed list."""
-        return _response(await asyncio.to_thread(self._authority.revocations))
-
-
-def _response(answer: RenewalResponse) -> BytesResponse:
-    return json_response(answer.body, answer.status, answer.media_type)

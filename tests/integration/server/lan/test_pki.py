@@ -1,0 +1,147 @@
+"""The certificates of a SkillCenter: chain, revocations, first certificates for those who may have them. SDP §10.2."""
+
+import json
+import time
+
+import pytest
+from tests.support.registry_site import RegistrySite, skill_archive
+
+from skillwire.adapters.files.authority import AuthorityFolder
+from skillwire.adapters.files.lan_trust import load_trust
+from skillwire.protocols.skill_discovery.identity import Standing
+from skillwire.protocols.skill_discovery.renewal import read_issued
+from skillwire.protocols.skill_discovery.settings import LanSettings
+from skillwire.trust.certificates import RequestedNames, encode_request, read_leaf
+from skillwire.trust.ecdsa import new_key
+
+PEM = b"-----BEGIN CERTIFICATE-----"
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return AuthorityFolder.create(tmp_path / "ca", "Example", time.time())
+
+
+@pytest.fixture
+async def site(tmp_path, authority):
+    made = RegistrySite(tmp_path, lan=LanSettings(authority=str(authority.folder)))
+    await made.account("ann")
+    await made.account("bob")
+    await made.account("root", is_operator=True)
+    made.tokens["reader"] = await made.token("ann", "read")
+    made.tokens["elsewhere"] = await made.token("ann", "publish", "namespace:other")
+    await made.publish("ann", skill_archive("notes", skill_toml='skill_id = "skill-notes"\n'))
+    await made.publish("ann", skill_archive("shared"))
+    await made.publish("bob", skill_archive("other-notes", skill_toml='skill_id = "shared"\n'))
+    made.look()
+    yield made
+    await made.application.shutdown()
+
+
+async def enroll(site, names, *, by=None, key=None, body=None):
+    request = encode_request(names, key or new_key()).decode() if body is None else ""
+    body = json.dumps({"request": request}).encode() if body is None else body
+    fields = {"Authorization": f"Bearer {site.tokens[by]}"} if by else {}
+    return await site.request("/api/pki/enroll", fields, method="POST", body=body)
+
+
+@pytest.mark.spec("SDP-10.2")
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("ann", RequestedNames(("ann",), (), ())),
+        ("ann", RequestedNames((), ("skill-notes",), ())),
+        ("ann", RequestedNames(("ann",), ("skill-notes",), ())),
+        ("root", RequestedNames(("agent-001",), ("anything",), ("192.0.2.1",))),
+    ],
+)
+async def test_an_account_gets_a_certificate_for_what_is_its_own(site, authority, by, names):
+    answer = await enroll(site, names, by=by)
+    assert answer.status == 200, answer.body
+    certificate = read_issued(answer.body)
+    verified = authority.judge(certificate, time.time())
+    assert (verified.agents, verified.skills, verified.hosts) == tuple(map(frozenset, names))
+    assert read_leaf(certificate) is not None
+
+
+@pytest.mark.parametrize(
+    ("by", "names", "status", "code"),
+    [
+        (None, RequestedNames(("ann",), (), ()), 401, "AUTH_REQUIRED"),
+        ("reader", RequestedNames(("ann",), (), ()), 403, "CERTIFICATE_REFUSED"),
+        ("elsewhere", RequestedNames(("ann",), (), ()), 403, "CERTIFICATE_REFUSED"),
+        ("elsewhere", RequestedNames((), ("skill-notes",), ()), 403, "CERTIFICATE_REFUSED"),
+        ("ann", RequestedNames(("bob",), (), ()), 403, "CERTIFICATE_REFUSED"),
+        ("ann", RequestedNames(("ann", "bob"), (), ()), 403, "CERTIFICATE_REFUSED"),
+        ("bob", RequestedNames((), ("skill-notes",), ()), 403, "CERTIFICATE_REFUSED"),
+        ("ann", RequestedNames((), ("notes",), ()), 403, "CERTIFICATE_REFUSED"),  # it has another ID
+        ("bob", RequestedNames((), ("shared",), ()), 403, "CERTIFICATE_REFUSED"),  # ann's skill had it first
+        ("ann", RequestedNames(("ann",), (), ("192.0.2.1",)), 403, "CERTIFICATE_REFUSED"),
+    ],
+)
+async def test_refused_names(site, by, names, status, code):
+    answer = await enroll(site, names, by=by)
+    assert (answer.status, answer.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{}", 400),
+        (b"[1]", 400),
+        (b'{"request": "x"}', 400),
+        (b'{"request": "x", "more": 1}', 400),
+        (b"a" * 100_000, 413),
+    ],
+)
+async def test_refused_bodies(site, body, status):
+    assert (await enroll(site, None, by="root", body=body)).status == status
+
+
+async def test_a_revoked_key_and_too_many_requests_are_refused(site, authority):
+    key, names = new_key(), RequestedNames(("agent-001",), (), ())
+    assert (await enroll(site, names, by="root", key=key)).status == 200
+    authority.revoke("agent-001", time.time())
+    assert (await enroll(site, names, by="root", key=key)).status == 403
+    statuses = [(await enroll(site, names, by="root")).status for _ in range(12)]
+    assert (statuses[0], statuses[-1]) == (200, 429)
+
+
+@pytest.mark.spec("SDP-10.2")
+async def test_a_renewed_and_a_revoked_center_are_followed(site, authority, tmp_path):
+    chain = await site.get("/api/pki/chain")
+    assert (chain.status, chain.body.count(PEM)) == (200, 2)
+    (tmp_path / "root.pem").write_bytes(PEM + chain.body.rpartition(PEM)[2])
+    (tmp_path / "center.pem").write_bytes(chain.body.rpartition(PEM)[0])
+    old = read_issued((await enroll(site, RequestedNames(("ann",), (), ()), by="ann")).body)
+    first = authority.book().rows[0].serial
+    authority.renew(time.time())
+    (tmp_path / "revocations.pem").write_bytes((await site.get("/api/pki/revocations")).body)
+    new = read_issued((await enroll(site, RequestedNames(("bob",), (), ()), by="bob")).body)
+    trust = load_trust(
+        LanSettings(
+            roots=(str(tmp_path / "root.pem"),),
+            intermediates=(str(tmp_path / "center.pem"),),
+            revocations=(str(tmp_path / "revocations.pem"),),
+        )
+    )
+
+    async def certified():
+        """Take the published list as an agent does; return which of the two certificates leads to the root."""
+        assert trust.revocations is not None
+        trust.revocations.take((await site.get("/api/pki/revocations")).body, time.time())
+        judged = [trust.authority.judge(name, one, time.time()) for name, one in (("ann", old), ("bob", new))]
+        return [one is not None and one.standing is Standing.CERTIFIED for one in judged]
+
+    assert (await site.get("/api/pki/chain")).body.count(PEM) == 3
+    assert await certified() == [True, True]
+    authority.revoke(first, time.time())
+    assert (await site.get("/api/pki/chain")).body.count(PEM) == 2
+    assert await certified() == [False, True]
+
+
+async def test_without_an_authority_nothing_is_there(tmp_path):
+    made = RegistrySite(tmp_path)
+    for path in ("chain", "revocations"):
+        assert (await made.get(f"/api/pki/{path}")).status == 404

@@ -268,6 +268,17 @@ def share(*, output: Output, reference: str, account: str, undo: bool, registry:
     output.line(bold(account), f" {'no longer reads' if undo else 'may read'} ", bold(reference))
 
 
+@command.command(name="rename")
+@click.argument("reference", metavar="NAMESPACE/NAME")
+@click.argument("to", metavar="NAMESPACE/NAME")
+@registry_option
+@output_options
+def rename_package(*, output: Output, reference: str, to: str, registry: str) -> None:
+    """Let a package redirect for good to the one that you published under its new name."""
+    _ask(output, registry, "PATCH", _package(reference), {"renamed_to": to})
+    output.line(success("renamed "), bold(reference), " to ", bold(to))
+
+
 @command.command(name="status")
 @click.argument("reference", metavar="NAMESPACE/NAME[@VERSION]")
 @click.argument("status", type=click.Choice(["active", "archived", "quarantined", "deleted"]))

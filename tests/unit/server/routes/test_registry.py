@@ -329,6 +329,19 @@ class TestStates:
         assert (await site.call("GET", "/namespaces/ann", by="ann")).json()["packages"] == []
         assert (await site.publish("ann", skill_archive(version="2.0.0"))).status == 409
 
+    async def test_a_deprecated_package_or_version_stays_usable_and_names_its_successor(self, site):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive(version="1.1.0"))
+        state = {"status": "deprecated", "reason": "use memos", "successor": "bob/memos"}
+        for path in ("/packages/ann/notes/1.1.0", "/packages/ann/notes"):
+            assert (await site.call("PATCH", path, state, by="bob")).status == 403
+            assert (await site.call("PATCH", path, state, by="ann")).json()["status"] == state
+        package = (await site.call("GET", "/packages/ann/notes")).json()
+        assert (package["latest"], package["status"]) == ("1.1.0", state)
+        assert [one["status"] for one in package["versions"]] == [state, {"status": "active"}]
+        assert (await site.call("GET", "/packages/ann/notes/1.1.0/download")).status == 200
+        assert (await site.publish("ann", skill_archive(version="1.2.0"))).status == 201
+
     async def test_a_package_redirects_to_the_one_with_its_new_name(self, site):
         await site.publish("ann")
         await site.publish("ann", skill_archive("memos"))

@@ -181,7 +181,7 @@ def push(server: Server, token: str) -> tuple[float, float]:
     answer = server.connection.getresponse()
     told = answer.read()
     assert answer.status == 201, told
-    while b"not published" in ask(server, f"/.well-known/agent-skills/{name}/SKILL.md", may_fail=True)[:200]:
+    while b"NOT_FOUND" in ask(server, f"/.well-known/agent-skills/{name}/SKILL.md", may_fail=True)[:200]:
         time.sleep(0.05)
     seconds = time.perf_counter() - began
     time.sleep(1)

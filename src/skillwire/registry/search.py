@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire import limits
@@ -22,7 +24,7 @@ from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
 from skillwire.model.skill import Skill, is_skill_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skillwire.model.packed_skills import SkillSummary
 
@@ -39,10 +41,6 @@ class Profile(NamedTuple):
     kind: tuple[str, ...]
     license: tuple[str, ...]
     tag: tuple[str, ...]
-
-    def has(self, chosen: Mapping[str, frozenset[str]]) -> bool:
-        """Whether it has one of the ``chosen`` values of each facet; no skill has an unknown facet."""
-        return all(not values.isdisjoint(getattr(self, facet, ())) for facet, values in chosen.items())
 
 
 FACETS: Final = Profile._fields
@@ -66,13 +64,11 @@ def profile_of(skill: Skill | SkillSummary) -> Profile:
     )
 
 
-def count_facets(profiles: Mapping[Profile, int]) -> dict[str, tuple[FacetValue, ...]]:
-    """Return facet → its most frequent values, given how many hits have each profile."""
-    counts: dict[str, Counter[str]] = {facet: Counter() for facet in FACETS}
-    for profile, hits in profiles.items():
-        for facet, values in zip(FACETS, profile, strict=True):
-            for value in values:
-                counts[facet][value] += hits
+def count_facets(profiles: Sequence[Profile]) -> dict[str, tuple[FacetValue, ...]]:
+    """Return facet → its most frequent values, given the profile of each hit."""
+    counts = {
+        facet: Counter(chain.from_iterable(map(itemgetter(place), profiles))) for place, facet in enumerate(FACETS)
+    }
     frequent = {
         facet: sorted(counted.items(), key=lambda item: (-item[1], item[0]))[: limits.SEARCH_FACET_VALUES]
         for facet, counted in counts.items()

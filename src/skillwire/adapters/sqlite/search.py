@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 from bisect import bisect_right
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_lowercase, digits
@@ -31,6 +30,7 @@ from skillwire.errors import UsageError
 from skillwire.model.packed_skills import summarize
 from skillwire.model.search import FacetValue, SearchPage, SearchQuery
 from skillwire.registry.search import (
+    FACETS,
     Profile,
     Words,
     check_query,
@@ -272,17 +272,14 @@ class RevisionSearch:
         return slots
 
     def _narrow(self, query: SearchQuery, slots: Sequence[int]) -> Sequence[int]:
-        if not query.facets:
-            return slots
-        known: dict[int, bool] = {}
-        kept = []
-        for slot in slots:
-            profile = cast("Profile", self.profiles[slot])  # a slot of this revision has one
-            if (wanted := known.get(id(profile))) is None:
-                wanted = known[id(profile)] = profile.has(query.facets)
-            if wanted:
-                kept.append(slot)
-        return kept
+        """Return those that have one of the chosen values of each facet; no skill has an unknown facet."""
+        profiles = cast("Sequence[Profile]", self.profiles)  # a slot of this revision has one
+        for facet, values in query.facets.items():
+            if facet not in FACETS:
+                return []
+            place = FACETS.index(facet)
+            slots = [slot for slot in slots if not values.isdisjoint(profiles[slot][place])]
+        return slots
 
     def _cut(self, query: SearchQuery, slots: Sequence[int], start: int, mark: bytes) -> SearchPage:
         names = tuple(self.names[slot] for slot in slots[start : start + query.limit])
@@ -295,7 +292,7 @@ class RevisionSearch:
         if is_everything and self._all:  # each visit of the page asks for it
             return self._all[0]
         profiles = self.profiles
-        counted = count_facets(Counter([profile for slot in slots if (profile := profiles[slot])]))
+        counted = count_facets([profile for slot in slots if (profile := profiles[slot])])
         if is_everything:
             self._all.append(counted)
         return counted

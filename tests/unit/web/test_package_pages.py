@@ -219,6 +219,9 @@ async def test_bytes_of_any_version_are_sent_as_what_no_browser_executes(site, b
     answer = await browser.get("/packages/ann/notes@1.0.0/raw/old.txt")
     assert (answer.body, answer.fields["content-type"]) == (b"gone\n", "text/plain; charset=utf-8")
     assert "sandbox" in answer.fields["content-security-policy"]
+    assert "immutable" in answer.fields["cache-control"]
+    latest = await browser.get("/packages/ann/notes/raw/run.py")
+    assert (latest.status, "immutable" in latest.fields["cache-control"]) == (200, False)
     assert "print(39)" in await text(browser, "/packages/ann/notes@1.0.0/files/run.py")
 
 

@@ -202,7 +202,8 @@ class PackagePages(SkillPages):
     async def raw(self, context: RequestContext, principal: Principal) -> None:
         """Send the bytes of a file."""
         package, version, file = await self._find_file(context, principal)
-        cache = CachePolicy.FOREVER if package.access is Access.PUBLIC else CachePolicy.PRIVATE
+        never_changes = package.access is Access.PUBLIC and "@" in context.parameters["package"]
+        cache = CachePolicy.FOREVER if never_changes else CachePolicy.PRIVATE
         response = BlobResponse(media_type(file.path), cache, file.digest, file.size)
         await self._downloads.send(context, response, version.skill)
 

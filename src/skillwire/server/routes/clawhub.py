@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.model.package import Package, PackageVersion
+    from skillwire.registry.packages import Actor
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
@@ -233,20 +234,20 @@ class ClawHubRoutes:
 
     async def announce(self, context: RequestContext) -> ASGIApp:
         """Answer where a file is sent to."""
-        asked, account = await read_request(context, messages.UploadRequest), await self._publisher(context)
-        ticket = self._uploaded.announce(account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
+        actor, asked = await self._publisher(context), await read_request(context, messages.UploadRequest)
+        ticket = self._uploaded.announce(actor.account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
         return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
 
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
-        account, ticket = await self._publisher(context), context.parameters["ticket"]
+        actor, ticket = await self._publisher(context), context.parameters["ticket"]
         async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
-            await self._uploaded.receive(account, ticket, body.data)
+            await self._uploaded.receive(actor.account, ticket, body.data)
         return answer({"storageId": ticket})
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
-        actor, publications = await actor_of(self._registry, context), self._parts.publications
+        actor, publications = await self._publisher(context), self._parts.publications
         async with publications.bodies.reading(context.scope, context.receive) as body:
             asked = decode_request(body.data, messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
@@ -277,13 +278,13 @@ class ClawHubRoutes:
 
     # --- what several need -------------------------------------------------------------------------------
 
-    async def _publisher(self, context: RequestContext) -> str:
-        """Return the caller's account. Raises TrustError for one that may publish nowhere."""
+    async def _publisher(self, context: RequestContext) -> Actor:
+        """Return the caller. Raises TrustError for one that may publish nowhere, before its body is read."""
         actor = await actor_of(self._registry, context)
         require_account(actor)
         if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
             raise TrustError("PERMISSION_DENIED", f"the token does not allow {PUBLISH}", details={"scope": PUBLISH})
-        return actor.account
+        return actor
 
     async def _read_delete(self, context: RequestContext) -> messages.DeleteRequest:
         body = await context.body(limits.REGISTRY_REQUEST_BYTES, Problem(413, "LIMIT_SIZE", "the body is too large"))

@@ -9,6 +9,7 @@ makes the next patch version, since SDKs upload without a thought of versions. D
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -267,6 +268,9 @@ class HostedSkillRoutes:
         latest = await self._store.version(package.name, package.latest) if package.latest else None
         created, updated = package.created, latest.published if latest else package.created
         return HostedSkill(_id(package.name), _time(created), _time(updated), package.name.name, package.latest)
+
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a refusal says what is wrong with a form
 
 
 class _Parser(MultiPartParser):

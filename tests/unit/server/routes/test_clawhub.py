@@ -202,6 +202,7 @@ class TestPublishing:
 
         assert (await announce(by=None)).status == 401
         assert (await announce(by=await site.token("ann", "read"))).status == 403
+        assert (await site.ask("POST", f"{HUB}/skills", body=b"{", by=None)).status == 401  # not 400: it is not read
         assert (await announce(digest="x")).status == 422
         assert (await announce(size=limits.ARCHIVE_FILE_BYTES + 1)).status == 413
         where = (await announce()).json()["uploadUrl"].removeprefix("http://127.0.0.1:8000")

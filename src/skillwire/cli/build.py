@@ -12,7 +12,7 @@ from skillwire.cli.options import plural, publisher_option
 from skillwire.cli.output import bold, finding_object, output_options
 from skillwire.cli.progress import Progress
 from skillwire.errors import NotFoundError, SourceLocation, UsageError, ValidationError
-from skillwire.protocols.agent_skills.server import check_base_url
+from skillwire.model.url import check_base_url
 
 if TYPE_CHECKING:
     from skillwire.adapters.files.static_site import BuildReport

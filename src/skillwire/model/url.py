@@ -241,3 +241,13 @@ def _remove_dot_segments(path: str) -> str:
 
 def _refuse(text: str, why: str, fix: str | None = None) -> NoReturn:
     raise ValidationError("URL", f"{text[:80]!r} {why}", fix=fix)
+
+
+def check_base_url(base_url: str | None) -> str:
+    """Return ``base_url`` in its one form without a final slash, or an empty text. Raises ValidationError (``URL``)."""
+    if not base_url:
+        return ""
+    url = parse_url(base_url)
+    if url.query is not None:
+        raise ValidationError("URL", "a base URL has no query", fix="Write it like https://example.com/skills.")
+    return str(url).rstrip("/")

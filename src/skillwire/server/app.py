@@ -55,7 +55,7 @@ from skillwire.bridges.listings import check_bridges, static_files
 from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
-from skillwire.protocols.agent_skills.server import check_base_url
+from skillwire.model.url import check_base_url
 from skillwire.registry.accounts import AccountTokens, FirstOperator, People
 from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry

@@ -47,7 +47,7 @@ def project(tmp_path, monkeypatch, center):
     return tmp_path / "project"
 
 
-@pytest.mark.spec("SDP-4.2")
+@pytest.mark.spec("SDP-center-scene")
 def test_the_chosen_skill_of_the_center_provides_the_scene(project):
     offered = []
 
@@ -67,7 +67,7 @@ def test_the_chosen_skill_of_the_center_provides_the_scene(project):
         assert again.skill_id == "directory"
 
 
-@pytest.mark.spec("SDP-4.2")
+@pytest.mark.spec("SDP-center-scene")
 @pytest.mark.parametrize(("scene", "seen"), [("auth", ["directory", "sign-in"]), ("nothing", None)])
 def test_nothing_is_installed_where_none_is_chosen(project, scene, seen):
     offered = None

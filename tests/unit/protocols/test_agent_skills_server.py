@@ -9,6 +9,7 @@ from tests.support.catalogs import make_catalog, make_skill
 from skillwire.errors import ValidationError
 from skillwire.model.catalog import Catalog
 from skillwire.model.digest import Digest
+from skillwire.model.url import check_base_url
 from skillwire.protocols.agent_skills.codec import decode_index, encode_index
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI, IndexEntry, media_type
 from skillwire.protocols.agent_skills.server import (
@@ -18,7 +19,6 @@ from skillwire.protocols.agent_skills.server import (
     IndexResponse,
     Site,
     VersionsResponse,
-    check_base_url,
     encode_indexes,
 )
 

@@ -30,11 +30,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skillwire.errors import ValidationError
 from skillwire.model.digest import Digest
 from skillwire.model.packed_skills import summarize
 from skillwire.model.ref import IndexedFile
-from skillwire.model.url import parse_url
 from skillwire.protocols.agent_skills.codec import (
     UNPLACED,
     encode_index,
@@ -375,13 +373,3 @@ def _is_plain_path(path: str) -> bool:
 @lru_cache(maxsize=4096)
 def _indexed(path: str) -> IndexedFile:
     return IndexedFile(path, path)
-
-
-def check_base_url(base_url: str | None) -> str:
-    """Return ``base_url`` in its one form without a final slash, or an empty text. Raises ValidationError (``URL``)."""
-    if not base_url:
-        return ""
-    url = parse_url(base_url)
-    if url.query is not None:
-        raise ValidationError("URL", "a base URL has no query", fix="Write it like https://example.com/skills.")
-    return str(url).rstrip("/")

@@ -45,7 +45,7 @@ async def enroll(site, names, *, by=None, key=None, body=None):
     return await site.request("/api/pki/enroll", fields, method="POST", body=body)
 
 
-@pytest.mark.spec("SDP-10.2")
+@pytest.mark.spec("SDP-authority-enrol")
 @pytest.mark.parametrize(
     ("by", "names"),
     [
@@ -108,7 +108,7 @@ async def test_a_revoked_key_and_too_many_requests_are_refused(site, authority):
     assert (statuses[0], statuses[-1]) == (200, 429)
 
 
-@pytest.mark.spec("SDP-10.2")
+@pytest.mark.spec("SDP-authority-enrol")
 async def test_a_renewed_and_a_revoked_center_are_followed(site, authority, tmp_path):
     chain = await site.get("/api/pki/chain")
     assert (chain.status, chain.body.count(PEM)) == (200, 2)

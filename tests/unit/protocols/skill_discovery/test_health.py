@@ -50,6 +50,14 @@ def test_silence_makes_suspect_after_two_beats_unhealthy_after_three_and_ends_af
     ]
 
 
+@pytest.mark.spec("SDP-health-refuted")
+def test_a_newer_heartbeat_refutes_a_suspicion():
+    suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)
+    assert suspected.is_suspect
+    refuted = beat(suspected, 11.0)
+    assert (refuted.status, refuted.is_suspect, refuted.heard) == (S.HEALTHY, False, 11.0)
+
+
 @pytest.mark.spec("SDP-health-probe")
 def test_an_answer_to_the_probe_puts_off_the_next_step_of_silence_once():
     suspected, _ = silent(Health(S.HEALTHY, 0.0), 10.0, SETTINGS)

@@ -203,6 +203,7 @@ def main() -> None:
         with serving(folder / "home") as (server, seconds):
             what = f"start with {packages:,} packages of 3 versions"
             compare(what, [seconds], [5.0], Goal("at most", 1), peer="the goal", unit="s")
+            compare(f"{what}, CPU", [server.cpu()], [5.0], Goal("at most", 1), peer="the goal", unit="s")
             compare_with_nginx(server, folder)
             compare("search with facets, p99", [search(server)], [50.0], Goal("at most", 1), peer="the goal")
             path = "/api/skills/skill-00017"

@@ -19,7 +19,16 @@ from skillwire.adapters.files.credentials import bearer, find_password, find_tok
 from skillwire.adapters.files.install_folder import FileSkillsFolder
 from skillwire.adapters.files.settings_file import load_settings, read_discovery_file
 from skillwire.client.credentials import OriginAccess
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError, UsageError
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    UsageError,
+    ValidationError,
+)
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
@@ -239,8 +248,11 @@ class ClientSession:
         return (yield from work(partial(open_content, skill, fetched, self.context)))
 
     def versions(self, skill: SkillRef) -> Flow[list[SkillRef]]:
-        """Return the versions of a skill of an index, the highest first."""
-        return AgentSkills(self.context).versions(Lookup(skill.index_url, skill.name))
+        """Return the versions of a skill of an index, the highest first; none where its origin has no readable list."""
+        try:
+            return (yield from AgentSkills(self.context).versions(Lookup(skill.index_url, skill.name)))
+        except (FetchError, DecodeError, ValidationError):  # the trace has the attempt, and the index lists the skill
+            return []
 
     def describe(self, skill: SkillRef) -> Flow[SkillDescriptor]:
         """Return the checked Skill Descriptor of a skill."""

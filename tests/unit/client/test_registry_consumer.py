@@ -8,6 +8,7 @@ from tests.support.registry_site import AsgiDriver, RegistrySite, skill_archive
 from skillwire import AsyncClient
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, ValidationError
 from skillwire.resolver.settings import Settings
+from skillwire.wire.exchange import HttpResponse
 
 ORIGIN = "https://registry.example"
 PLACE = "registry.example/@acme"
@@ -280,3 +281,20 @@ class TestRequirements:
         answer = await consumer.site.call("GET", "/packages/acme/notes", by="acme")
         assert answer.json()["dependents"] == ["acme/diary", "acme/secret"]
         assert (await consumer.site.call("GET", "/packages/acme/diary")).json()["versions"][0]["requires"] == ["notes"]
+
+
+@pytest.mark.parametrize("answer", [(403, b"denied"), (500, b""), (200, b"<html></html>"), (200, b'{"versions": 1}')])
+async def test_a_place_that_answers_unknown_paths_in_its_own_way_is_read_by_its_index(consumer, answer):
+    send = consumer.driver.send
+
+    async def odd(request):
+        status, body = answer
+        is_list = request.url.endswith("versions.json")
+        return HttpResponse(request.url, status, {}, body) if is_list else await send(request)
+
+    consumer.driver.send = odd
+    await consumer.client.add("registry.example/notes")
+    shown = await consumer.client.show("registry.example/notes")
+    assert (await consumer.versions(), await shown.versions()) == ({"notes": "1.3.0"}, [])
+    with pytest.raises(NotFoundError):
+        await consumer.client.show("registry.example/nothing")

@@ -6,10 +6,19 @@ without them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import NotFoundError, SkillwireError, SourceLocation, TrustError
+from skillwire.errors import (
+    DecodeError,
+    FetchError,
+    NotFoundError,
+    SkillwireError,
+    SourceLocation,
+    TrustError,
+    ValidationError,
+)
 from skillwire.model.install import OriginRecord
 from skillwire.model.package import version_order
 from skillwire.model.ref import Release, SkillRef
@@ -52,18 +61,26 @@ class AgentSkills:
 
         One of a namespace, and one in a version, is taken from the list of its versions, where there is one.
         """
+        denied: SkillwireError | None = None
         if lookup.name and (lookup.version or is_namespace_at(lookup.base)):
-            versions = yield from self.versions(lookup)
-            if versions:
-                return [choose_version(versions, lookup)]
+            try:
+                if versions := (yield from self.versions(lookup)):
+                    return [choose_version(versions, lookup)]
+            except FetchError as error:  # of another publisher, whose place answers unknown paths in its own way
+                if lookup.version:
+                    raise
+                denied = error if error.code == "ACCESS_DENIED" else None
         skills = yield from self._read(lookup)
         if lookup.name is None and skills:
             return [skill._replace(requested_by_name=False) for skill in skills.values()]
         if lookup.name is None:
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base} publishes no skills yet")
         if (found := skills.get(lookup.name)) is None:
-            if withdrawn := (yield from self.versions(lookup)):  # the index leaves out what is yanked
-                return [choose_version(withdrawn, lookup)]
+            if denied is not None:
+                raise denied
+            with suppress(FetchError, DecodeError, ValidationError):  # most publishers have no lists of versions
+                if withdrawn := (yield from self.versions(lookup)):  # the index leaves out what is yanked
+                    return [choose_version(withdrawn, lookup)]
             fix = did_you_mean(lookup.name, skills)
             raise NotFoundError("SKILL_NOT_FOUND", f"{lookup.base}/{lookup.name} is not published there", fix=fix)
         return [found]

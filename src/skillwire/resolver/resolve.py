@@ -156,7 +156,8 @@ class DependencySources:
         place = place_of(requirement, parent, self._registry)
         lookup = parse_reference(place).lookups[0] if place else Lookup("")
         if lookup.source == FOLDER:
-            found = yield from open_source(FOLDER, self._context).resolve(lookup)
+            path = str(self._context.root / lookup.url)  # origins of folders are relative to the root
+            found = yield from open_source(FOLDER, self._context).resolve(lookup._replace(url=path))
         elif every:
             found = usable_versions((yield from AgentSkills(self._context).versions(lookup)))
         else:

@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from tests.support.publishing import write_skill
 from tests.support.registry_site import AsgiDriver, RegistrySite, skill_archive
 
 from skillwire import AsyncClient
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, ValidationError
+from skillwire.model.digest import Digest
+from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.settings import Settings
 from skillwire.wire.exchange import HttpResponse
 
@@ -298,3 +301,50 @@ async def test_a_place_that_answers_unknown_paths_in_its_own_way_is_read_by_its_
     assert (await consumer.versions(), await shown.versions()) == ({"notes": "1.3.0"}, [])
     with pytest.raises(NotFoundError):
         await consumer.client.show("registry.example/nothing")
+
+
+async def test_a_folder_requires_the_folder_beside_it_and_a_package_of_the_registry_in_the_settings(consumer):
+    await consumer.publish("search", "1.0.0", capabilities=("full-text",))
+    skills = consumer.project / "skills"
+    write_skill(skills, "helper")
+    toml = 'requires = ["helper@^1", "acme/notes@<1.3", "capability:full-text"]\n'
+    write_skill(skills, "mine", {"skill.toml": toml})
+    consumer.client = consumer.open(registry=ORIGIN, sources=(PLACE,))
+    await consumer.client.add(str(skills / "mine"))
+    assert await consumer.versions() == {"mine": "1.0.0", "helper": "1.0.0", "notes": "1.2.0", "search": "1.0.0"}
+    consumer.client = consumer.open()
+    with pytest.raises(NotFoundError, match="acme/notes"):  # no registry is named
+        await consumer.client.add(str(skills / "mine"), overwrite=True)
+
+
+async def test_the_origin_of_a_required_skill_needs_consent(consumer):
+    await consumer.publish("far", "1.0.0", requires=("other.example/tool",))
+    tool = b"---\nname: tool\ndescription: Does tool. Use when tool is asked for.\n---\nDo it.\n"
+    send, index = (
+        consumer.driver.send,
+        {
+            "$schema": SCHEMA_URI,
+            "skills": [
+                {
+                    "name": "tool",
+                    "type": "skill-md",
+                    "description": "Does tool.",
+                    "url": "/tool.md",
+                    "digest": Digest.of(tool),
+                }
+            ],
+        },
+    )
+
+    async def elsewhere(request):
+        if request.url.startswith(ORIGIN):
+            return await send(request)
+        found = {"index.json": json.dumps(index).encode(), "tool.md": tool}.get(request.url.rpartition("/")[2])
+        return HttpResponse(request.url, 200 if found else 404, {}, found or b"")
+
+    consumer.driver.send = elsewhere
+    plan = await consumer.client.plan(f"{PLACE}/far")
+    assert plan.unknown_origins == ("https://other.example",)
+    with pytest.raises(TrustError) as refused:
+        await consumer.client.apply(plan)
+    assert refused.value.code == "ORIGIN_UNKNOWN"

@@ -154,7 +154,9 @@ class DependencySources:
         if requirement.capability:
             return (yield from self._find_capability(requirement.capability, parent))
         place = place_of(requirement, parent, self._registry)
-        lookup = parse_reference(place).lookups[0] if place else Lookup("")
+        if not place:
+            return []
+        lookup = parse_reference(place).lookups[0]
         if lookup.source == FOLDER:
             path = str(self._context.root / lookup.url)  # origins of folders are relative to the root
             found = yield from open_source(FOLDER, self._context).resolve(lookup._replace(url=path))

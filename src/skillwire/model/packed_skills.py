@@ -171,7 +171,7 @@ class SkillSummary(msgspec.Struct, array_like=True):
     def blobs(self) -> Iterator[tuple[Digest, int]]:
         """Yield digest and size of the artifact and of each file."""
         yield self.artifact.digest, self.artifact.size
-        for file in self.files:
+        for file in self.files if self.artifact.artifact_type != "skill-md" else ():  # else the artifact is the file
             yield _digest(file.raw_digest), file.size
 
 

@@ -152,7 +152,7 @@ def scene_request(cast: Cast) -> None:
     origin = cast.start("Origin", "serve origin --port 0 --host HOST", shows=False)
     address = cast.stage.wait_for(origin, "serving").split(" at ")[1].split(";")[0]
     cast.stage.figure(
-        box("query elsewhere", "Installer", "searching the sources for"),
+        box("query elsewhere", "Installer", "searching the SkillCenter and the sources for"),
         box("install skill (user choice)", "Installer", "added badge-printing"),
         box("create scene group", "Observer", '"scene"', "group-reception-001"),
     )

@@ -1,1 +1,1 @@
-"""Use cases over the published skills: searching them, and later publishing, tokens and audit."""
+"""Use cases of a registry without IO: publishing, accounts, tokens, device logins, search and the audit log."""

@@ -46,6 +46,8 @@ QUICK: Final = {
     "lan_visible": ["2"],
     "ledger": ["2"],
     "page": ["500"],
+    "registry_publish": ["2"],
+    "registry_size": ["2000"],
     "rpc_execute": ["3"],
     "rpc_list": ["500"],
     "sandbox_start": ["3"],

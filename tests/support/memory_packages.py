@@ -14,6 +14,7 @@ from skillwire.model.package import (
     ChangedPackages,
     Package,
     PackageName,
+    Proof,
     Role,
     Status,
     latest_version,
@@ -105,7 +106,7 @@ class MemoryPackages:
         if new in self._namespaces or old not in self._namespaces or self._namespaces[old].renamed_to:
             return False
         self._audited = {entry: new if where == old else where for entry, where in self._audited.items()}
-        self._namespaces[new] = self._namespaces[old]._replace(name=new)
+        self._namespaces[new] = self._namespaces[old]._replace(name=new, proof=Proof())
         for former, one in self._namespaces.items():
             if old in {former, one.renamed_to}:
                 self._namespaces[former] = one._replace(renamed_to=new)

@@ -119,7 +119,7 @@ class Registry:
         proof = Proof("operator", "", now) if actor.is_operator else Proof()
         namespace = Namespace(name, now, proof)
         change = self._change(actor, "namespace.create", name)
-        if name in self._reserved or not await self.store.add_namespace(namespace, actor.account, change):
+        if await self._is_reserved(actor, name) or not await self.store.add_namespace(namespace, actor.account, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {name} is taken, or was once")
         return namespace
 
@@ -134,16 +134,24 @@ class Registry:
         return namespace
 
     async def rename_namespace(self, actor: Actor, old: str, new: str) -> Namespace:
-        """Rename a namespace; its old name redirects for good. Raises ConflictError, UsageError, TrustError."""
+        """Rename a namespace, which is then unproven; its old name redirects for good.
+
+        Raises ConflictError (``NAMESPACE_TAKEN``), UsageError, TrustError.
+        """
         old = await self.require(actor, Role.OWNER, old, scope=ADMIN)
         self._allow(actor, ADMIN, new)
         if not is_namespace(new):
             raise UsageError("NAMESPACE_FORM", f"{ascii(new)[:80]} is no name of a namespace")
         change = self._change(actor, "namespace.rename", old, to=new)
-        if new in self._reserved or not await self.store.rename_namespace(old, new, change):
+        if await self._is_reserved(actor, new) or not await self.store.rename_namespace(old, new, change):
             raise ConflictError("NAMESPACE_TAKEN", f"the namespace {new} is taken, or was once")
         self.changed()
         return await self.namespace(new)
+
+    async def _is_reserved(self, actor: Actor, name: str) -> bool:
+        """Whether a namespace is kept for the server, or for another account, which owns the one of its own name."""
+        is_free = actor.is_operator or name == actor.account or await self.store.account(name) is None
+        return name in self._reserved or not is_free
 
     async def set_role(self, actor: Actor, namespace: str, account: str, role: Role | None) -> None:
         """Give an account a role, or take it away. Raises UsageError (``LAST_OWNER``), NotFoundError, TrustError."""
@@ -451,10 +459,11 @@ async def _known(
 ) -> tuple[list[Package], PackageName | None]:
     """Return a page of what ``principal`` may know of, and behind which package the next one begins."""
     found: list[Package] = []
+    rows = max(limit + 1, int(limits.REGISTRY_PAGE))  # many may be private, and each read costs
     while len(found) <= limit:  # one more tells whether there is another page
-        page = await read(after, limit + 1)
+        page = await read(after, rows)
         found += [one for one in page if may_know(principal, one)]
-        if len(page) <= limit:
+        if len(page) < rows:
             break
         after = page[-1].name
     return found[:limit], found[limit - 1].name if len(found) > limit else None

@@ -31,6 +31,7 @@ _FORM: Final = re.compile(r"sw_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,128}", re.ASCII)  # RFC 6749 §3.3
 _NAME_LENGTH: Final = 128
 _SECRET_BYTES: Final = 32
+_LONGEST_SECONDS: Final = 100 * 366 * 86_400.0
 
 
 class Issued(NamedTuple):
@@ -188,5 +189,6 @@ def check_form(name: str, skills: Collection[str], scopes: Collection[str], expi
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise UsageError("TOKEN_FORM", f"{ascii(scope)[:80]} is no scope", fix="A scope has no spaces or quotes.")
-    if expires_in is not None and expires_in <= 0:
-        raise UsageError("TOKEN_FORM", "a token ends in the future", fix="Give --expires such as 90d.")
+    if expires_in is not None and not 0 < expires_in <= _LONGEST_SECONDS:
+        message = "a token ends in the future, within a hundred years"
+        raise UsageError("TOKEN_FORM", message, fix="Give --expires such as 90d.")

@@ -109,6 +109,7 @@ class TestNamespaces:
     def test_a_renamed_one_keeps_everything_under_its_new_name(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change())
         store.add_namespace(Namespace("other", 1.0), "bob", change())
+        store.update_namespace(Namespace("acme", 1.0, Proof("dns", "acme.example", 3.0)), change())
         publish(store)
         store.set_reader(NOTES, "eve", may_read=True, change=change())
         assert not store.rename_namespace("acme", "other", change())
@@ -117,6 +118,7 @@ class TestNamespaces:
         for old in ("acme", "ajax"):
             assert store.namespace(old).renamed_to == "apex"
             assert not store.add_namespace(Namespace(old, 9.0), "eve", change())
+        assert store.namespace("apex") == Namespace("apex", 1.0)  # the proof names the old one
         assert store.roles("ann") == {"apex": Role.OWNER}
         assert [one.name for one in store.namespaces("", 9)] == ["apex", "other"]
         moved = PackageName("apex", "notes")

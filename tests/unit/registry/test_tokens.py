@@ -176,6 +176,7 @@ def test_what_cannot_be_a_token_is_refused(tokens):
         {"name": "a", "scopes": ['a"b']},
         {"name": "a", "scopes": [""]},
         {"name": "a", "expires_in": 0},
+        {"name": "a", "expires_in": 1e11},
     ):
         with pytest.raises(UsageError) as caught:
             tokens.issue(**arguments)

@@ -10,7 +10,8 @@ mount point of a volume is once the volume is gone. A skill on a volume that is 
 the volume is unmounted: the place of its folder is then on another device than the folder was.
 
 The packages of a registry are published beside the folders: what a folder publishes goes before them, and of two
-packages with one name, the one that was published first. The other one is found under its namespace alone.
+packages with one name, the one that was published first. The other one is found under its namespace alone. A private
+package goes behind all others, so that it neither hides one of another namespace nor is revealed by its absence.
 
 Skills are held in packed form: 10,000 of them take 7 MB, and 37 MB as values.
 """
@@ -329,7 +330,12 @@ class PublishedFolders:
         named: list[IdentifiedSkill] = []
         everyone: dict[str, tuple[bool, bool]] = {}  # the same for all skills of one access
         choices: dict[str, tuple[str, bytes, bool, bool]] = {}  # name, packed, whether everyone may know and use it
-        for folder in sorted(self._states, key=lambda folder: (folder not in self._chosen, folder)):
+
+        def order(folder: str) -> tuple[bool, bool, str]:
+            is_private = folder.startswith(_PACKAGE) and self._states[folder].access is Access.PRIVATE
+            return is_private, folder not in self._chosen, folder
+
+        for folder in sorted(self._states, key=order):
             state = self._states[folder]
             if (packed := state.packed) is not None:
                 summary = read_summary(packed)

@@ -56,11 +56,21 @@ class FileUploads:
         with storage_errors(folder):
             make_folder(folder, mode=0o700)
             self._expire(folder)
+            self._check_room()
             others = sum(one.name != number for one in folder.iterdir())
             if others >= limits.REGISTRY_UPLOADS:
                 raise ConflictError("UPLOADS_FULL", f"{account} has {others} unfinished uploads, as many as it may")
             os.close(os.open(folder / number, _OPEN | os.O_CREAT, 0o600))
         return self._find(account, number)
+
+    def _check_room(self) -> None:
+        """Check that the uploads of all accounts are within their bound. Raises ConflictError (``UPLOADS_FULL``)."""
+        held = 0
+        for path in self._folder.glob("*/*"):
+            with contextlib.suppress(FileNotFoundError):  # another request was here
+                held += path.stat().st_size
+        if held >= limits.REGISTRY_UPLOADS_BYTES:
+            raise ConflictError("UPLOADS_FULL", f"the registry holds {held:,} bytes of unfinished uploads")
 
     async def find(self, account: str, number: str) -> Upload:
         return await asyncio.to_thread(self._find, account, number)
@@ -79,6 +89,7 @@ class FileUploads:
         upload = await self.find(account, number)
         path = self._folder / account / number
         with storage_errors(path):
+            await asyncio.to_thread(self._check_room)
             handle = os.open(path, _OPEN)
             try:
                 size = _lock_at(handle, offset)

@@ -130,7 +130,7 @@ class SqlitePackages(Store):
     @writes
     def rename_namespace(self, connection: Connection, old: str, new: str, change: Change) -> bool:
         row = connection.execute(f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?", (old,)).fetchone()
-        if row is None or row[-1] or not _insert_namespace(connection, _read_namespace(row)._replace(name=new)):
+        if row is None or row[-1] or not _insert_namespace(connection, Namespace(new, row[1])):
             return False
         connection.execute("UPDATE namespaces SET renamed_to = ? WHERE name = ? OR renamed_to = ?", (new, old, old))
         redirects = "UPDATE packages SET renamed_to = ?1 || substr(renamed_to, length(?2) + 1)"

@@ -56,6 +56,7 @@ _UPLOADS: Final = f"{_API}/skills/-/uploads"
 _TEXT: Final = "text/plain; charset=utf-8"
 _HITS: Final = 25
 _YANKED: Final = "deleted by its publisher"
+_TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", "the body is too large")
 _OK: Final = {"ok": {"const": True}}
 _DONE: Final = closed(_OK)
 _PUBLISHED: Final = closed(dict.fromkeys(("skillId", "versionId", "slug", "version", "publicationStatus"), TEXT), _OK)
@@ -248,8 +249,7 @@ class ClawHubRoutes:
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
         actor, publications = await self._publisher(context), self._parts.publications
-        async with publications.bodies.reading(context.scope, context.receive) as body:
-            asked = decode_request(body.data, messages.PublishRequest)
+        asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
         files = self._uploaded.take(actor.account, [one.storage_id for one in asked.files])
@@ -287,7 +287,7 @@ class ClawHubRoutes:
         return actor
 
     async def _read_delete(self, context: RequestContext) -> messages.DeleteRequest:
-        body = await context.body(limits.REGISTRY_REQUEST_BYTES, Problem(413, "LIMIT_SIZE", "the body is too large"))
+        body = await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE)
         return decode_request(body or b"{}", messages.DeleteRequest)
 
     async def _find(self, context: RequestContext, owner: str = "") -> Package:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
+from skillwire import limits
 from skillwire.model.digest import Digest
 from skillwire.model.package import Status
 from skillwire.protocols.agent_skills.messages import media_type
@@ -114,7 +115,7 @@ class VersionWithFiles(VersionSummary):
 class UploadRequest(Struct):
     """A file to be uploaded."""
 
-    path: str
+    path: Annotated[str, Meta(max_length=int(limits.ARCHIVE_PATH_BYTES))]
     size: int
     sha256: str
 

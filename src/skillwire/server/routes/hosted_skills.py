@@ -288,8 +288,8 @@ async def read_files(scope: Scope, body: bytes) -> list[FileContent]:
     headers = Headers({"content-type": Headers(scope=scope).get("content-type", "")})
     try:
         form = await _Parser(headers, pieces(), max_files=int(limits.ARCHIVE_ENTRIES), max_fields=_FIELDS).parse()
-    except MultiPartException as error:
-        raise DecodeError("MULTIPART_SYNTAX", f"the form cannot be read: {error.message}") from error
+    except (MultiPartException, UnicodeError) as error:  # the client names the encoding of names
+        raise DecodeError("MULTIPART_SYNTAX", f"the form cannot be read: {error}") from error
     parts = [part for _, part in form.multi_items() if isinstance(part, UploadFile)]
     files = [FileContent(part.filename or "", part.file.read()) for part in parts]
     await form.close()

@@ -116,7 +116,7 @@ def decode_request(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise UsageError("QUERY", f"the body does not fit: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # the last for deep nesting
         raise DecodeError("JSON_SYNTAX", f"the body is no JSON: {error}") from error
 
 

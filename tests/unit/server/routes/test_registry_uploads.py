@@ -141,6 +141,17 @@ async def test_an_account_has_a_bounded_number_and_old_ones_go(site, tmp_path):
     ]
 
 
+async def test_the_uploads_of_all_accounts_have_a_bound(site, monkeypatch):
+    archive = skill_archive(a_txt=os.urandom(5_000))
+    number = (await begin(site, archive)).json()["id"]
+    assert (await write(site, number, archive[:4_000])).status == 200
+    monkeypatch.setattr(limits, "REGISTRY_UPLOADS_BYTES", 4_000)
+    refused = [await begin(site, skill_archive("other"), by="bob"), await write(site, number, archive[4_000:], 4_000)]
+    assert [(one.status, code_of(one)) for one in refused] == [(429, "UPLOADS_FULL")] * 2
+    await site.call("DELETE", f"/uploads/{number}", by="ann")
+    assert (await begin(site, skill_archive("other"), by="bob")).status == 201
+
+
 async def test_of_requests_that_write_one_upload_at_once_one_does(site):
     archive = skill_archive(a_txt=os.urandom(5_000))
     number = (await begin(site, archive)).json()["id"]

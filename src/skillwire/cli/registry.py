@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -207,9 +207,9 @@ def list_tokens(*, output: Output, registry: str) -> None:
         [
             bold(_text(row, "id")),
             _text(row, "name"),
-            dim(" ".join(row.get("scopes", []))),
-            warning("revoked") if row.get("revoked") else f"last used {_when(row, 'used', 'never')}",
-            f"ends {_when(row, 'expires', 'never')}",
+            dim(" ".join(map(str, row.get("scopes") or ()))),
+            warning("revoked") if row.get("revoked") else f"last used {_when(row.get('used'), 'never')}",
+            f"ends {_when(row.get('expires'), 'never')}",
         ]
         for row in rows
     )
@@ -320,7 +320,7 @@ def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
         return
     changes = [entry.change for entry in entries]
     output.table(
-        [dim(utc_time(one.at)), bold(one_line(one.account)), *map(one_line, (one.action, one.target, one.address))]
+        [dim(_when(one.at)), bold(one_line(one.account)), *map(one_line, (one.action, one.target, one.address))]
         for one in changes
     )
 
@@ -390,9 +390,11 @@ def _rows(output: Output, registry: str, path: str, key: str, most: int = 10_000
     return rows
 
 
-def _when(row: dict[str, Any], key: str, otherwise: str) -> str:
-    at = row.get(key)
-    return utc_time(at) if isinstance(at, int | float) else otherwise
+_LATEST: Final = 1e11  # seconds since the epoch, some thousands of years ahead
+
+
+def _when(at: object, otherwise: str = "?") -> str:
+    return utc_time(at) if isinstance(at, int | float) and 0 <= at < _LATEST else otherwise
 
 
 def _text(row: dict[str, Any], key: str) -> str:

@@ -198,7 +198,7 @@ class RegistryFlows:
     def _upload(self, archive: bytes) -> Flow[str]:
         """Send an archive in pieces, again where a connection broke; return the ID of the upload."""
         asked = {"size": len(archive), "digest": str(Digest.of(archive))}
-        failures = 0
+        failures = farthest = 0
         while True:
             try:
                 upload = yield from self.ask("POST", "/uploads", asked)
@@ -207,7 +207,8 @@ class RegistryFlows:
                     piece = archive[offset : offset + _PIECE_BYTES]
                     upload = yield from self.ask("PATCH", f"/uploads/{upload['id']}", content=piece, offset=offset)
                     offset = _read_offset(upload, self.url, least=offset + len(piece))
-                    failures = 0
+                    if offset > farthest:  # what was there before is no progress
+                        failures, farthest = 0, offset
                 return str(upload["id"])
             except (FetchError, ConflictError, StorageError) as error:
                 failures += 1
@@ -230,7 +231,7 @@ class RegistryFlows:
             mark = "&" if "?" in path else "?"
             page = yield from self.ask("GET", path if after is None else f"{path}{mark}{urlencode({'after': after})}")
             found = page.get(key)
-            rows += found if isinstance(found, list) else []
+            rows += [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
             after = page.get("next")
             if after is None or not found:
                 break

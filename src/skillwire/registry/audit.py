@@ -34,7 +34,7 @@ def read_entries(rows: Iterable[Mapping[str, Any]]) -> Iterator[AuditEntry]:
             account, action, target, address, request = (str(row[key]) for key in _TEXTS)
             change = Change(float(row["at"]), account, action, target, dict(row["details"]), address, request)
             yield AuditEntry(int(row["number"]), change, str(row["digest"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValidationError("REGISTRY_ANSWER", "an entry of the audit log has another form") from error
 
 

@@ -46,10 +46,12 @@ class Selection(NamedTuple):
 
     def chain(self, name: str) -> Iterator[str]:
         """Yield the skills that led to ``name``, from one that was asked for."""
-        if parent := self.parents.get(name, ""):
-            yield from self.chain(parent)
-        skill = self.skills.get(name)
-        yield f"{name} {skill.version}" if skill is not None and skill.version else name
+        names = [name]
+        while parent := self.parents.get(names[-1], ""):
+            names.append(parent)
+        for one in reversed(names):
+            skill = self.skills.get(one)
+            yield f"{one} {skill.version}" if skill is not None and skill.version else one
 
     def needs(self, name: str, other: str) -> bool:
         """Whether ``name`` requires ``other``, directly or not, or is it."""

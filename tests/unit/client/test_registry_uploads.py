@@ -71,6 +71,23 @@ def large():
     return skill_archive("large", a_bin=random.Random(7).randbytes(35_000))  # noqa: S311  # nothing secret
 
 
+class ForgetfulLink(Link):
+    """Sends them to a registry that has forgotten the upload whenever it is begun again."""
+
+    async def send(self, request):
+        if request.method == "POST":
+            for path in self.site.parts.uploads._folder.glob("*/*"):
+                path.unlink()
+        return await super().send(request)
+
+
+async def test_a_registry_that_forgets_an_upload_again_and_again_is_given_up(site):
+    link = ForgetfulLink(site, breaks=range(3, 300, 3))
+    with pytest.raises(FetchError):
+        await link.run(flows(site).publish("ann", large()))
+    assert len(link.asked) < 30
+
+
 async def test_a_large_archive_is_sent_in_pieces_and_goes_on_after_a_break(site):
     link = Link(site, breaks={3})
     made = await link.run(flows(site).publish("ann", large()))

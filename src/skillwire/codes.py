@@ -677,7 +677,7 @@ CODES: dict[str, CodeInfo] = {
         "An upload has the size that it was begun with, which the largest archive bounds.",
         "Begin the upload with the archive's size and digest.", exit_code=2),
     "UPLOADS_FULL": CodeInfo("There are too many unfinished uploads",
-        "Unfinished uploads take space until they expire, so an account, and all accounts together, may have only some.",
+        "Unfinished uploads take space until they expire, so an account may have only some, and so may all.",
         "Finish or delete one of them, or wait a day.", retryable=True, exit_code=6),
     "REGISTRY_MISSING": CodeInfo("No registry is named",
         "Publishing needs the address of a registry.",

@@ -56,14 +56,14 @@ class FileUploads:
         with storage_errors(folder):
             make_folder(folder, mode=0o700)
             self._expire(folder)
-            self._check_room()
+            self._check_total()
             others = sum(one.name != number for one in folder.iterdir())
             if others >= limits.REGISTRY_UPLOADS:
                 raise ConflictError("UPLOADS_FULL", f"{account} has {others} unfinished uploads, as many as it may")
             os.close(os.open(folder / number, _OPEN | os.O_CREAT, 0o600))
         return self._find(account, number)
 
-    def _check_room(self) -> None:
+    def _check_total(self) -> None:
         """Check that the uploads of all accounts are within their bound. Raises ConflictError (``UPLOADS_FULL``)."""
         held = 0
         for path in self._folder.glob("*/*"):
@@ -89,7 +89,7 @@ class FileUploads:
         upload = await self.find(account, number)
         path = self._folder / account / number
         with storage_errors(path):
-            await asyncio.to_thread(self._check_room)
+            await asyncio.to_thread(self._check_total)
             handle = os.open(path, _OPEN)
             try:
                 size = _lock_at(handle, offset)

@@ -651,7 +651,7 @@ CODES: dict[str, CodeInfo] = {
         "Send each file as a part with its path as the file name."),
     "SKILL_AMBIGUOUS": CodeInfo("Several namespaces have a skill of this name",
         "The client named the skill without its namespace.",
-        "Name it with its namespace: NAMESPACE/NAME."),
+        "Name it with its namespace: NAMESPACE/NAME.", exit_code=6),
     "PACKAGE_CLOSED": CodeInfo("The package takes no new versions",
         "It is archived, deleted, renamed or in quarantine.",
         "Ask the registry's operator, or make it active again where it is archived.", exit_code=6),

@@ -93,7 +93,7 @@ def test_the_skills_cli_adds_a_namespace_a_package_and_a_version(registry, workp
             tar_gz({str(path.relative_to(folder / "agenda")): path.read_bytes() for path in files_of(folder)}),
             {"Authorization": f"Bearer {registry.token}"},
         )
-        with urlopen(request) as answer:  # noqa: S310
+        with urlopen(request) as answer:  # noqa: S310  # http, to ourselves
             assert answer.status == 201
     for scope, version in (("@ann", "1.1.0"), ("@ann/agenda", "1.1.0"), ("@ann/agenda@1.0.0", "1.0.0")):
         shutil.rmtree(workplace.installed, ignore_errors=True)

@@ -314,9 +314,9 @@ class TestPages:
         assert (await browser.post("/account/new", {"account": "ann2"})).status == 303
 
     async def test_a_new_person_in_a_browser_with_another_session_gets_an_own_one(self, site, issuer):
-        await site.account("root", is_operator=True)
+        await site.account("ops", is_operator=True)
         browser = Browser(site.application)
-        await browser.sign_in(site.tokens["root"])
+        await browser.sign_in(site.tokens["ops"])
         await self.sign_in(browser, issuer)
         assert (await browser.post("/account/new", {"account": "ann"})).status == 403
         form = {"account": "ann", "token": await browser.token("/account/new")}
@@ -329,13 +329,13 @@ class TestPages:
         answer = await self.sign_in(browser, issuer)
         assert (answer.status, browser.cookies) == (403, {})
         assert f"42 at {ISSUER}" in unescape(answer.body.decode())
-        await site.account("root", is_operator=True)
+        await site.account("ops", is_operator=True)
         await site.account("ann")
-        linked = await site.call("PUT", "/accounts/ann/identity", {"issuer": ISSUER, "subject": "42"}, by="root")
+        linked = await site.call("PUT", "/accounts/ann/identity", {"issuer": ISSUER, "subject": "42"}, by="ops")
         assert linked.status == 204
         await self.sign_in(browser, issuer)
         assert ">ann" in (await browser.get("/account")).body.decode()
-        denied = await site.call("PUT", "/accounts/root/identity", {"issuer": ISSUER, "subject": "42"}, by="ann")
+        denied = await site.call("PUT", "/accounts/ops/identity", {"issuer": ISSUER, "subject": "42"}, by="ann")
         assert denied.status == 403
 
     async def test_the_cookies_of_each_step_are_for_this_server_alone(self, site, issuer):

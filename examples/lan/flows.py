@@ -155,6 +155,7 @@ def scene_request(cast: Cast) -> None:
         box("query elsewhere", "Installer", "searching the SkillCenter and the sources for"),
         box("install skill (user choice)", "Installer", "added badge-printing"),
         box("create scene group", "Observer", '"scene"', "group-reception-001"),
+        box("SCENE_JOIN_RESPONSE to the user's request", "Installer", "joined reception", "group-reception-001"),
     )
     cast.start("Installer", f"scene request reception badge-print --from {address} --yes --provide")
     cast.stage.play()

@@ -37,7 +37,6 @@ from skillwire.cli.output import (
     success,
     warning,
 )
-from skillwire.cli.serve import command as serve
 from skillwire.errors import NotFoundError, SkillwireError, UsageError
 from skillwire.folder.manifest import parse_manifest
 from skillwire.model.lan import SECRET_KEYS, FoundVia
@@ -255,26 +254,26 @@ class Substitute:
         installed = next(row for row in client.installed() if row.name == skill.name)
         return Path(client.root) / installed.placement.folders[0] / installed.name
 
-    def provide(self, folder: Path, will_provide: bool | None, port: int) -> None:
-        """Serve the installed skill in the scene, which creates the group; ask first by default."""
+    def provide(self, folder: Path, will_provide: bool | None, port: int) -> SceneResult | None:
+        """Serve the installed skill in the scene, which creates the group, and join it; ask first by default."""
         output, scene = self._output, self._scene
         question = f"Provide {scene} to the local network with this skill, until Ctrl-C?"
         if will_provide is None and not confirm(question):
             output.hint("create the group:", f"skillwire serve {folder} --lan --scene {scene}")
-            return
+            return None
         if will_provide is False:
-            return
+            return None
         manifest = folder / "skill.toml"
         able = parse_manifest(manifest.read_bytes(), source=str(manifest)).capabilities if manifest.is_file() else ()
         if lacking := [capability for capability in self._capabilities if capability not in able]:
             lacks = f"{folder.name} does not declare the capabilities {', '.join(lacking)}"
             output.note(warning("requests for them get no answer: "), lacks)
         output.note(dim("creating the group of "), bold(scene))
-        # With --json, standard output contains only the document of the installation.
-        quiet = output.quiet or output.as_json
-        click.get_current_context().invoke(
-            serve, folders=(str(folder),), lan=True, scenes=(scene,), port=port, quiet=quiet
-        )
+        asked = [capability for capability in self._capabilities if capability in able]
+        result = self._client.lan.provide_scene(folder, scene, asked, port=port, logs=not output.quiet)
+        if not result.is_joined:
+            raise _not_joined(result, asked, self._client.lan.settings)
+        return result
 
 
 _joining_options = combine(
@@ -383,20 +382,23 @@ def request(
 
     Without a provider, the SkillCenter and the sources of the settings, or the origins of --from, are searched. You
     choose the skill on the terminal, or with --skill or --yes. It is then served on the local network (--provide),
-    which creates the group, until Ctrl-C.
+    which creates the group. The command joins it and prints changes, until Ctrl-C. With --json these are lines behind
+    the document of the installation.
     """
     progress = open_progress(output)
     with open_client(output, references=origins, for_user=for_user, progress=progress) as client:
         output.note(dim("asking the local network for "), bold(name))
         with progress.waiting("requesting"):
             result = client.lan.request_scene(name, capabilities, use_unverified=use_unverified)
-        if result.is_joined:
-            arguments = [name, *capabilities, *(["--unverified"] if use_unverified else [])]
-            Joined(output, client, result, arguments=arguments, show_secrets=show_secrets).show(follow=follow)
-            return
-        missing = _not_joined(result, capabilities, client.lan.settings)
-        output.note(dim("not available: "), missing.message)
-        substitute = Substitute(output, progress, client, name, capabilities)
-        chosen = substitute.choose(substitute.find(origins, missing), skill, agreed=yes)
-        folder = substitute.install(chosen, agreed=yes, will_provide=provide is True)
-    substitute.provide(folder, provide, port)
+        if not result.is_joined:
+            missing = _not_joined(result, capabilities, client.lan.settings)
+            output.note(dim("not available: "), missing.message)
+            substitute = Substitute(output, progress, client, name, capabilities)
+            chosen = substitute.choose(substitute.find(origins, missing), skill, agreed=yes)
+            folder = substitute.install(chosen, agreed=yes, will_provide=provide is True)
+            provided = substitute.provide(folder, provide, port)
+            if provided is None:
+                return
+            result, follow, use_unverified = provided, True, True  # the server ends with the command
+        arguments = [name, *capabilities, *(["--unverified"] if use_unverified else [])]
+        Joined(output, client, result, arguments=arguments, show_secrets=show_secrets).show(follow=follow)

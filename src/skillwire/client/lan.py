@@ -15,6 +15,7 @@ from skillwire.wire.exchange import limit_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from skillwire.client.calls import CallArguments
     from skillwire.client.lan_flows import DiscoverOptions, Names
@@ -134,6 +135,23 @@ class Lan:
             return result
         return self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
 
+    def provide_scene(
+        self, folder: Path, scene: str, capabilities: Names = (), *, port: int = 0, logs: bool = False
+    ) -> SceneResult:
+        """Serve the skill in ``folder`` for a scene until the client is closed, and join the scene. Spec: SDP §4.2.
+
+        Args:
+            folder: of an installed skill.
+            scene: such as ``auth``.
+            capabilities: of the skill, that the provider must have.
+            port: of its server; a free one by default.
+            logs: log its requests to standard error.
+
+        Raises:
+            FetchError: ``DISC_006``, the server ends; ``OFFLINE``, ``LAN_UNAVAILABLE``.
+        """
+        return self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
+
     def center_skills(self, scene: str, capabilities: Names = ()) -> list[RemoteSkill]:
         """Return what the SkillCenter of the settings has for a scene; nothing without one. Spec: SDP §4.2, §7.
 
@@ -213,6 +231,11 @@ class AsyncLan:
         if result.is_joined or choose is None:
             return result
         return await self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
+
+    async def provide_scene(
+        self, folder: Path, scene: str, capabilities: Names = (), *, port: int = 0, logs: bool = False
+    ) -> SceneResult:
+        return await self._runner.run(self._flows.provide_scene(folder, scene, capabilities, port=port, logs=logs))
 
     async def center_skills(self, scene: str, capabilities: Names = ()) -> list[AsyncRemoteSkill]:
         found = await self._runner.run(self._session.center_skills(scene, tuple(capabilities)))

@@ -437,14 +437,16 @@ class LanFlows:
             raise self._silence(scene)
         return result
 
-    def provide_scene(self, folder: Path, scene: str, capabilities: Sequence[str]) -> Flow[SceneResult]:
+    def provide_scene(
+        self, folder: Path, scene: str, capabilities: Names, *, port: int = 0, logs: bool = False
+    ) -> Flow[SceneResult]:
         """Serve the skill in ``folder`` for a scene, in a process that ends with :meth:`close`, and join the scene.
 
         Another agent that provides it meanwhile needs a certified key, unless the settings accept others.
         """
         from skillwire.client.scene_provider import SceneProvider  # noqa: PLC0415  # few scenes have no provider
 
-        provider = yield from work(partial(SceneProvider, folder, scene))
+        provider = yield from work(partial(SceneProvider, folder, scene, port, logs=logs))
         self._providers.append(provider)
         result = yield from self.request_scene(scene, capabilities, join=False, use_unverified=True)
         if result.is_joined and result.connection_info.get("port") != provider.port:

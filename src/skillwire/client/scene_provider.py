@@ -79,13 +79,14 @@ def search_center(
 class SceneProvider:
     """A process that serves the skill in ``folder`` for ``scene``. Raises FetchError (``DISC_006``) if it ends."""
 
-    def __init__(self, folder: Path, scene: str) -> None:
-        arguments = ["serve", str(folder), "--lan", "--scene", scene, "--port", "0", "--json"]
+    def __init__(self, folder: Path, scene: str, port: int, *, logs: bool) -> None:
+        arguments = ["serve", str(folder), "--lan", "--scene", scene, "--port", str(port), "--json"]
         self._process = subprocess.Popen(  # noqa: S603  # our own program, with a folder that we have installed
             [sys.executable, "-c", _PROGRAM, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=None if logs else subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C ends the parent, which ends this process in its turn
         )
         assert self._process.stdout is not None  # noqa: S101  # a pipe was asked for
         line = self._process.stdout.readline()

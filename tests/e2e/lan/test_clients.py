@@ -218,6 +218,9 @@ def test_a_scene_that_nobody_provides_is_found_elsewhere_installed_and_provided(
         "searching the SkillCenter and the sources for printer print-page",
         "installing .*/page-printer: matches the words, but does not declare the scene",
         "on the LAN",
+        "joined printer  group-printer-001",
+        "PRIMARY +page-printer",
+        "following changes",
     ):
         said(step)
     assert (lan.folder / ".agents/skills/page-printer/SKILL.md").is_file()
@@ -243,7 +246,8 @@ def test_on_a_terminal_the_user_chooses_agrees_and_provides(lan, tmp_path):
         terminal.type(f"{wanted}\r").until("Trust it?")
         terminal.type("y\r").until("Provide page to the local network")
         assert (tmp_path / ".agents/skills/page-reader/SKILL.md").is_file()
-        terminal.type("y\r").until("on the LAN")
+        terminal.type("y\r").until("joined page  group-page-001")
+        terminal.until("following changes")
         assert lan.ask("scene", "request", "page", "--unverified")["skill_id"] == "page-reader"
         terminal.type("\x03")
         assert terminal.wait() == 0

@@ -63,12 +63,10 @@ class ApmRegistry(ClientApi):
         api = ApmRoutes(services.packages)
         versions = closed({"package": TEXT, "versions": listed(closed(_VERSION))})
         archives = {media_type: {"type": "string", "format": "binary"} for media_type in ARCHIVES}
-        published = self.changes(
-            api.publish, "Publish a version", closed({"package": TEXT, **_VERSION}), archives, status=201
-        )
-        download = self.method(api.download, "A version", in_parts(*ARCHIVES), *PART)
+        published = self.changes(api.publish, closed({"package": TEXT, **_VERSION}), archives, status=201)
+        download = self.method(api.download, in_parts(*ARCHIVES), *PART)
         return [
-            self.row(_VERSIONS, GET=self.reads(api.versions, "The versions", versions)),
+            self.row(_VERSIONS, GET=self.reads(api.versions, versions)),
             self.row(f"{_VERSIONS}/{{version}}", PUT=published),
             self.row(f"{_VERSIONS}/{{version}}/download", GET=download),
         ]
@@ -82,7 +80,7 @@ class ApmRoutes:
         self._registry = parts.registry
 
     async def versions(self, context: RequestContext) -> ASGIApp:
-        """Answer the versions that are resolved, the highest first, each with the digest of its download."""
+        """Answer the versions that are resolved, highest first."""
         package = await self._find(context)
         hidden = {Status.YANKED, Status.QUARANTINED}
         found = [one for one in await self._registry.store.versions(package.name) if one.state.status not in hidden]
@@ -90,7 +88,7 @@ class ApmRoutes:
         return tagged_answer({"package": str(package.name), "versions": rows})
 
     async def download(self, context: RequestContext) -> None:
-        """Send the artifact of a version; a skill of one file as a .zip, since clients unpack archives alone."""
+        """Answer a version; a skill of one file as a .zip, since clients unpack archives alone."""
         package = await self._find(context)
         found = await self._registry.version(principal_of(context), package, context.parameters["version"])
         if found.skill.artifact.artifact_type == "archive":

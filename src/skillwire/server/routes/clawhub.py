@@ -94,42 +94,27 @@ class ClawHub(ClientApi):
         version = f"{skill}/versions/{{version}}"
         chosen = ("owner", "hub-version", "tag", *PART)
         row, reads, changes = self.row, self.reads, self.changes
-        received = changes(api.receive, "Upload a file", closed({"storageId": TEXT}), {"application/octet-stream": {}})
-        announced = changes(api.announce, "Announce a file", _TICKET, messages.UploadRequest)
-        published = changes(api.publish, "Publish a version", _PUBLISHED, messages.PublishRequest)
-        search = reads(api.search, "Search skills", messages.SearchHits, "words", "hub-limit", "mode")
-        resolve = reads(api.resolve, "The version with these files", _RESOLUTION, "hub-slug", "owner", "hash")
+        received = changes(api.receive, closed({"storageId": TEXT}), {"application/octet-stream": {}})
+        announced = changes(api.announce, _TICKET, messages.UploadRequest)
+        published = changes(api.publish, _PUBLISHED, messages.PublishRequest)
+        search = reads(api.search, messages.SearchHits, "words", "hub-limit", "mode")
+        resolve = reads(api.resolve, _RESOLUTION, "hub-slug", "owner", "hash")
         archive = in_parts("application/zip")
         return [
-            row(
-                "/.well-known/clawhub.json",
-                GET=reads(api.about, "Where ClawHub's API is", closed({"apiBase": TEXT})),
-            ),
-            row(f"{_API}/whoami", GET=reads(api.whoami, "The caller's account", closed({"user": messages.User}))),
+            row("/.well-known/clawhub.json", GET=reads(api.about, closed({"apiBase": TEXT}))),
+            row(f"{_API}/whoami", GET=reads(api.whoami, closed({"user": messages.User}))),
             row(f"{_API}/search", GET=search),
             row(f"{_API}/resolve", GET=resolve),
-            row(f"{_API}/download", GET=self.method(api.download, "A version as a .zip", archive, "hub-slug", *chosen)),
-            row(
-                skills,
-                GET=reads(api.list, "The skills", messages.SkillItems, "hub-limit", "cursor", "prefix"),
-                POST=published,
-            ),
+            row(f"{_API}/download", GET=self.method(api.download, archive, "hub-slug", *chosen)),
+            row(skills, GET=reads(api.list, messages.SkillItems, "hub-limit", "cursor", "prefix"), POST=published),
             row(f"{skills}/-/upload-url", POST=announced),
             row(f"{_UPLOADS}/{{ticket}}", POST=received),
-            row(
-                skill,
-                GET=reads(api.skill, "A skill", messages.SkillDetails, "owner"),
-                DELETE=changes(api.delete, "Delete a skill; its name stays taken", _DONE),
-            ),
-            row(f"{skill}/moderation", GET=reads(api.moderation, "The quarantine", _MODERATION, "owner")),
-            row(f"{skill}/versions", GET=reads(api.versions, "The versions", _VERSIONS, "owner")),
-            row(
-                version,
-                GET=reads(api.version, "A version", _VERSION, "owner"),
-                DELETE=changes(api.delete_version, "Yank a version", _DONE),
-            ),
-            row(f"{version}/restore", POST=changes(api.delete_version, "Restore a yanked version", _DONE)),
-            row(f"{skill}/file", GET=self.method(api.file, "A file", in_parts("*/*"), "path", *chosen)),
+            row(skill, GET=reads(api.skill, messages.SkillDetails, "owner"), DELETE=changes(api.delete, _DONE)),
+            row(f"{skill}/moderation", GET=reads(api.moderation, _MODERATION, "owner")),
+            row(f"{skill}/versions", GET=reads(api.versions, _VERSIONS, "owner")),
+            row(version, GET=reads(api.version, _VERSION, "owner"), DELETE=changes(api.delete_version, _DONE)),
+            row(f"{version}/restore", POST=changes(api.delete_version, _DONE)),
+            row(f"{skill}/file", GET=self.method(api.file, in_parts("*/*"), "path", *chosen)),
         ]
 
 
@@ -157,7 +142,7 @@ class ClawHubRoutes:
         return tagged_answer({"user": user})
 
     async def search(self, context: RequestContext) -> ASGIApp:
-        """Answer packages whose names begin with the query, and then those that the search finds."""
+        """Answer packages of these names, then those that the search finds."""
         query, limit, principal = read_query(context), read_limit(context, _HITS), principal_of(context)
         text = query.get("q", "")
         found, _ = await self._registry.find(principal, text.strip().lower(), PackageName("", ""), limit)
@@ -176,7 +161,7 @@ class ClawHubRoutes:
         return tagged_answer(messages.SearchHits(hits))
 
     async def list(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the skills."""
+        """Answer the skills."""
         query, principal = read_query(context), principal_of(context)
         after = read_package_name(query.get("cursor") or "") or PackageName("", "")
         if query.get("cursor") and not after.name:
@@ -192,12 +177,12 @@ class ClawHubRoutes:
         return tagged_answer(messages.skill_details(package, await self._latest(package)))
 
     async def moderation(self, context: RequestContext) -> ASGIApp:
-        """Answer whether a skill is in quarantine, and why."""
+        """Answer the quarantine of a skill."""
         package = await self._find(context)
         return tagged_answer({"moderation": messages.moderation(package, await self._latest(package))})
 
     async def versions(self, context: RequestContext) -> ASGIApp:
-        """Answer the versions of a skill that are not yanked."""
+        """Answer the versions that are not yanked."""
         versions = await self._resolvable(await self._find(context))
         return tagged_answer({"items": [messages.version_summary(one) for one in versions], "nextCursor": None})
 
@@ -209,7 +194,7 @@ class ClawHubRoutes:
         return tagged_answer({"version": messages.version_with_files(found), "skill": skill})
 
     async def resolve(self, context: RequestContext) -> ASGIApp:
-        """Answer which version has the files that a client has, by their fingerprint."""
+        """Answer which version has these files."""
         wanted, package = read_query(context).get("hash", ""), await self._find(context)
         versions = await self._resolvable(package)
         made = ((messages.fingerprint((file.path, file.digest) for file in one.skill.files), one) for one in versions)
@@ -217,7 +202,7 @@ class ClawHubRoutes:
         return tagged_answer({"match": _number(match), "latestVersion": _number(package.latest)})
 
     async def file(self, context: RequestContext) -> None:
-        """Send a file of a version."""
+        """Answer a file of a version."""
         package, found = await self._choose(context)
         path = read_query(context).get("path", "")
         file = next((one for one in found.skill.files if one.path == path), None)
@@ -227,7 +212,7 @@ class ClawHubRoutes:
         await self._parts.downloads.send(context, response, found.skill)
 
     async def download(self, context: RequestContext) -> None:
-        """Send the files of a version."""
+        """Answer a version as a .zip."""
         package, found = await self._choose(context)
         await send_zip(self._parts, context, package, found, is_named="version" in read_query(context))
 

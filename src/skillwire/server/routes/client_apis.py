@@ -17,7 +17,7 @@ from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.routes.registry import registry_problem
-from skillwire.server.routes.registry_requests import Method, read_query, row
+from skillwire.server.routes.registry_requests import Method, read_query, row, summary_of
 from skillwire.server.routing import Answer, Operation
 
 if TYPE_CHECKING:
@@ -60,20 +60,19 @@ class ClientApi(Protocol):
 
         return row(path, base="", authenticates=False, **{name: shaped(one) for name, one in methods.items()})
 
-    def reads(self, handler: Handler, summary: str, kind: Any, *parameters: str) -> Method:
+    def reads(self, handler: Handler, kind: Any, *parameters: str) -> Method:
         """Return a GET of a document that clients may keep."""
-        return self.method(handler, summary, kept(kind), *parameters, CONDITION)
+        return self.method(handler, kept(kind), *parameters, CONDITION)
 
-    def changes(self, handler: Handler, summary: str, kind: Any, body: Any = None, *, status: int = 200) -> Method:
+    def changes(self, handler: Handler, kind: Any, body: Any = None, *, status: int = 200) -> Method:
         """Return a method that changes something, and answers with a document."""
         answers = {str(status): Answer("The document.", {"application/json": kind}, ("Cache-Control",))}
         refusals = ("409", "413", "415", "422")
-        return self.method(handler, summary, answers, body=body or {}, refusals=refusals)
+        return self.method(handler, answers, body=body or {}, refusals=refusals)
 
     def method(
         self,
         handler: Handler,
-        summary: str,
         answers: Mapping[str, Answer | str],
         *parameters: str,
         body: Any = None,
@@ -83,7 +82,9 @@ class ClientApi(Protocol):
         content = body if isinstance(body, dict) else {"application/json": body}
         refused = Answer("It is refused.", self.refusal, ("Cache-Control",))
         known = dict.fromkeys(("400", "401", "403", "404", *refusals), refused)
-        return Method(handler, Operation(summary, {**known, **answers}, parameters, content if body else {}))
+        return Method(
+            handler, Operation(summary_of(handler), {**known, **answers}, parameters, content if body else {})
+        )
 
 
 def report(problem: Problem) -> str:

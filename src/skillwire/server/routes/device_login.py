@@ -72,7 +72,7 @@ class DeviceLoginRoutes:
             row(
                 "/.well-known/oauth-authorization-server",
                 base="",
-                GET=reads(self.metadata, "Where programs log in", messages.AuthorizationServer),
+                GET=reads(self.metadata, messages.AuthorizationServer),
             ),
             row("/oauth/device", POST=begin),
             row("/oauth/token", POST=form("Poll for its token", "poll", messages.DevicePoll, messages.AccessToken)),

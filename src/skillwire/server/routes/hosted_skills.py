@@ -135,25 +135,21 @@ class HostedSkillsApi(ClientApi):
         return [
             self.row(
                 _API,
-                GET=self.reads(api.list, "The skills", _pages(HostedSkill), *page, "source"),
-                POST=self.changes(api.create, "Publish a skill", HostedSkill, _FORM),
+                GET=self.reads(api.list, _pages(HostedSkill), *page, "source"),
+                POST=self.changes(api.create, HostedSkill, _FORM),
             ),
             self.row(
-                f"{_API}/{{hosted}}",
-                GET=self.reads(api.skill, "A skill", HostedSkill),
-                DELETE=self.changes(api.delete, "Delete a skill; its name stays taken", _DELETED),
+                f"{_API}/{{hosted}}", GET=self.reads(api.skill, HostedSkill), DELETE=self.changes(api.delete, _DELETED)
             ),
             self.row(
                 versions,
-                GET=self.reads(api.versions, "The versions", _pages(HostedVersion), *page),
-                POST=self.changes(api.create_version, "Publish a version", HostedVersion, _FORM),
+                GET=self.reads(api.versions, _pages(HostedVersion), *page),
+                POST=self.changes(api.create_version, HostedVersion, _FORM),
             ),
             self.row(
-                version,
-                GET=self.reads(api.version, "A version", HostedVersion),
-                DELETE=self.changes(api.delete_version, "Yank a version", _DELETED),
+                version, GET=self.reads(api.version, HostedVersion), DELETE=self.changes(api.delete_version, _DELETED)
             ),
-            self.row(f"{version}/content", GET=self.method(api.content, "A version as a .zip", archive, *PART)),
+            self.row(f"{version}/content", GET=self.method(api.content, archive, *PART)),
         ]
 
 
@@ -166,7 +162,7 @@ class HostedSkillRoutes:
         self._store = parts.registry.store
 
     async def list(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the skills; none of other sources than this registry."""
+        """Answer the skills."""
         query = read_query(context)
         after = read_package_name(query.get("page") or "") or PackageName("", "")
         if query.get("page") and not after.name:
@@ -182,7 +178,7 @@ class HostedSkillRoutes:
         return tagged_answer(await self._describe(await self._find(context)))
 
     async def versions(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the versions that are resolved."""
+        """Answer the versions that are resolved."""
         package, limit, after = await self._find(context), read_limit(context, _ROWS), read_query(context).get("page")
         hidden = {Status.YANKED, Status.QUARANTINED}
         found = [one for one in await self._store.versions(package.name) if one.state.status not in hidden]
@@ -200,7 +196,7 @@ class HostedSkillRoutes:
         return tagged_answer(_version(await self._registry.describe_version(package, _asked(context, package))))
 
     async def content(self, context: RequestContext) -> None:
-        """Send a version, in a folder named as the skill."""
+        """Answer a version as a .zip, in a folder named as the skill."""
         package = await self._find(context)
         version = _asked(context, package)
         found = await self._registry.version(principal_of(context), package, version)

@@ -137,49 +137,32 @@ class PackageRoutes:
         return [
             row(
                 "/namespaces",
-                GET=reads(self.namespaces, "The namespaces", messages.NamespaceList, "after-name", "rows"),
-                POST=changes(
-                    self.create, "Make a namespace", messages.NamespaceObject, messages.NamespaceRequest, status=201
-                ),
+                GET=reads(self.namespaces, messages.NamespaceList, "after-name", "rows"),
+                POST=changes(self.create, messages.NamespaceObject, messages.NamespaceRequest, status=201),
             ),
-            row(
-                namespace,
-                GET=reads(
-                    self.namespace, "A namespace and its packages", messages.NamespaceDetails, "after-name", "rows"
-                ),
-            ),
-            row(
-                f"{namespace}/proof",
-                POST=changes(self.prove, "Prove a namespace", messages.NamespaceObject, messages.ProofRequest),
-            ),
-            row(
-                f"{namespace}/rename",
-                POST=changes(self.rename, "Rename a namespace", messages.NamespaceObject, messages.RenameRequest),
-            ),
+            row(namespace, GET=reads(self.namespace, messages.NamespaceDetails, "after-name", "rows")),
+            row(f"{namespace}/proof", POST=changes(self.prove, messages.NamespaceObject, messages.ProofRequest)),
+            row(f"{namespace}/rename", POST=changes(self.rename, messages.NamespaceObject, messages.RenameRequest)),
             row(
                 f"{namespace}/members/{{account}}",
-                PUT=changes(self.set_member, "Give an account a role", None, messages.RoleRequest),
-                DELETE=changes(self.set_member, "Take the role of an account away", None),
+                PUT=changes(self.set_member, None, messages.RoleRequest),
+                DELETE=changes(self.set_member, None),
             ),
             row(
                 package,
-                GET=reads(self.package, "A package", messages.PackageObject),
-                PATCH=changes(
-                    self.change, "Set the access or the state", messages.PackageObject, messages.PackageRequest
-                ),
-                DELETE=changes(self.delete, "Delete a package; its name stays taken", None),
+                GET=reads(self.package, messages.PackageObject),
+                PATCH=changes(self.change, messages.PackageObject, messages.PackageRequest),
+                DELETE=changes(self.delete, None),
             ),
             row(
                 f"{package}/readers/{{account}}",
-                PUT=changes(self.set_reader, "Let an account read a package", None),
-                DELETE=changes(self.set_reader, "Let an account read a package no longer", None),
+                PUT=changes(self.set_reader, None),
+                DELETE=changes(self.set_reader, None),
             ),
             row(
                 f"{package}/{{version}}",
-                GET=reads(self.version, "A version", messages.VersionObject),
-                PATCH=changes(
-                    self.change_version, "Set the state of a version", messages.VersionObject, messages.VersionRequest
-                ),
+                GET=reads(self.version, messages.VersionObject),
+                PATCH=changes(self.change_version, messages.VersionObject, messages.VersionRequest),
             ),
             row(f"{package}/{{version}}/download", GET=Method(self.download, downloaded)),
         ]
@@ -187,7 +170,7 @@ class PackageRoutes:
     # --- namespaces --------------------------------------------------------------------------------------
 
     async def namespaces(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the namespaces."""
+        """Answer the namespaces."""
         after, limit = read_page(context)
         found = await self._store.namespaces(after, limit + 1)
         rows = [messages.namespace_object(one) for one in found[:limit]]
@@ -200,7 +183,7 @@ class PackageRoutes:
         return answer(messages.namespace_object(made), 201)
 
     async def namespace(self, context: RequestContext) -> ASGIApp:
-        """Answer a namespace with a page of its packages; its members to its members."""
+        """Answer a namespace and its packages."""
         asked, principal = context.parameters["namespace"], principal_of(context)
         found = await self._registry.namespace(asked)
         if found.name != asked:
@@ -212,7 +195,7 @@ class PackageRoutes:
         return tagged_answer(described)
 
     async def prove(self, context: RequestContext) -> ASGIApp:
-        """Prove a namespace: by its domain, or by an operator's word."""
+        """Prove a namespace."""
         asked, actor = await read_request(context, messages.ProofRequest), await actor_of(self._registry, context)
         name = await self._registry.require(actor, Role.OWNER, context.parameters["namespace"], scope=ADMIN)
         domain = "" if asked.kind == "operator" else asked.domain.lower()
@@ -271,7 +254,7 @@ class PackageRoutes:
         return no_content
 
     async def version(self, context: RequestContext) -> ASGIApp:
-        """Answer a version, also one that may not be downloaded."""
+        """Answer a version."""
         package = await self._find(context)
         found = await self._registry.describe_version(package, context.parameters["version"])
         return tagged_answer(messages.version_object(found, package, context.site, with_files=True))
@@ -330,26 +313,18 @@ class AccountRoutes:
     def routes(self) -> Sequence[Route]:
         """Return their rows."""
         return [
-            row("", GET=reads(self.about, "What this registry is", messages.RegistryInfo)),
-            row(
-                "/setup",
-                POST=changes(
-                    self.set_up, "Make the first operator", messages.IssuedToken, messages.SetupRequest, status=201
-                ),
-            ),
-            row(
-                "/accounts/{account}/identity",
-                PUT=changes(self.link, "Let a person sign in as an account", None, messages.IdentityRequest),
-            ),
-            row("/whoami", GET=reads(self.whoami, "The caller's account", messages.CallerAccount)),
+            row("", GET=reads(self.about, messages.RegistryInfo)),
+            row("/setup", POST=changes(self.set_up, messages.IssuedToken, messages.SetupRequest, status=201)),
+            row("/accounts/{account}/identity", PUT=changes(self.link, None, messages.IdentityRequest)),
+            row("/whoami", GET=reads(self.whoami, messages.CallerAccount)),
             row(
                 "/tokens",
-                GET=reads(self.tokens, "The tokens of the caller's account", messages.TokenList),
-                POST=changes(self.issue, "Make a token", messages.IssuedToken, messages.TokenRequest, status=201),
+                GET=reads(self.tokens, messages.TokenList),
+                POST=changes(self.issue, messages.IssuedToken, messages.TokenRequest, status=201),
             ),
-            row("/tokens/{token}", DELETE=changes(self.revoke, "Revoke a token", None)),
-            row("/audit", GET=reads(self.audit, "The audit log", messages.AuditPage, "after-entry", "rows")),
-            row("/stats", GET=reads(self.statistics, "How much there is", messages.RegistryStatistics)),
+            row("/tokens/{token}", DELETE=changes(self.revoke, None)),
+            row("/audit", GET=reads(self.audit, messages.AuditPage, "after-entry", "rows")),
+            row("/stats", GET=reads(self.statistics, messages.RegistryStatistics)),
         ]
 
     async def about(self, context: RequestContext) -> ASGIApp:
@@ -357,14 +332,14 @@ class AccountRoutes:
         return answer(messages.RegistryInfo(context.site, needs_setup=not await self._store.has_operator()))
 
     async def set_up(self, context: RequestContext) -> ASGIApp:
-        """Make the first operator, given the code that the server printed."""
+        """Make the first operator."""
         asked = await read_request(context, messages.SetupRequest)
         actor = Actor(asked.account, address=context.address, request_id=request_id_of(context))
         issued = await self._first_operator.make(asked.code, actor)
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
 
     async def link(self, context: RequestContext) -> ASGIApp:
-        """Let a person of an OpenID Connect issuer sign in as an account."""
+        """Let a person sign in as an account."""
         asked = await read_request(context, messages.IdentityRequest)
         actor = await actor_of(self._registry, context)
         await self._people.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
@@ -390,12 +365,12 @@ class AccountRoutes:
         return answer(messages.IssuedToken(issued.token.token_id, issued.token.account, issued.secret), 201)
 
     async def revoke(self, context: RequestContext) -> ASGIApp:
-        """Revoke a token at once."""
+        """Revoke a token."""
         await self._tokens.revoke(await actor_of(self._registry, context), context.parameters["token"])
         return no_content
 
     async def audit(self, context: RequestContext) -> ASGIApp:
-        """Answer a page of the audit log: to operators all of it, to owners the changes of their namespaces."""
+        """Answer a page of the audit log; to owners that of their namespaces."""
         actor = await actor_of(self._registry, context)
         require_account(actor)
         namespaces = None
@@ -413,7 +388,7 @@ class AccountRoutes:
         return tagged_answer(messages.AuditPage([messages.entry_object(entry) for entry in entries], following))
 
     async def statistics(self, context: RequestContext) -> ASGIApp:
-        """Answer how much there is; the numbers are kept for some seconds."""
+        """Answer how much there is."""
         actor = await actor_of(self._registry, context)
         at, numbers = self._statistics.get(actor.is_operator, (0.0, None))
         if numbers is None or context.clock() - at > limits.REGISTRY_STATISTICS_SECONDS:

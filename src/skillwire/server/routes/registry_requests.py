@@ -51,16 +51,22 @@ class Method(NamedTuple):
     operation: Operation
 
 
-def reads(handler: Handler, summary: str, kind: Any, *parameters: str) -> Method:
+def summary_of(handler: Handler) -> str:
+    """Return what the description of an API says of a handler, from the first line of its docstring."""
+    line = (handler.__doc__ or "").partition("\n")[0].removeprefix("Answer ").removesuffix(".")
+    return f"{line[:1].upper()}{line[1:]}"
+
+
+def reads(handler: Handler, kind: Any, *parameters: str) -> Method:
     """Return a GET of a document that clients may keep."""
-    return Method(handler, Operation(summary, {**kept(kind), **REFUSALS}, (*parameters, CONDITION)))
+    return Method(handler, Operation(summary_of(handler), {**kept(kind), **REFUSALS}, (*parameters, CONDITION)))
 
 
-def changes(handler: Handler, summary: str, kind: Any, body: Any = None, *, status: int = 200) -> Method:
+def changes(handler: Handler, kind: Any, body: Any = None, *, status: int = 200) -> Method:
     """Return a method that changes something, and answers with a document, or with nothing (204)."""
     answer = Answer("The document.", {JSON: kind}, ("Cache-Control",)) if kind else Answer("Done.")
     answers: dict[str, Answer | str] = {str(status if kind else 204): answer, **CHANGE_REFUSALS}
-    return Method(handler, Operation(summary, answers, (), {JSON: body} if body else {}))
+    return Method(handler, Operation(summary_of(handler), answers, (), {JSON: body} if body else {}))
 
 
 def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Method) -> Route:
@@ -79,13 +85,7 @@ def row(path: str, *, base: str = API, authenticates: bool = True, **methods: Me
     }
     every = (*methods, "HEAD") if "GET" in methods else tuple(methods)
     return Route(
-        f"{base}{path}",
-        handle,
-        "service",
-        methods=every,
-        authenticates=authenticates,
-        loads=False,
-        describes=described,
+        f"{base}{path}", handle, "service", methods=every, authenticates=authenticates, loads=False, describes=described
     )
 
 

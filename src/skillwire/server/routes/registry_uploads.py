@@ -76,18 +76,13 @@ class UploadRoutes:
         shown: dict[str, Answer | str] = {"200": Answer("How far it came.", {_JSON: messages.UploadObject}), **REFUSALS}
         return [
             row("/namespaces/{namespace}/packages", POST=Method(self.publish, _PUBLISH)),
-            row(
-                "/uploads",
-                POST=changes(
-                    self.begin, "Begin or find an upload", messages.UploadObject, messages.UploadRequest, status=201
-                ),
-            ),
+            row("/uploads", POST=changes(self.begin, messages.UploadObject, messages.UploadRequest, status=201)),
             row(
                 "/uploads/{upload}",
                 GET=Method(self.find, Operation("How far an upload came", shown)),
                 PATCH=Method(self.proceed, _CONTINUED),
                 PUT=Method(self.proceed, _CONTINUED),
-                DELETE=changes(self.remove, "Remove an upload", None),
+                DELETE=changes(self.remove, None),
             ),
         ]
 

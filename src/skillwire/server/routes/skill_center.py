@@ -61,11 +61,7 @@ if TYPE_CHECKING:
 
 _ALIAS: Final = "/api/v1/skills"
 #: Codes of the registry → those of SDP §12.1.
-_CODES: Final = {
-    "PACKAGE_NOT_FOUND": "DISC_002",
-    "VERSION_NOT_FOUND": "DISC_002",
-    "QUARANTINED": "DISC_006",
-}
+_CODES: Final = {"PACKAGE_NOT_FOUND": "DISC_002", "VERSION_NOT_FOUND": "DISC_002", "QUARANTINED": "DISC_006"}
 _ABSENT: Final = {"403": "CenterUnavailable", "404": "CenterNotFound"}
 _LIST: Final = Operation(
     "List the skills of the SkillCenter",

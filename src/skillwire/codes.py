@@ -653,7 +653,7 @@ CODES: dict[str, CodeInfo] = {
         "The client named the skill without its namespace.",
         "Name it with its namespace: NAMESPACE/NAME.", exit_code=6),
     "PACKAGE_CLOSED": CodeInfo("The package takes no new versions",
-        "It is archived, deleted, renamed or in quarantine.",
+        "It is archived, deleted, renamed or in quarantine, or it has as many versions as it may.",
         "Ask the registry's operator, or make it active again where it is archived.", exit_code=6),
     "QUARANTINED": CodeInfo("The package is in quarantine",
         "A moderator of the registry refuses its download; the message has the reason.",

@@ -292,6 +292,9 @@ BLOB_UPLOADS_OWNER = Bound(8, "blobs", "that are received at once from one calle
 
 # --- the registry ----------------------------------------------------------------------------------------
 REGISTRY_ROW_BYTES = Bound(1 * MIB, "bytes", "of an artifact in the database; larger ones are files beside it")
+REGISTRY_PACKAGE_BYTES = Bound(
+    16 * MIB, "bytes", "of the lists of files of all versions of a package, which its pages read"
+)
 REGISTRY_PAGE = Bound(100, "rows", "of a list in one answer")
 REGISTRY_REQUEST_BYTES = Bound(16 * KIB, "bytes", "of a JSON request to the registry")
 REGISTRY_BODIES_BYTES = Bound(128 * MIB, "bytes", "of all archives that are received at once")

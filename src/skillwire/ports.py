@@ -216,7 +216,7 @@ class PackageStore(Protocol):
         """Store a version and its artifact, all or nothing; its package is made with the first one.
 
         ``repeated``: it is there with the same artifact. ``conflict``: with another one. ``closed``: its package takes
-        no versions. A version that is narrower than its package narrows the package's access.
+        no versions. ``full``: it has as many as it may. A version narrower than its package narrows its access.
         """
 
     async def package(self, name: PackageName) -> Package | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillwire import limits
 from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
 from skillwire.model.digest import Digest
@@ -152,6 +153,9 @@ class MemoryPackages:
         same = self._versions.get(name, {}).get(version.version)
         if same is not None:
             return "repeated" if same.skill.artifact.digest == skill.artifact.digest else "conflict"
+        others = sum(len(pack_skill(one.skill)) for one in self._versions.get(name, {}).values())
+        if others and others + len(pack_skill(skill)) > limits.REGISTRY_PACKAGE_BYTES:
+            return "full"
         self._versions.setdefault(name, {})[version.version] = version
         self._artifacts[skill.artifact.digest] = artifact
         self._put(package._replace(access=narrowest_access(package.access, skill.access)))

@@ -196,7 +196,7 @@ class Upload(NamedTuple):
     expires: float
 
 
-Published = Literal["created", "repeated", "conflict", "closed"]
+Published = Literal["created", "repeated", "conflict", "closed", "full"]
 
 
 def version_order(version: str) -> tuple[Any, ...]:

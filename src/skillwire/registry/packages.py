@@ -214,6 +214,9 @@ class Registry:
             raise _version_exists(one)
         if how == "closed":
             raise _package_closed(one)
+        if how == "full":
+            fix = "Publish further versions under another name."
+            raise ConflictError("PACKAGE_CLOSED", f"{one.package} has as many versions as it may", fix=fix)
         stored = await self.store.version(one.package, skill.version) if how == "repeated" else None
         if how == "created":
             self.changed()

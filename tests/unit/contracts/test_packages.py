@@ -171,6 +171,13 @@ class TestVersions:
         assert (store.artifact(Digest.of(b"one")), store.artifact(Digest.of(b"two"))) == (b"one", None)
         assert store.audit(0, 99) == before
 
+    def test_a_package_has_as_many_versions_as_it_may(self, store, monkeypatch):
+        publish(store)
+        monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 1)
+        assert publish(store, "2.0.0") == "full"
+        assert publish(store) == "repeated"
+        assert [one.version for one in store.versions(NOTES)] == ["1.0.0"]
+
     def test_of_many_with_one_version_one_is_published(self, store):
         with ThreadPoolExecutor(4) as pool:
             how = list(pool.map(lambda number: publish(store, content=b"%d" % (number % 3)), range(12)))

@@ -184,7 +184,7 @@ class SqlitePackages(Store):
         self, connection: Connection, version: PackageVersion, content: bytes | None, change: Change
     ) -> Published:
         skill = version.skill
-        digest = _raw(skill.artifact.digest)
+        packed, digest = pack_skill(skill), _raw(skill.artifact.digest)
         found = _find(connection, version.package)
         renamed = "SELECT 1 FROM namespaces WHERE name = ? AND renamed_to != ''"
         if connection.execute(renamed, (skill.publisher,)).fetchone():
@@ -202,6 +202,9 @@ class SqlitePackages(Store):
                 return "closed"
             if same is not None:
                 return "repeated" if same[0] == digest else "conflict"
+            query = "SELECT sum(length(skill)) FROM versions WHERE package = ?"
+            if connection.execute(query, (number,)).fetchone()[0] + len(packed) > limits.REGISTRY_PACKAGE_BYTES:
+                return "full"
             access = narrowest_access(package.access, skill.access)
             connection.execute("UPDATE packages SET access = ? WHERE number = ?", (access.value, number))
         if content is None and not self._large.has(skill.artifact.digest, skill.artifact.size):
@@ -213,7 +216,7 @@ class SqlitePackages(Store):
             f"INSERT INTO versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(number, version.version, digest),
-                *(pack_skill(skill), version.published, version.publisher, _raw(version.uploaded)),
+                *(packed, version.published, version.publisher, _raw(version.uploaded)),
                 *_state_row(version.state),
             ),
         )

@@ -87,6 +87,14 @@ async def test_a_private_package_hides_none_of_its_name(site):
     assert b"By ann." in (await site.ask("GET", "/@ann/.well-known/agent-skills/notes/SKILL.md", by="ann")).body
 
 
+async def test_a_package_has_a_bounded_number_of_versions(site, monkeypatch):
+    monkeypatch.setattr(limits, "REGISTRY_PACKAGE_BYTES", 500)
+    answers = [await site.publish("ann", skill_archive(version=f"1.0.{number}")) for number in range(9)]
+    assert [one.status for one in answers[:1]] == [201]
+    assert (answers[-1].status, answers[-1].json()["error"]["code"]) == (409, "PACKAGE_CLOSED")
+    assert (await site.publish("ann", skill_archive(version="1.0.0"))).status == 200  # it is there
+
+
 async def test_private_packages_cost_a_list_few_reads(site, monkeypatch):
     for number in range(9):
         await site.publish("ann", skill_archive(f"a{number}", skill_toml='access = "private"\n'))

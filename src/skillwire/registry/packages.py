@@ -78,14 +78,14 @@ def is_limited(scopes: Collection[str]) -> bool:
 
 
 class PublishedVersion(NamedTuple):
-    """What a publication came to, and how far its package is visible.
+    """What a publication came to, and its package then.
 
     ``repeated`` when the same bytes were there before, ``checked`` for a dry run.
     """
 
     version: PackageVersion
     how: Literal["created", "repeated", "checked"]
-    access: Access
+    package: Package
 
 
 class Registry:
@@ -220,20 +220,20 @@ class Registry:
         stored = await self.store.version(one.package, skill.version) if how == "repeated" else None
         if how == "created":
             self.changed()
-        package = await self.store.package(one.package)
-        return PublishedVersion(stored or one, how, package.access if package else skill.access)
+        return PublishedVersion(stored or one, how, await self.store.package(one.package) or _new_package(one))
 
     async def _foresee(self, one: PackageVersion) -> PublishedVersion:
         """Return what publishing ``one`` would come to now. Raises ConflictError."""
         package = await self.store.package(one.package)
         if package is None:
-            return PublishedVersion(one, "checked", one.skill.access)
+            return PublishedVersion(one, "checked", _new_package(one))
         if package.state.status in CLOSED or package.renamed_to:
             raise _package_closed(one)
         stored = await self.store.version(one.package, one.version)
         if stored is not None and stored.skill.artifact.digest != one.skill.artifact.digest:
             raise _version_exists(one)
-        return PublishedVersion(stored or one, "checked", narrowest_access(package.access, one.skill.access))
+        access = narrowest_access(package.access, one.skill.access)
+        return PublishedVersion(stored or one, "checked", package._replace(access=access))
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -487,6 +487,10 @@ def check_use(principal: Principal, package: Package) -> None:
 def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:
     """Whether a token of ``account`` is an operator's: one for everything, in every namespace."""
     return account.is_operator and ADMIN in scopes and not is_limited(scopes)
+
+
+def _new_package(one: PackageVersion) -> Package:
+    return Package(one.package, one.published, one.skill.access, latest=one.version)
 
 
 def _version_exists(one: PackageVersion) -> ConflictError:

@@ -107,8 +107,7 @@ class ApmRoutes:
             made = await publications.publish(actor, read, Digest.of(body.data), version=where["version"])
         if made.how == "repeated":
             raise ConflictError("VERSION_EXISTS", f"{made.version.package} {made.version.version} is published already")
-        package = await self._registry.package(principal_of(context), made.version.package)
-        document = {"package": str(package.name), **await self._describe(package, made.version)}
+        document = {"package": str(made.package.name), **await self._describe(made.package, made.version)}
         return answer(document, 201)
 
     async def _find(self, context: RequestContext) -> Package:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from skillwire.folder.publish import PreparedSkill
     from skillwire.model.package import Package, PackageVersion
-    from skillwire.registry.packages import Actor
+    from skillwire.registry.packages import Actor, PublishedVersion
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
     from skillwire.server.problems import Problem
@@ -207,14 +207,13 @@ class HostedSkillRoutes:
         """Publish a skill; where it is there, a version of it."""
         actor = await actor_of(self._registry, context)
         made = await self._publish(context, actor, read_query(context).get("namespace") or actor.account)
-        package = await self._registry.package(principal_of(context), made.package)
-        return answer(await self._describe(package))
+        return answer(await self._describe(made.package))
 
     async def create_version(self, context: RequestContext) -> ASGIApp:
         """Publish a version of a skill."""
         actor, package = await actor_of(self._registry, context), await self._find(context)
         made = await self._publish(context, actor, package.name.namespace, package.name.name)
-        return answer(_version(made))
+        return answer(_version(made.version))
 
     async def delete(self, context: RequestContext) -> ASGIApp:
         """Delete a skill."""
@@ -229,7 +228,7 @@ class HostedSkillRoutes:
         await self._registry.set_version_state(actor, package, version, state)
         return answer({"id": version, "type": "skill_version_deleted"})
 
-    async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PackageVersion:
+    async def _publish(self, context: RequestContext, actor: Actor, namespace: str, name: str = "") -> PublishedVersion:
         """Publish the files in the body, under a version that is free unless they state one."""
         namespace = await self._registry.check_publication(actor, namespace)
         publications = self._parts.publications
@@ -238,7 +237,7 @@ class HostedSkillRoutes:
             files = await read_files(context.scope, body.data)
             prepared = await publications.read(partial(read_upload, files, namespace, name=name))
             version = await self._free_version(prepared)
-            return (await publications.store(actor, prepared, uploaded, version=version)).version
+            return await publications.store(actor, prepared, uploaded, version=version)
 
     async def _free_version(self, prepared: PreparedSkill) -> str:
         """Return the version to publish as, empty for the folder's own."""

@@ -421,7 +421,7 @@ def publication_object(published: PublishedVersion) -> PublicationObject:
         uploaded=str(version.uploaded),
         size=skill.artifact.size,
         files=_files(skill.files),
-        access=published.access,
+        access=published.package.access,
         findings=[FindingObject(one.code, one.level, one.message, str(one.place), one.fix) for one in skill.findings],
     )
 

@@ -1,8 +1,8 @@
 """What hostile members and anonymous clients of a registry try, over each of its APIs."""
 
 import pytest
-from tests.support.client_apis import HOSTED, HUB
-from tests.support.registry_site import API, RegistrySite, skill_archive
+from tests.support.client_apis import HOSTED, HUB, host
+from tests.support.registry_site import API, RegistrySite, skill_archive, skill_files, tar_gz
 
 from skillwire import limits
 from skillwire.model.access import ANONYMOUS
@@ -72,6 +72,13 @@ class TestNamespaces:
         renamed = await site.call("POST", "/namespaces/mine/rename", {"to": "famous"}, by="ann")
         assert renamed.json()["proof"] == {"kind": "", "domain": "", "at": 0.0}
         assert (await site.call("GET", "/namespaces/famous")).json()["proof"]["kind"] == ""
+
+
+async def test_who_makes_a_namespace_with_a_private_package_is_answered(site):
+    private = skill_files(skill_toml='access = "private"\n')
+    assert (await host(site, private, by="ann")).status == 200
+    apm = await site.ask("PUT", "/v1/packages/bob/notes/versions/1.0.0", body=tar_gz(private), by="bob")
+    assert apm.status == 201
 
 
 async def test_a_private_package_hides_none_of_its_name(site):

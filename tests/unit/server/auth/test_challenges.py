@@ -197,7 +197,9 @@ async def test_the_offer_decides_what_a_refusal_names(serve):
 
 
 @pytest.mark.spec("SSP-permission-denied")
-async def test_every_way_to_ask_for_a_locked_skill_says_which_scopes_open_it(serve):
+async def test_every_way_to_ask_for_a_locked_skill_says_which_scopes_open_it(serve, tmp_path):
+    for name in ("post-guide", "lift-guide"):
+        write_skill(tmp_path / "skills", name, {"skill.toml": 'access = "restricted"\nscenes = ["house"]\n'})
     client = await serve(OFFER.format(offer="oauth2"))
     key = {**HOST, "X-API-Key": open_tokens().issue("caller", skills=["open-notes"]).secret}
     digest = client.application.catalog.current.everything.skills["staff-guide"].artifact.digest.hex
@@ -210,11 +212,12 @@ async def test_every_way_to_ask_for_a_locked_skill_says_which_scopes_open_it(ser
         f"{base}{base}/staff-guide/a.txt",
         f"/@staff-guide{INDEX}",
         f"/@office{base}/staff-guide/a.txt",
+        f"/@office{INDEX}",
     ):
         answer = await client.get(path, key)
         details = answer.json()["error"]["details"]
         assert (answer.status, details["required_scopes"]) == (403, ["skill:staff-guide", "all", "staff"]), path
-    several = await client.get(f"/@office{INDEX}", key)
+    several = await client.get(f"/@house{INDEX}", key)
     assert (several.status, several.json()["error"]["details"]["required_scopes"]) == (403, [])
 
 

@@ -222,10 +222,15 @@ class PackageStore(Protocol):
     async def package(self, name: PackageName) -> Package | None:
         """Return a package, a deleted or renamed one included."""
 
-    async def packages(self, namespace: str, after: str, limit: int) -> Sequence[Package]:
-        """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones."""
+    async def packages(self, namespace: str, after: str, limit: int, *, with_private: bool = True) -> Sequence[Package]:
+        """Return a page of a namespace's packages, by name, beginning behind ``after``; all but deleted ones.
 
-    async def find_packages(self, beginning: str, after: PackageName, limit: int) -> Sequence[Package]:
+        Here and below, ``with_private`` is false for a caller without grants, who could make the server read many.
+        """
+
+    async def find_packages(
+        self, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
+    ) -> Sequence[Package]:
         """Return a page of the packages of all namespaces whose names begin so, by name, then namespace.
 
         It begins behind ``after``; deleted and renamed packages are left out.
@@ -258,7 +263,9 @@ class PackageStore(Protocol):
     async def versions(self, name: PackageName) -> Sequence[PackageVersion]:
         """Return the versions of a package, the highest first."""
 
-    async def dependents(self, name: PackageName, after: PackageName, limit: int) -> Sequence[Package]:
+    async def dependents(
+        self, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
+    ) -> Sequence[Package]:
         """Return a page of the packages whose latest version requires ``name``, by name, beginning behind ``after``."""
 
     async def by_artifact(self, digest: Digest, limit: int) -> Sequence[PackageVersion]:

@@ -165,15 +165,18 @@ class MemoryPackages:
     async def package(self, name):
         return self._packages.get(name)
 
-    async def packages(self, namespace, after, limit):
+    async def packages(self, namespace, after, limit, *, with_private=True):
         names = sorted(name for name in self._packages if name.namespace == namespace and name.name > after)
-        found = [self._packages[name] for name in names]
+        found = self._shown([self._packages[name] for name in names], with_private)
         return [one for one in found if one.state.status is not Status.DELETED][:limit]
 
-    async def find_packages(self, beginning, after, limit):
+    def _shown(self, packages, with_private):
+        return [one for one in packages if with_private or one.access is not Access.PRIVATE]
+
+    async def find_packages(self, beginning, after, limit, *, with_private=True):
         begun = [one for one in self._packages.values() if one.name.name.startswith(beginning) and not one.renamed_to]
         there = [one for one in begun if one.state.status is not Status.DELETED and one.name[::-1] > after[::-1]]
-        return sorted(there, key=lambda one: one.name[::-1])[:limit]
+        return sorted(self._shown(there, with_private), key=lambda one: one.name[::-1])[:limit]
 
     async def _update(self, name, change, **values):
         self._put(self._packages[name]._replace(**values))
@@ -211,7 +214,7 @@ class MemoryPackages:
         found = self._versions.get(name, {}).values()
         return sorted(found, key=lambda one: version_order(one.version), reverse=True)
 
-    async def dependents(self, name, after, limit):
+    async def dependents(self, name, after, limit, *, with_private=True):
         found = [one for one in self._packages.values() if one.latest and one.state.status is not Status.DELETED]
         rows = []
         for package in found:
@@ -219,7 +222,7 @@ class MemoryPackages:
             wanted = required_packages(skill.requires, skill.publisher)
             if name in {self._renamed(one) for one in wanted} and package.name > after:
                 rows.append(package)
-        return sorted(rows, key=lambda one: one.name)[:limit]
+        return sorted(self._shown(rows, with_private), key=lambda one: one.name)[:limit]
 
     def _renamed(self, name):
         namespace = self._namespaces.get(name.namespace)

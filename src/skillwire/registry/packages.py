@@ -322,23 +322,32 @@ class Registry:
     ) -> tuple[list[Package], str | None]:
         """Return a page of the packages that ``principal`` may know of, and behind which name the next one begins."""
         begin = PackageName(namespace, after)
-        found, following = await _known(
-            principal, lambda last, rows: self.store.packages(namespace, last.name, rows), begin, limit
-        )
+        shown = bool(principal.grants)
+
+        def read(last: PackageName, rows: int) -> Awaitable[Sequence[Package]]:
+            return self.store.packages(namespace, last.name, rows, with_private=shown)
+
+        found, following = await _known(principal, read, begin, limit)
         return found, following and following.name
 
     async def find(
         self, principal: Principal, beginning: str, after: PackageName, limit: int
     ) -> tuple[list[Package], PackageName | None]:
         """Return a page of the packages of all namespaces whose names begin so, as :meth:`packages`."""
-        return await _known(principal, lambda last, rows: self.store.find_packages(beginning, last, rows), after, limit)
+        shown = bool(principal.grants)
+
+        def read(last: PackageName, rows: int) -> Awaitable[Sequence[Package]]:
+            return self.store.find_packages(beginning, last, rows, with_private=shown)
+
+        return await _known(principal, read, after, limit)
 
     async def dependents(self, principal: Principal, name: PackageName) -> list[PackageName]:
         """Return the first packages whose latest version requires ``name``, those that ``principal`` may know of."""
         found: list[PackageName] = []
         after = PackageName("", "")
         while len(found) < limits.REGISTRY_PAGE:
-            page = await self.store.dependents(name, after, limits.REGISTRY_PAGE)
+            shown = bool(principal.grants)
+            page = await self.store.dependents(name, after, limits.REGISTRY_PAGE, with_private=shown)
             found += [one.name for one in page if may_know(principal, one)]
             if len(page) < limits.REGISTRY_PAGE:
                 break

@@ -129,7 +129,8 @@ class PackageSites:
         store, principal = self._registry.store, context.principal or ANONYMOUS
         skills: dict[str, Skill] = {}
         after = ""
-        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE):
+        shown = bool(principal.grants)
+        while page := await store.packages(namespace, after, limits.REGISTRY_PAGE, with_private=shown):
             for package in page:
                 name, latest = package.name.name, package.latest
                 is_listed = may_know(principal, package) and may_use(principal, package)

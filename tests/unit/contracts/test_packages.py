@@ -241,6 +241,21 @@ class TestVersions:
         assert [one.name.name for one in store.packages("acme", "b", 2)] == ["c"]
         assert store.packages("other", "", 2) == []
 
+    def test_private_packages_are_left_out_for_callers_without_grants(self, store):
+        publish(store)
+        for name in ("memo", "notes-2"):
+            one = make_version(name=name)
+            store.publish(one._replace(skill=one.skill._replace(requires=("notes",))), b"one", change())
+        store.set_access(PackageName("acme", "memo"), Access.PRIVATE, change())
+        for shown, names in ((True, ["memo", "notes", "notes-2"]), (False, ["notes", "notes-2"])):
+            pages = (
+                store.packages("acme", "", 9, with_private=shown),
+                store.find_packages("", PackageName("", ""), 9, with_private=shown),
+            )
+            assert [[one.name.name for one in page] for page in pages] == [names, names]
+            page = store.dependents(NOTES, PackageName("", ""), 9, with_private=shown)
+            assert [one.name.name for one in page] == [name for name in names if name != "notes"]
+
     def test_packages_of_all_namespaces_are_found_by_name(self, store):
         for namespace, name in (("b", "notes"), ("a", "notes"), ("a", "note"), ("c", "memo"), ("d", "notes-2")):
             version = make_version(name=name)

@@ -60,6 +60,8 @@ ENTRY: Final = "number, at, account, action, target, details, address, request, 
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
+#: Whether a package is listed, given whether private ones are.
+_SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
 _HEX: Final = 64  # characters of a digest; leftovers of writes have others
 #: States of a package in which no version is served.
 _HIDDEN: Final = {Status.DELETED, Status.QUARANTINED}
@@ -233,22 +235,24 @@ class SqlitePackages(Store):
         return None if found is None else found[1]
 
     @reads
-    def packages(self, connection: Connection, namespace: str, after: str, limit: int) -> Sequence[Package]:
-        query = (
-            f"SELECT {_PACKAGE} FROM packages WHERE namespace = ? AND name > ? AND status != ? ORDER BY name LIMIT ?"
-        )
-        row = (namespace, after, Status.DELETED.value, limit)
+    def packages(
+        self, connection: Connection, namespace: str, after: str, limit: int, *, with_private: bool = True
+    ) -> Sequence[Package]:
+        condition = f"namespace = ? AND name > ? AND status != ? AND {_SHOWN}"
+        query = f"SELECT {_PACKAGE} FROM packages WHERE {condition} ORDER BY name LIMIT ?"
+        row = (namespace, after, Status.DELETED.value, with_private, limit)
         return [_read_package(row) for row in connection.execute(query, row)]
 
     @reads
     def find_packages(
-        self, connection: Connection, beginning: str, after: PackageName, limit: int
+        self, connection: Connection, beginning: str, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         query = (
             f"SELECT {_PACKAGE} FROM packages WHERE name >= ? AND name < ? AND (name, namespace) > (?, ?) "
-            "AND status != ? AND renamed_to = '' ORDER BY name, namespace LIMIT ?"
+            f"AND status != ? AND {_SHOWN} AND renamed_to = '' ORDER BY name, namespace LIMIT ?"
         )
-        row = (beginning, f"{beginning}~", after.name, after.namespace, Status.DELETED.value, limit)  # ~ is behind z
+        deleted, end = Status.DELETED.value, f"{beginning}~"  # ~ is behind z
+        row = (beginning, end, after.name, after.namespace, deleted, with_private, limit)
         return [_read_package(row) for row in connection.execute(query, row)]
 
     @writes
@@ -316,15 +320,15 @@ class SqlitePackages(Store):
 
     @reads
     def dependents(
-        self, connection: Connection, name: PackageName, after: PackageName, limit: int
+        self, connection: Connection, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
         columns = ", ".join(f"packages.{column}" for column in _PACKAGE.split(", "))
         query = (
             f"SELECT {columns} FROM requirements JOIN packages ON number = package AND latest = version "
-            "WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? "
+            f"WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? AND {_SHOWN} "
             "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
         )
-        row = (*name, Status.DELETED.value, *after, limit)
+        row = (*name, Status.DELETED.value, with_private, *after, limit)
         return [_read_package(row) for row in connection.execute(query, row)]
 
     @reads

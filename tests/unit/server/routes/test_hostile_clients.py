@@ -108,14 +108,14 @@ async def test_private_packages_cost_a_list_few_reads(site, monkeypatch):
     await site.publish("bob", skill_archive("zoo"))
     reads, read = [], site.store.find_packages
 
-    async def find(*arguments):
-        reads.append(arguments)
-        return await read(*arguments)
+    async def find(*arguments, **more):
+        reads.append(more)
+        return await read(*arguments, **more)
 
     monkeypatch.setattr(site.store, "find_packages", find)
     found, _ = await site.registry.find(ANONYMOUS, "", PackageName("", ""), 1)
     assert [one.name.name for one in found] == ["zoo"]
-    assert len(reads) == 1
+    assert reads == [{"with_private": False}]
 
 
 async def test_a_token_ends_within_a_time_that_can_be_shown(site):

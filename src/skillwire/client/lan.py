@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
-from skillwire.client.lan_flows import listen
 from skillwire.client.runner import documented_by
 from skillwire.client.skill import AsyncRemoteSkill, RemoteSkill
 from skillwire.wire.exchange import limit_time
@@ -174,7 +173,7 @@ class Lan:
 
     def listen(self) -> Iterator[LanChange]:
         """Return the changes on the network; a slow reader gets ``missed`` for lost ones."""
-        return self._flows.thread.each(listen)
+        return self._flows.thread.listen()
 
     def close(self) -> None:
         """Say goodbye. A later request starts a new agent."""
@@ -248,7 +247,7 @@ class AsyncLan:
         return await self._runner.run(self._flows.snapshot())
 
     def listen(self) -> AsyncIterator[LanChange]:
-        return self._flows.thread.each_awaited(listen)
+        return self._flows.thread.listen_awaited()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._flows.close)

@@ -14,7 +14,7 @@ import asyncio
 import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 from skillwire.adapters.files.lan_cache_file import LanCacheFile
 from skillwire.errors import (
@@ -174,24 +174,6 @@ class _Life:
         return agent
 
 
-class _Iteration(Generic[T]):
-    """The state of an iterator between two of its values; it belongs to the life in which it began."""
-
-    def __init__(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> None:
-        self._iterate = iterate
-        self._iterator: AsyncIterator[T] | None = None
-        self.life: _Life | None = None
-
-    async def next(self, agent: LanAgent) -> tuple[T, ...]:
-        """Return the next value; none at the end."""
-        if self._iterator is None:
-            self._iterator = aiter(self._iterate(agent))
-        try:
-            return (await anext(self._iterator),)
-        except StopAsyncIteration:
-            return ()
-
-
 class LanThread:
     """Runs coroutines beside an agent that starts with the first of them.
 
@@ -209,24 +191,24 @@ class LanThread:
         with self._lock:
             return self._begin().submit(use)
 
-    def each(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> Iterator[T]:
-        """Yield the values of ``iterate`` until the agent ends; wait in place."""
-        iteration = _Iteration(iterate)
-        while (future := self._submit_next(iteration)) is not None:
+    def listen(self) -> Iterator[LanChange]:
+        """Yield the changes that the agent reports, until it ends; wait in place."""
+        submit_next = self._listener()
+        while (future := submit_next()) is not None:
             try:
-                values = future.result()
+                change = future.result()
             except BaseException:
                 future.cancel()  # an interruption ends the work, too
                 raise
-            if not values:
+            if change is None:
                 return
-            yield from values
+            yield change
 
-    async def each_awaited(self, iterate: Callable[[LanAgent], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """Yield the values of ``iterate`` until the agent ends; wait on the caller's loop."""
-        iteration = _Iteration(iterate)
-        while (future := self._submit_next(iteration)) is not None and (values := await asyncio.wrap_future(future)):
-            yield values[0]
+    async def listen_awaited(self) -> AsyncIterator[LanChange]:
+        """Yield the changes that the agent reports, until it ends; wait on the caller's loop."""
+        submit_next = self._listener()
+        while (future := submit_next()) is not None and (change := await asyncio.wrap_future(future)) is not None:
+            yield change
 
     def end(self) -> None:
         """Stop the agent, which says goodbye, and end the thread. Later requests start new ones."""
@@ -235,12 +217,22 @@ class LanThread:
         if life is not None:
             life.end()
 
-    def _submit_next(self, iteration: _Iteration[T]) -> Future[tuple[T, ...]] | None:
-        """Begin to wait for the next value; None after the life in which the iteration began."""
+    def _listener(self) -> Callable[[], Future[LanChange | None] | None]:
+        """Return what begins to wait for the next change; it returns None after the life that runs now."""
+        changes: AsyncIterator[LanChange] | None = None
         with self._lock:
-            if iteration.life is None:
-                iteration.life = self._begin()
-            return iteration.life.submit(iteration.next) if iteration.life is self._life else None
+            life = self._begin()
+
+        async def next_change(agent: LanAgent) -> LanChange | None:
+            nonlocal changes
+            changes = agent.listen() if changes is None else changes
+            return await anext(changes, None)
+
+        def submit_next() -> Future[LanChange | None] | None:
+            with self._lock:
+                return life.submit(next_change) if life is self._life else None
+
+        return submit_next
 
     def _begin(self) -> _Life:
         if self._life is None:
@@ -485,11 +477,6 @@ class LanFlows:
             yield from work(change)
         except StorageError as error:
             self._context.note(error)
-
-
-def listen(agent: LanAgent) -> AsyncIterator[LanChange]:
-    """Return the changes that the agent reports."""
-    return agent.listen()
 
 
 def ranked(query: str, skills: Sequence[LanSkill]) -> list[LanSkill]:

@@ -210,9 +210,8 @@ def _problem(skill: SkillRef, task: _Task, chosen: Selection) -> SkillwireError 
 def _best_problem(choice: _Choice) -> SkillwireError:
     """Return the first problem of a candidate in the range; without one, that none is in it."""
     requirement, parent = choice.tasks[0].requirement, choice.tasks[0].parent
-    for problem in choice.problems:
-        if problem.code != "DEPENDENCY_MISSING" or requirement is None or parent is None:
-            return problem
+    if problem := next((one for one in choice.problems if one.code != "DEPENDENCY_MISSING"), None):
+        return problem
     assert requirement is not None and parent is not None  # noqa: PT018, S101  # one that was asked for has problems alone
     chain = [*choice.chosen.chain(parent.name), requirement.text]
     there = f"; there are {', '.join(str(one.version) for one in choice.tried[:_SHOWN])}" if choice.tried else ""

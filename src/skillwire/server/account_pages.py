@@ -120,9 +120,9 @@ class AccountPages:
         try:
             issued = await self._parts.tokens.issue(actor, new)
         except _REFUSALS as error:
-            await self._show(request, actor, HTTPStatus.UNPROCESSABLE_ENTITY, problem=error.message)
-            return
-        await self._show(request, actor, secret=issued.secret)
+            await self._show(request, actor, problem=error.message)
+        else:
+            await self._show(request, actor, secret=issued.secret)
 
     async def revoke(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Revoke a token."""
@@ -131,16 +131,17 @@ class AccountPages:
         try:
             await self._parts.tokens.revoke(actor, context.parameters["token"])
         except _REFUSALS as error:
-            await self._show(request, actor, HTTPStatus.UNPROCESSABLE_ENTITY, problem=error.message)
-            return
-        await request.redirect("/account", notice="revoked")
+            await self._show(request, actor, problem=error.message)
+        else:
+            await request.redirect("/account", notice="revoked")
 
-    async def _show(self, request: ConsoleRequest, actor: Actor, status: int = HTTPStatus.OK, **more: str) -> None:
+    async def _show(self, request: ConsoleRequest, actor: Actor, **more: str) -> None:
         tokens, now = self._authentication.tokens(), self._clock()
         found = await tokens.all(actor.account) if actor.account else ()
         good = [token for token in reversed(found) if token.is_good_at(now)][: limits.CONSOLE_TOKENS]
         roles = await self._parts.registry.store.roles(actor.account)
         shown = ShownAccount(actor.account, actor.is_operator, good, roles, now, **more)
+        status = HTTPStatus.UNPROCESSABLE_ENTITY if shown.problem else HTTPStatus.OK
         await request.show(await asyncio.to_thread(account_page, shown, request.frame), status)
 
     # --- logins of programs
@@ -163,8 +164,7 @@ class AccountPages:
             elif decision == "refuse":
                 await logins.refuse(actor, code)
         except _REFUSALS as error:
-            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
-            await self._show_step(request, "enter", unfit, problem=error.message, typed=code)
+            await self._show_step(request, "enter", problem=error.message, typed=code)
             return
         if decision in {"approve", "refuse"}:
             await self._show_step(request, "approved" if decision == "approve" else "refused")
@@ -187,10 +187,9 @@ class AccountPages:
         except _REFUSALS as error:
             if isinstance(error, TrustError):
                 self._authentication.count_failure(context.address)
-            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
-            await self._show_step(request, "set-up", unfit, problem=error.message, typed=account[:64])
-            return
-        await request.redirect("/account", await self._begin_session(request, issued.token))
+            await self._show_step(request, "set-up", problem=error.message, typed=account[:64])
+        else:
+            await request.redirect("/account", self._begin_session(request, issued.token))
 
     async def sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Redirect to the identity provider."""
@@ -204,18 +203,17 @@ class AccountPages:
             await self._show_failure(request, error)
             return
         carried["next"] = following_path(request.parameter("next"))
-        cookie = self._sessions.seal("-state", carried)
-        fields = await asyncio.to_thread(self._sessions.set_cookie, request.scope, cookie, "-state")
+        fields = self._sessions.set_cookie(request.scope, self._sessions.seal("-state", carried), "-state")
         own = {"Location": url, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer", **fields}
         await BytesResponse(HTTPStatus.SEE_OTHER, b"", encode_fields(own))(request.scope, request.receive, request.send)
 
     async def finish_sign_in(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Take the answer of the identity provider: begin a session, or ask for the name of a new account."""
         provider, carried = self._authentication.sign_in, self._sessions.unseal("-state", request.scope)
-        done = await asyncio.to_thread(self._sessions.set_cookie, request.scope, "", "-state")
+        done = self._sessions.set_cookie(request.scope, "", "-state")
         if provider is None or carried is None:
             problem = "Signing in took too long, or began in another browser."
-            await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, problem=problem)
+            await self._show_step(request, "failed", problem=problem)
             return
         query = request.scope["query_string"].decode("latin-1")
         try:
@@ -227,14 +225,14 @@ class AccountPages:
         token = await self._parts.people.sign_in(person, context.address, request_id_of(context))
         following = carried["next"] or "/account"
         if token is not None:
-            cookie = await self._begin_session(request, token)
+            cookie = self._begin_session(request, token)
         elif provider.makes_accounts:
             sealed = self._sessions.seal("-person", {**person._asdict(), "name": found.proposed, "next": following})
-            cookie = await asyncio.to_thread(self._sessions.set_cookie, request.scope, sealed, "-person")
+            cookie = self._sessions.set_cookie(request.scope, sealed, "-person")
             following = "/account/new"
         else:
             problem = f"No account is linked to you. An operator links one to {person.subject} at {person.issuer}."
-            await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, done, problem=problem)
+            await self._show_step(request, "failed", done, problem=problem)
             return
         # A browser that comes from another site sends no strict cookie, so the page leads on by itself. The second
         # field of the same name differs in case.
@@ -255,15 +253,14 @@ class AccountPages:
         try:
             await self._parts.people.make_account(person, name, context.address, request_id)
         except _REFUSALS as error:
-            unfit = HTTPStatus.UNPROCESSABLE_ENTITY
-            await self._show_step(request, "new", unfit, problem=error.message, typed=name[:64])
+            await self._show_step(request, "new", problem=error.message, typed=name[:64])
             return
         token = await self._parts.people.sign_in(person, context.address, request_id)
-        await request.redirect(carried["next"], await self._begin_session(request, token) if token else {})
+        await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
 
-    async def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
+    def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:
         structlog.get_logger("skillwire").info("signed in", account=token.account, token=token.token_id)
-        return await asyncio.to_thread(self._sessions.set_cookie, request.scope, self._sessions.begin(token))
+        return self._sessions.set_cookie(request.scope, self._sessions.begin(token))
 
     async def _show_failure(
         self, request: ConsoleRequest, error: SkillwireError, fields: Mapping[str, str] = {}
@@ -273,18 +270,14 @@ class AccountPages:
         reason = error.details.get("reason", error.code)
         structlog.get_logger("skillwire").warning("a sign-in failed", error=error.message, reason=reason)
         problem = f"Signing in failed ({reason}); the server's log has more."
-        await self._show_step(request, "failed", HTTPStatus.FORBIDDEN, fields, problem=problem)
+        await self._show_step(request, "failed", fields, problem=problem)
 
     async def _show_step(
-        self,
-        request: ConsoleRequest,
-        step: Step,
-        status: int = HTTPStatus.OK,
-        fields: Mapping[str, str] = {},
-        **more: Any,
+        self, request: ConsoleRequest, step: Step, fields: Mapping[str, str] = {}, **more: Any
     ) -> None:
+        refused = HTTPStatus.FORBIDDEN if step == "failed" else HTTPStatus.UNPROCESSABLE_ENTITY
         html = await asyncio.to_thread(step_page, step, request.frame, **more)
-        await request.show(html, status, fields)
+        await request.show(html, refused if "problem" in more else HTTPStatus.OK, fields)
 
     def _count(self, context: RequestContext, *callers: str) -> None:
         """Count a code or a sign-in against its address and ``callers``. Raises ProblemError (429)."""

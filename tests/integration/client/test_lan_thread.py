@@ -108,7 +108,7 @@ def test_an_iteration_ends_with_its_agent_and_makes_no_other(gate):
     thread = LanThread(gate, live)
     run(thread, agent_of)
     (agent,) = gate.made
-    changes = thread.each(lambda one: one.listen())
+    changes = thread.listen()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(next, changes)
         agent.tell(CHANGE)
@@ -124,7 +124,7 @@ def test_an_awaited_iteration_ends_with_its_agent_and_makes_no_other(gate):
 
     async def main():
         agent = await asyncio.wrap_future(thread.submit(agent_of))
-        changes = thread.each_awaited(lambda one: one.listen())
+        changes = thread.listen_awaited()
         first = asyncio.ensure_future(anext(changes))
         await asyncio.to_thread(agent.tell, CHANGE)
         found = [await first]

@@ -8,7 +8,7 @@ Spec: RFC 7009, RFC 8414, RFC 8628.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
@@ -27,13 +27,15 @@ from skillwire.server.routes.registry_requests import API, Method, answer, reads
 from skillwire.server.routing import Answer, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.types import ASGIApp
 
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
+
+    _FormHandler = Callable[[RequestContext, Any], Awaitable[ASGIApp]]
 
 T = TypeVar("T", bound=msgspec.Struct)
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -61,13 +63,21 @@ class DeviceLoginRoutes:
             "413": "RegistryTooLarge",
         }
 
-        def form(summary: str, handler: str, asked: type, answered: type | None) -> Method:
+        def form(summary: str, handler: _FormHandler, asked: type[msgspec.Struct], answered: Any = None) -> Method:
+            async def handle(context: RequestContext) -> ASGIApp:
+                try:
+                    return await handler(context, await _read_form(context, asked))
+                except UsageError as error:
+                    code = "invalid_scope" if error.code == "TOKEN_FORM" else "invalid_request"
+                    return _refusal(code, error.message)
+
             content = {JSON: answered} if answered else {}
             found = Answer("The document." if answered else "Done.", content, ("Cache-Control",) if answered else ())
-            operation = Operation(summary, {"200": found, **refusals}, (), {_FORM: asked})
-            return Method(getattr(self, handler), operation)
+            return Method(handle, Operation(summary, {"200": found, **refusals}, (), {_FORM: asked}))
 
-        begin = form("Begin a login on another device", "begin", messages.DeviceRequest, messages.DeviceAuthorization)
+        begin = form(
+            "Begin a login on another device", self.begin, messages.DeviceRequest, messages.DeviceAuthorization
+        )
         return [
             row(
                 "/.well-known/oauth-authorization-server",
@@ -75,8 +85,8 @@ class DeviceLoginRoutes:
                 GET=reads(self.metadata, messages.AuthorizationServer),
             ),
             row("/oauth/device", POST=begin),
-            row("/oauth/token", POST=form("Poll for its token", "poll", messages.DevicePoll, messages.AccessToken)),
-            row("/oauth/revoke", POST=form("Revoke a token", "revoke", messages.TokenRevocation, None)),
+            row("/oauth/token", POST=form("Poll for its token", self.poll, messages.DevicePoll, messages.AccessToken)),
+            row("/oauth/revoke", POST=form("Revoke a token", self.revoke, messages.TokenRevocation)),
         ]
 
     async def metadata(self, context: RequestContext) -> ASGIApp:
@@ -94,16 +104,12 @@ class DeviceLoginRoutes:
         )
         return tagged_answer(document)
 
-    async def begin(self, context: RequestContext) -> ASGIApp:
+    async def begin(self, context: RequestContext, asked: messages.DeviceRequest) -> ASGIApp:
         """Answer the codes of a new login."""
         allowance = self._begun.take(caller_of(ANONYMOUS, context.address), context.clock())
         if not allowance.allowed:
             raise ProblemError(too_many("logins are begun too often", allowance))
-        try:
-            asked = await _read_form(context, messages.DeviceRequest)
-            codes = await self._logins.begin(asked.client_id, asked.scope.split(), context.address)
-        except UsageError as error:
-            return _refusal("invalid_scope" if error.code == "TOKEN_FORM" else "invalid_request", error.message)
+        codes = await self._logins.begin(asked.client_id, asked.scope.split(), context.address)
         if codes is None:
             raise ProblemError(_CROWDED)
         page = f"{context.site}/account/device"
@@ -111,12 +117,8 @@ class DeviceLoginRoutes:
         ends, interval = int(limits.DEVICE_LOGIN_SECONDS), int(limits.DEVICE_POLL_SECONDS)
         return answer(messages.DeviceAuthorization(*codes, page, complete, ends, interval))
 
-    async def poll(self, context: RequestContext) -> ASGIApp:
+    async def poll(self, context: RequestContext, asked: messages.DevicePoll) -> ASGIApp:
         """Answer the token, or why there is none."""
-        try:
-            asked = await _read_form(context, messages.DevicePoll)
-        except UsageError as error:
-            return _refusal("invalid_request", error.message)
         if asked.grant_type != _GRANT:
             return _refusal("unsupported_grant_type", f"the registry grants {_GRANT}")
         found = await self._logins.poll(asked.client_id, asked.device_code, context.address, request_id_of(context))
@@ -126,12 +128,8 @@ class DeviceLoginRoutes:
         ends = msgspec.UNSET if token.expires is None else int(token.expires - token.created)
         return answer(messages.AccessToken(found.secret, " ".join(sorted(token.scopes)), ends))
 
-    async def revoke(self, context: RequestContext) -> ASGIApp:
+    async def revoke(self, context: RequestContext, asked: messages.TokenRevocation) -> ASGIApp:
         """Revoke the token that the form shows; what is none is answered the same. Spec: RFC 7009 §2.2."""
-        try:
-            asked = await _read_form(context, messages.TokenRevocation)
-        except UsageError as error:
-            return _refusal("invalid_request", error.message)
         await self._account_tokens.revoke_shown(asked.token, context.address, request_id_of(context))
         return BytesResponse(200, b"", [])
 

@@ -189,10 +189,6 @@ class SkillPages:
 
     async def notice(self, notice: Notice, context: RequestContext) -> Page:
         """Return the page of a notice."""
-
-        def make() -> str:
-            return notice_page(notice, self._frame(context))
-
         fields = {"Retry-After": "2"} if notice == "loading" else {}
         return Page(_STATUSES[notice], await asyncio.to_thread(notice_page, notice, self._frame(context)), fields)
 

@@ -157,6 +157,7 @@ async def test_a_malformed_search_is_refused(site, asked, code):
 async def test_skills_are_listed_described_and_downloaded(site, base):
     listed = (await site.get(base)).json()
     assert listed["total"] == len(listed["skills"]) == 7
+    assert (await site.get(f"{base}?limit=0000001009")).status == 400
     row = listed["skills"][-1]
     assert row == json.loads(RESPONSE)["skills"][0]
     details = (await site.get(f"{base}/{row['id']}")).json()

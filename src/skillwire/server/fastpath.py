@@ -1,4 +1,4 @@
-"""Responses that are sent without the application: prepared indexes, searches and details of skills.
+"""Responses that are sent without the application: prepared indexes, lists, searches and details of skills.
 
 Two thirds of the time of such a response would go into a task, a scope and messages for the application. An unusual
 request or connection takes the ordinary way, on which the application gives the same response. The head of a request is
@@ -36,6 +36,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from skillwire import limits
+from skillwire.protocols.skill_discovery.center import SKILLS
 from skillwire.server import problems
 from skillwire.server.auth.rate_limit import network_of
 from skillwire.server.http import IDENTITY_NAMES, encode_fields, is_own_name, join_fields
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _ANSWERED: Final = (f"{SEARCH_PATH}?".encode("ascii"), DETAILS)
+_LISTS: Final = SKILLS.encode("ascii")
 #: Fields with which a request goes the ordinary way: it has a body, came through a proxy that names its client, or has
 #: credentials.
 _UNUSUAL: Final = frozenset(
@@ -72,11 +74,12 @@ _LIBRARY_LOG.setLevel(logging.ERROR)
 
 
 class _Known(NamedTuple):
-    """The response to a head, and the method and path for the log."""
+    """The response to a head, and the method, path and label for the log."""
 
     response: WireResponse
     method: str
     path: str
+    label: RouteLabel
 
 
 class FastPath:
@@ -132,24 +135,27 @@ class FastPath:
                 return None
         started = time.perf_counter()
         path = url.decode("latin-1")  # prepared paths have no escapes
-        prepared = revision.prepared.get(path)
+        index = revision.prepared.get(path)
         if url.startswith(_ANSWERED):
             response = revision.answers.ready_at_once(url, method, fields)
         else:
+            site = revision.answers.site_of(fields) if url.startswith(_LISTS) else ""
+            prepared = revision.public_view.indexes.get(f"{path} {site}") if site else index
             response = prepared.ready(method, fields) if prepared else None
         if response is None:
             return None
         if self._is_local:
             response = response._replace(head=response.head.replace(_OPEN_TO_ALL, b"vary: Origin\r\n"))
-        known = _Known(response, method.decode("ascii"), path.partition("?")[0])
-        if prepared and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
+        known = _Known(response, method.decode("ascii"), path.partition("?")[0], "index" if index else "service")
+        # An index is one body for all heads; other bodies are kept within the bound of their own cache alone.
+        if (index or not response.body) and head and len(head) <= limits.SERVER_REMEMBERED_HEAD_BYTES:
             if revision.number != self._number:
                 self._number = revision.number
                 self._heads.clear()
             if len(self._heads) >= limits.SERVER_REMEMBERED_HEADS:
                 del self._heads[next(iter(self._heads))]
             self._heads[head] = known
-        self._record(known, "index" if prepared else "service", started, client)
+        self._record(known, started, client)
         return response
 
     def respond_again(self, head: bytes, client: Client) -> WireResponse | None:
@@ -161,12 +167,12 @@ class FastPath:
         known = self._heads.get(head)
         if known is None:
             return None
-        self._record(known, "index", started, client)
+        self._record(known, started, client)
         return known.response
 
-    def _record(self, known: _Known, label: RouteLabel, started: float, client: Client) -> None:
+    def _record(self, known: _Known, started: float, client: Client) -> None:
         response = known.response
-        outcome = Outcome(label, response.status, len(response.body), time.perf_counter() - started)
+        outcome = Outcome(known.label, response.status, len(response.body), time.perf_counter() - started)
         self.log.record(known.method, known.path, outcome, client)
 
 

@@ -128,13 +128,8 @@ class SearchAnswers:
 
     def ready_at_once(self, url: bytes, method: bytes, fields: Fields) -> WireResponse | None:
         """Return the response to a plain HTTP request without a proxy, if a brief search gives it."""
-        hosts = [value for name, value in fields if name == b"host"]
-        if method not in WIRE_READ or len(url) > limits.URL_LENGTH or len(hosts) != 1:
-            return None
-        if any(name.startswith(b"x-forwarded-") for name, _ in fields):
-            return None
-        site = self.base_url or host_address("http", hosts[0].decode("latin-1"))
-        if not site:  # the ordinary way knows another
+        site = self.site_of(fields)
+        if method not in WIRE_READ or len(url) > limits.URL_LENGTH or not site:
             return None
         if url.startswith(DETAILS):
             answer = self.details(url[len(DETAILS) :].decode("latin-1"), site)
@@ -144,6 +139,13 @@ class SearchAnswers:
         except UsageError:  # the ordinary way tells it
             return None
         return None if answer is None else answer.ready(method, fields)
+
+    def site_of(self, fields: Fields) -> str:
+        """Return the address of the site in a plain HTTP request; empty where the ordinary way finds another."""
+        hosts = [value for name, value in fields if name == b"host"]
+        if len(hosts) != 1 or any(name.startswith(b"x-forwarded-") for name, _ in fields):
+            return ""
+        return self.base_url or host_address("http", hosts[0].decode("latin-1"))
 
     def details(self, skill_id: str, site: str) -> SearchAnswer | None:
         """Return the details of the skill whose name and ID this is, if everyone may use it."""

@@ -159,7 +159,10 @@ async def test_a_site_that_does_not_load_in_time_says_when_to_ask_again(tmp_path
     assert (answer.status, answer.fields["retry-after"]) == (503, "1")
 
 
-@pytest.mark.parametrize("target", [f"{SEARCH}?q=csv", "/api/skills/csv-profile"])
+@pytest.mark.parametrize(
+    "target",
+    [f"{SEARCH}?q=csv", "/api/skills/csv-profile", "/api/skills", "/api/skills?limit=2", "/api/skills?type=task"],
+)
 async def test_an_answer_at_once_is_the_same(site, target):
     fields = [(b"host", b"testserver")]
     ordinary = await site.get(target, {"Host": "testserver"})
@@ -176,9 +179,17 @@ async def test_an_answer_at_once_is_the_same(site, target):
         (b"/api/skills/csv-profile", b"DELETE", []),
         (b"/api/skills/csv-profile/download", b"GET", []),
         (b"/api/skills/csv%2dprofile", b"GET", []),
+        (b"/api/skills?limit=3", b"GET", []),
+        (b"/api/skills?limit=2", b"POST", []),
+        (b"/api/skills?limit=2", b"GET", [(b"host", b"another")]),
+        (b"/api/skills?task", b"GET", []),
         (b"/api/search?limit=0", b"GET", []),
         (b"/api/search?q=csv", b"GET", [(b"host", b"another")]),
         (b"/api/search?q=csv", b"GET", [(b"x-forwarded-proto", b"https")]),
         (b"/api/search?q=" + b"x" * 3000, b"GET", []),
     ]:
         assert fast_path.respond(url, method, fields + more, None) is None
+    current = fast_path.respond(target.encode(), b"GET", [*fields, (b"if-none-match", told[b"etag"])], None, b"head")
+    assert current is not None
+    assert (current.status, current.body) == (304, b"")
+    assert fast_path.respond_again(b"head", None) == current

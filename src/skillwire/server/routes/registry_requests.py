@@ -38,6 +38,7 @@ _READS: Final = {"GET", "HEAD"}
 #: What a client waits for that reads what it has just changed. Spec: RFC 7240 §4.3.
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait=([0-9]{1,3})\b")
 _LONGEST_WAIT: Final = 5
+_DIGITS: Final = re.compile(r"[0-9]{1,3}", re.ASCII)
 _REQUEST_ID_LENGTH: Final = 64
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a request has at most {limits.REGISTRY_REQUEST_BYTES:,} bytes")
 REFUSALS: Final = {"400": "BadRegistryRequest", "403": "RegistryDenied", "404": "RegistryNotFound"}
@@ -129,7 +130,7 @@ def read_page(context: RequestContext) -> tuple[str, int]:
     """Return ``after`` and ``limit`` of a list. Raises UsageError (``QUERY``)."""
     query = read_query(context)
     text = query.get("limit", str(int(limits.REGISTRY_PAGE)))
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= limits.REGISTRY_PAGE):
+    if not (_DIGITS.fullmatch(text) and 1 <= int(text) <= limits.REGISTRY_PAGE):
         raise UsageError("QUERY", f"limit is a whole number from 1 to {limits.REGISTRY_PAGE}")
     return query.get("after", ""), int(text)
 

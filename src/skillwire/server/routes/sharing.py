@@ -119,7 +119,7 @@ class SharingAnswers:
             raise UsageError("QUERY", "type is given twice")
         wanted = check_type(types[0] if types else None)
         made = SiteUrlBody(context.view.visible.skills, partial(encode, wanted), context.view.cache)
-        return await self._documents.respond(context, f"{context.path}?{wanted or ''}", made)
+        return await self._documents.respond(context, f"{context.path}?type={wanted or ''}", made)
 
     async def descriptor(self, context: RequestContext) -> ASGIApp | None:
         """Return the descriptor of a skill, or send its publisher's own."""

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from skillwire.server.revision import AccessView, IndexCache, Revision
     from skillwire.server.routing import Handler
 
+_PAGED: Final = ("limit", "after")
 _ALIAS: Final = "/api/v1/skills"
 #: Codes of the registry → those of SDP §12.1.
 _CODES: Final = {"PACKAGE_NOT_FOUND": "DISC_002", "VERSION_NOT_FOUND": "DISC_002", "QUARANTINED": "DISC_006"}
@@ -163,7 +164,8 @@ class _Answers:
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer a page of all skills; with ``?type=`` the list that Skill Sharing asks a registry for."""
         after, limit = read_page(context)
-        if "type" in read_query(context):
+        query = read_query(context)
+        if "type" in query:
             if after:
                 raise UsageError("QUERY", "the list of a type has one page")
             try:
@@ -173,7 +175,9 @@ class _Answers:
         index = await self._index(context)
         page = index.search(CenterSearch(limit=limit, after=after or None), context.revision.number, _rank_none)
         made = SiteUrlBody(page.names, partial(self._encode, context, page), context.view.cache)
-        return await self._documents.respond(context, f"{SKILLS}?{limit}&{after}", made)
+        # The fast path looks for what the request says; both parameters are bounded.
+        asked = "&".join(f"{name}={query[name]}" for name in query if name in _PAGED)
+        return await self._documents.respond(context, f"{context.path}?{asked}".rstrip("?"), made)
 
     async def search(self, context: RequestContext) -> ASGIApp:
         """Answer a page of the skills that pass all criteria; to GET the details of a skill of this name."""

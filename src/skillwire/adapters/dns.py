@@ -29,4 +29,5 @@ def _find_txt_records(name: str) -> list[str]:
     except dns.resolver.NXDOMAIN:
         return []
     except dns.exception.DNSException as error:
-        raise FetchError("HOST_NOT_FOUND", f"{name} cannot be looked up: {error}") from error
+        reason = type(error).__name__  # its text names the resolver of this network
+        raise FetchError("HOST_NOT_FOUND", f"{name} cannot be looked up ({reason})") from error

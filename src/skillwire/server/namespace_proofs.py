@@ -7,6 +7,7 @@ decides on each connection, and no redirect is followed.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 PROOF_PATH: Final = "/.well-known/skillwire-namespace"
 _DOMAIN: Final = re.compile(r"(?=.{4,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
 _OK: Final = 200
+#: A look-up keeps a thread of the server for as long as the domain's name server likes.
+_AT_ONCE: Final = 2
 
 
 class NamespaceProofs:
@@ -32,6 +35,7 @@ class NamespaceProofs:
     def __init__(self, driver: AsyncDriver, find_records: Callable[[str], Awaitable[Sequence[str]]]) -> None:
         self._driver = driver
         self._find_records = find_records
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def close(self) -> None:
         """Close the kept connections."""
@@ -44,10 +48,11 @@ class NamespaceProofs:
         """
         if not _DOMAIN.fullmatch(domain) or is_local_name(domain):
             raise UsageError("PROOF_DOMAIN", f"{ascii(domain)[:80]} is no public domain")
-        if kind == "dns":
-            await self._check_record(f"_skillwire.{domain}", f"skillwire-namespace={namespace}")
-        else:
-            await self._check_file(f"https://{domain}{PROOF_PATH}", namespace)
+        async with self._turns:
+            if kind == "dns":
+                await self._check_record(f"_skillwire.{domain}", f"skillwire-namespace={namespace}")
+            else:
+                await self._check_file(f"https://{domain}{PROOF_PATH}", namespace)
 
     async def _check_record(self, name: str, expected: str) -> None:
         try:

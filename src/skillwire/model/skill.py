@@ -215,6 +215,10 @@ class Skill(NamedTuple):
     skill_type: str | None = None
     requires: tuple[str, ...] = ()  # see skillwire.model.requirement
 
+    def find_file(self, path: str) -> SkillFile | None:
+        """Return the file at ``path``, if there is one."""
+        return next((file for file in self.files if file.path == path), None)
+
 
 class Identifiers(NamedTuple):
     """A skill's name in each other protocol (specs §0), and the namespace that groups it in the Skills Protocol."""

@@ -252,8 +252,8 @@ def _groups(skill: Skill) -> list[dict[str, Any]]:
 
 def _read(skill: Skill, path: str, blobs: BlobStore) -> bytes:
     """Return a file's bytes; nothing when the skill, or just now the store, does not have it."""
-    digest = next((file.digest for file in skill.files if file.path == path), None)
-    return (blobs.read(digest) or b"") if digest else b""
+    file = skill.find_file(path)
+    return (blobs.read(file.digest) or b"") if file else b""
 
 
 def file_page(skill: Skill, file: SkillFile, addresses: SkillAddresses, blobs: BlobStore, frame: Frame) -> str:

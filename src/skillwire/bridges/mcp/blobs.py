@@ -76,7 +76,7 @@ def links_of(run: RunResult) -> list[ResourceLink]:
 
 async def blob_inputs(skill: Skill, caller: McpSkills) -> frozenset[str]:
     """Return the names of those inputs of a skill that take a blob, which only code can read."""
-    manifest = next((file for file in skill.files if file.path == "skill.toml"), None)
+    manifest = skill.find_file("skill.toml")
     if manifest is None or skill.action is None or skill.action.executor != "python":
         return frozenset()
     inputs = read_manifest(await caller.read(manifest.digest))[0].inputs

@@ -53,7 +53,7 @@ class Target(NamedTuple):
     @property
     def file(self) -> SkillFile | None:
         """The file at the path, if there is one."""
-        return next((file for file in self.skill.files if file.path == self.path), None)
+        return self.skill.find_file(self.path)
 
 
 def uri_of(skill: Skill, path: str = SKILL_MD) -> str:

@@ -246,7 +246,7 @@ async def describe_skill(caller: McpSkills, wanted: DescribeSkill) -> CallToolRe
 async def read_skill_file(caller: McpSkills, wanted: ReadSkillFile) -> CallToolResult:
     """Answer with a file."""
     skill = await _usable(wanted.name, caller)
-    file = next((file for file in skill.files if file.path == wanted.path), None)
+    file = skill.find_file(wanted.path)
     if file is None:
         fix = f"describe_skill lists its files; {SKILL_MD} is always there."
         raise NotFoundError("FILE_NOT_FOUND", f"{skill.name} has no file {wanted.path[:200]!r}", fix=fix)

@@ -283,10 +283,8 @@ class Site:
 
     def _file(self, name: str, path: str) -> BlobResponse | None:
         skill = self._skills.get(name)
-        for file in skill.files if skill else ():
-            if file.path == path:
-                return BlobResponse(media_type_of(path), CachePolicy.BRIEF, file.digest, file.size)
-        return None
+        file = skill.find_file(path) if skill else None
+        return BlobResponse(media_type_of(path), CachePolicy.BRIEF, file.digest, file.size) if file else None
 
 
 def artifacts_url(path: str, base_url: str) -> str:

@@ -291,7 +291,7 @@ class SkillsRpc:
         found = self._find(params.name, params.version)
         if not found.is_usable:
             raise _not_opened(params.name)
-        file = _file_of(found.skill, path)
+        file = found.skill.find_file(path)
         if file is None:
             fix = "Its SKILL.md names the files that matter; paths are relative to the skill's folder."
             raise NotFoundError("FILE_NOT_FOUND", f"{params.name} has no file {show(path)}", fix=fix)
@@ -339,12 +339,8 @@ class SkillsRpc:
         return found
 
 
-def _file_of(skill: Skill, path: str) -> SkillFile | None:
-    return next((file for file in skill.files if file.path == path), None)
-
-
 def _content_of(found: _Found, path: str) -> bytes | None:
-    file = _file_of(found.skill, path)
+    file = found.skill.find_file(path)
     return None if file is None else _read(found, file)
 
 

@@ -205,7 +205,7 @@ class ClawHubRoutes:
         """Answer a file of a version."""
         package, found = await self._choose(context)
         path = read_query(context).get("path", "")
-        file = next((one for one in found.skill.files if one.path == path), None)
+        file = found.skill.find_file(path)
         if file is None:
             raise NotFoundError("FILE_NOT_FOUND", f"{package.name} {found.version} has no file {ascii(path)[:200]}")
         response = BlobResponse(media_type(path), CachePolicy.BRIEF, file.digest, file.size)

@@ -30,7 +30,7 @@ from skillwire.server.http import VARY
 from skillwire.server.openapi import CONDITION, HTML, KEPT, TEXT, in_parts
 from skillwire.server.problems import READ, ProblemError
 from skillwire.server.responses import Page, Redirect
-from skillwire.server.routes.pages import PAGE_WAIT_SECONDS, SkillPages, page_routes
+from skillwire.server.routes.pages import PAGE_WAIT_SECONDS, SkillPages, listed_page, page_routes
 from skillwire.server.routes.registry_requests import moved
 from skillwire.server.routing import Answer, Operation
 from skillwire.web.address import read_query, single_fields
@@ -43,7 +43,7 @@ from skillwire.web.package_pages import (
     publisher_page,
     publishers_page,
 )
-from skillwire.web.public_pages import file_page, find_skills, list_page
+from skillwire.web.public_pages import file_page, find_skills
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -129,12 +129,7 @@ class PackagePages(SkillPages):
         others = await asyncio.to_thread(_matching, revision, principal, query) if principal.grants else []
         skills = [*(revision.catalog.skills[name] for name in found.page.names), *others]
         packages = {skill.name: package for skill in skills if (package := await self._package_of(skill))}
-
-        def make(frame: Frame) -> Page:
-            part = context.path == "/hits"
-            html = list_page(revision.catalog.skills, found, query, frame, part=part, packages=packages, others=others)
-            return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)
-
+        make = partial(listed_page, context, revision, query, found, packages=packages, others=others)
         return _varying(await self.made(context, make), principal)
 
     async def _skill(self, context: RequestContext) -> ASGIApp:
@@ -222,7 +217,7 @@ class PackagePages(SkillPages):
     ) -> tuple[Package, PackageVersion, SkillFile]:
         package, version = await self._find(context, principal)
         await self._open(principal, package, version)
-        file = next((file for file in version.skill.files if file.path == context.parameters["file"]), None)
+        file = version.skill.find_file(context.parameters["file"])
         if file is None:
             raise NotFoundError("FILE_NOT_FOUND", f"{package.name} has no such file")
         return package, version, file

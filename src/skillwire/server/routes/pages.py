@@ -14,7 +14,7 @@ import re
 import threading
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from skillwire.server.revision import Revision
     from skillwire.server.routing import Handler
     from skillwire.web.environment import Notice
-    from skillwire.web.public_pages import SkillText
+    from skillwire.web.public_pages import FoundSkills, SkillText
 
 _SKILLS: Final = "/skills/"
 _PAGES_AT_ONCE: Final = 2
@@ -78,25 +78,17 @@ class SkillPages:
                 ("Retry-After",),
             ),
         }
-        absent = Answer("There is no such page.", {HTML: TEXT})
+        absent = {"404": Answer("There is no such page.", {HTML: TEXT})}
         listed = {**page, "400": Answer("A parameter is beyond its bounds.", {HTML: TEXT})}
         searched = ("words", *FACETS, "after", CONDITION)
-        asset = Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy"))
-        found = {**page, "404": absent}
+        asset = {"200": Answer("The file.", {"*/*": {}}, ("Cache-Control", "Content-Security-Policy")), **absent}
+        found, file = {**page, **absent}, ("skill", "file", CONDITION)
         rows: list[PageRow] = [
             ("/", self.list, Operation("The list of skills", listed, searched)),
             ("/hits", self.list, Operation("The part of it that a search changes", listed, searched)),
-            (
-                "/assets/{asset:path}",
-                self._asset,
-                Operation("What pages need", {"200": asset, "404": absent}, ("asset",)),
-            ),
+            ("/assets/{asset:path}", self._asset, Operation("What pages need", asset, ("asset",))),
             ("/skills/{skill}", self._skill, Operation("A skill", found, ("skill", CONDITION))),
-            (
-                "/skills/{skill}/files/{file:path}",
-                self._file,
-                Operation("A file, to read", found, ("skill", "file", CONDITION)),
-            ),
+            ("/skills/{skill}/files/{file:path}", self._file, Operation("A file, to read", found, file)),
             ("/skills/{rest:path}", self._slash, None),
         ]
         below = Route("/", self._root, "page", answers_preflight=False, loads=False)
@@ -113,18 +105,21 @@ class SkillPages:
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer with the list of skills, or the part of it that a search changes."""
         query = read_query(context.scope["query_string"])
-        return await self._page(context, partial(_list_page, query, part=context.path == "/hits"))
+
+        def make(revision: Revision, frame: Frame) -> Page:
+            return listed_page(context, revision, query, find_skills(revision.search, query), frame)
+
+        return await self._page(context, make)
 
     async def _skill(self, context: RequestContext) -> ASGIApp:
-        name = context.parameters["skill"]
-        return await self._page(context, partial(self._skill_page, name))
+        def make(revision: Revision, frame: Frame) -> str | None:
+            skill = revision.catalog.skills.get(context.parameters["skill"])
+            if skill is None:
+                return None
+            addresses = SkillAddresses.of(skill, frame)
+            return skill_page(skill, self.text_of(skill, addresses), addresses, frame)
 
-    def _skill_page(self, name: str, revision: Revision, frame: Frame) -> str | None:
-        skill = revision.catalog.skills.get(name)
-        if skill is None:
-            return None
-        addresses = SkillAddresses.of(skill, frame)
-        return skill_page(skill, self.text_of(skill, addresses), addresses, frame)
+        return await self._page(context, make)
 
     def text_of(self, skill: Skill, addresses: SkillAddresses) -> SkillText:
         """Return what a page shows of a skill's files; for a thread."""
@@ -141,7 +136,15 @@ class SkillPages:
         name, path = context.parameters["skill"], context.parameters["file"]
         if path.endswith("/"):
             return await self._slash(context)
-        return await self._page(context, partial(_file_page, name, path, self._blobs))
+
+        def make(revision: Revision, frame: Frame) -> str | None:
+            skill = revision.catalog.skills.get(name)
+            file = skill.find_file(path) if skill else None
+            return (
+                file_page(skill, file, SkillAddresses.of(skill, frame), self._blobs, frame) if skill and file else None
+            )
+
+        return await self._page(context, make)
 
     async def _root(self, _: RequestContext) -> ASGIApp:
         return Redirect("/", HTTPStatus.PERMANENT_REDIRECT)
@@ -209,15 +212,9 @@ def page_routes(rows: Iterable[PageRow]) -> list[Route]:
     ]
 
 
-def _list_page(query: SearchQuery, revision: Revision, frame: Frame, *, part: bool) -> Page:
-    found = find_skills(revision.search, query)
-    html = list_page(revision.catalog.skills, found, query, frame, part=part)
+def listed_page(
+    context: RequestContext, revision: Revision, query: SearchQuery, found: FoundSkills, frame: Frame, **more: Any
+) -> Page:
+    """Return a page of the list of skills; ``more`` is for :func:`skillwire.web.public_pages.list_page`."""
+    html = list_page(revision.catalog.skills, found, query, frame, part=context.path == "/hits", **more)
     return Page(HTTPStatus.BAD_REQUEST if found.problem else HTTPStatus.OK, html)
-
-
-def _file_page(name: str, path: str, blobs: BlobStore, revision: Revision, frame: Frame) -> str | None:
-    skill = revision.catalog.skills.get(name)
-    file = next((file for file in skill.files if file.path == path), None) if skill else None
-    if skill is None or file is None:
-        return None
-    return file_page(skill, file, SkillAddresses.of(skill, frame), blobs, frame)

@@ -128,11 +128,8 @@ class Lan:
 
         Spec: SDP §2.2, §4.2, §4.3.
         """
-        flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
-        result = self._runner.run(flow)
-        if result.is_joined or choose is None:
-            return result
-        return self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
+        flow = self._session.request_scene(scene, capabilities, choose, join=join, use_unverified=use_unverified)
+        return self._runner.run(flow)
 
     def provide_scene(
         self, folder: Path, scene: str, capabilities: Names = (), *, port: int = 0, logs: bool = False
@@ -225,11 +222,8 @@ class AsyncLan:
         use_unverified: bool | None = None,
         choose: Callable[[Sequence[SkillRef]], SkillRef | None] | None = None,
     ) -> SceneResult:
-        flow = self._flows.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
-        result = await self._runner.run(flow)
-        if result.is_joined or choose is None:
-            return result
-        return await self._runner.run(self._session.provide_scene(scene, tuple(capabilities), choose)) or result
+        flow = self._session.request_scene(scene, capabilities, choose, join=join, use_unverified=use_unverified)
+        return await self._runner.run(flow)
 
     async def provide_scene(
         self, folder: Path, scene: str, capabilities: Names = (), *, port: int = 0, logs: bool = False

@@ -100,13 +100,6 @@ class _Filters(NamedTuple):
     types: tuple[str, ...] = ()
 
 
-class LanAnswers(NamedTuple):
-    """The matching answers of the network, and all others: agents may answer without a matching skill."""
-
-    skills: tuple[LanSkill, ...]
-    others: tuple[LanSkill, ...]
-
-
 #: Makes the agent; called in a thread. Runs beside the agent, from its start to its end.
 MakeAgent: TypeAlias = "Callable[[], LanAgent]"
 Live: TypeAlias = "Callable[[LanAgent], Coroutine[Any, Any, None]]"
@@ -241,15 +234,7 @@ class LanThread:
 
 
 class LanFlows:
-    """The use cases of the local network, for one client.
-
-    Args:
-        settings: of discovery.
-        context: of the client.
-        access: the origins that the user allows.
-        memory: the file of the cache.
-        make_agent: makes an agent of the given settings and roles.
-    """
+    """The use cases of the local network, for one client; ``memory`` is the file of the cache."""
 
     def __init__(
         self,
@@ -337,30 +322,29 @@ class LanFlows:
         if self._context.offline:
             return (yield from self._cached(query, filters))
         try:
-            heard = yield from self._use(lambda agent: self._ask(agent, filters, patience, enough))
+            heard, self._others = yield from self._use(lambda agent: self._ask(agent, filters, patience, enough))
         except FetchError as error:
             found = [] if is_fresh else (yield from self._cached(query, filters))
             if not found:
                 raise
             self._context.note(error)
             return found
-        self._others, has_agents = heard.others, bool(heard.skills or heard.others)
-        self._is_silent = not has_agents
+        self._is_silent = not (heard or self._others)
         if is_fresh:
             yield from work(self.memory.forget_all)
-        if heard.skills:
-            yield from self._note(partial(self.memory.put, heard.skills))
-            return ranked(query, heard.skills)
+        if heard:
+            yield from self._note(partial(self.memory.put, heard))
+            return ranked(query, heard)
         cached = yield from self._cached(query, filters)
-        if cached and has_agents:  # no agent that answered announces them
+        if cached and self._others:  # no agent that answered announces them
             yield from work(partial(self.memory.forget, cached))
             return []
         return cached
 
     async def _ask(
         self, agent: LanAgent, filters: _Filters, patience: float | None, enough: StopCondition
-    ) -> LanAnswers:
-        """Ask for the filtered skills and, without an answer, for any agent, within ``patience`` seconds in all."""
+    ) -> tuple[Sequence[LanSkill], Sequence[LanSkill]]:
+        """Return the skills that answer and, without one, those of any agent, within ``patience`` seconds in all."""
         patience = self.settings.figures.patience if patience is None else patience
         selection = filters._asdict()
         asking = asyncio.ensure_future(agent.discover(**selection, patience=patience, enough=enough))
@@ -374,7 +358,7 @@ class LanFlows:
                     others = asyncio.ensure_future(agent.discover(patience=patience - alone, enough=any_agent))
                     await asyncio.wait({asking, others}, return_when=asyncio.FIRST_COMPLETED)
             found = await asking
-            return LanAnswers(found, () if found or others is None else await others)
+            return found, () if found or others is None else await others
         finally:
             tasks = [asking] if others is None else [asking, others]
             for task in tasks:
@@ -409,11 +393,7 @@ class LanFlows:
     def request_scene(
         self, scene: str, capabilities: Names, *, join: bool, use_unverified: bool | None
     ) -> Flow[SceneResult]:
-        """Request a scene.
-
-        Raises:
-            FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` without multicast, which scenes need.
-        """
+        """Request a scene. Raises FetchError: ``OFFLINE``; ``LAN_UNAVAILABLE`` without multicast."""
         (scene,), names = checked_names("scene", (scene,)), checked_names("capabilities", capabilities)
         may_be = self.uses_unverified(use_unverified)
         if self._context.offline:

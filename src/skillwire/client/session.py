@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from skillwire.adapters.http.sync import SyncDriver
     from skillwire.adapters.lan.agent import LanAgent
     from skillwire.client.calls import CallArguments, Calls, PreparedCall
-    from skillwire.client.lan_flows import LanFlows
+    from skillwire.client.lan_flows import LanFlows, Names
     from skillwire.model.execution import RemoteExecution
     from skillwire.model.install import Lock, LockedSkill, OriginRecord
     from skillwire.model.lan import SceneResult
@@ -403,14 +403,23 @@ class ClientSession:
         yield from work(partial(self.access.allow_url, settings.center_url))
         return (yield from search_center(settings, scene, capabilities, self.context))
 
-    def provide_scene(
-        self, scene: str, capabilities: Sequence[str], choose: Callable[[Sequence[SkillRef]], SkillRef | None]
-    ) -> Flow[SceneResult | None]:
-        """Install the skill that ``choose`` returns, serve it for the scene, and join it; None where none is chosen."""
-        found = yield from self.center_skills(scene, capabilities)
+    def request_scene(
+        self,
+        scene: str,
+        capabilities: Names,
+        choose: Callable[[Sequence[SkillRef]], SkillRef | None] | None,
+        *,
+        join: bool,
+        use_unverified: bool | None,
+    ) -> Flow[SceneResult]:
+        """Request a scene; without a provider install the skill that ``choose`` returns, serve it, and join."""
+        result = yield from self.lan.request_scene(scene, capabilities, join=join, use_unverified=use_unverified)
+        if result.is_joined or choose is None:
+            return result
+        found = yield from self.center_skills(scene, tuple(capabilities))
         chosen = (yield from work(partial(choose, found))) if found else None
         if chosen is None:
-            return None
+            return result
         plan = yield from self.plan([reference_to(chosen)], (), copy=None)
         yield from self.apply(plan, consent=True, overwrite=False)
         lock = yield from work(self.folder.read_lock)

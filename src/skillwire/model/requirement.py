@@ -77,22 +77,18 @@ def _bounds(operator: str, version: str, text: str) -> tuple[tuple[Any, ...], tu
     if match is None or not (is_version(version) or match.end() == len(version)):
         raise _refused(text)
     parts = tuple(int(part) for part in match.groups() if part is not None)
+    last = len(parts) - 1
+    lasts = {"~": min(last, 1), "^": next((place for place, part in enumerate(parts) if part), last)}
     first = (*version_order(version), 0) if is_version(version) else _release(parts)
-    behind = (*first[:-1], 1) if is_version(version) else _release_behind(parts, len(parts) - 1)
-    if operator == "~":
-        behind = _release_behind(parts, min(len(parts) - 1, 1))
-    if operator == "^":
-        behind = _release_behind(parts, next((place for place, part in enumerate(parts) if part), len(parts) - 1))
+    behind = (*first[:-1], 1)
+    if operator in lasts or not is_version(version):  # the first release that begins with other parts
+        place = lasts.get(operator, last)
+        behind = _release((*parts[:place], parts[place] + 1))
     return {">": (behind, ()), ">=": (first, ()), "<": ((), first), "<=": ((), behind)}.get(operator, (first, behind))
 
 
 def _release(parts: tuple[int, ...]) -> tuple[Any, ...]:
     return ((*parts, 0, 0)[:3], True, (), 0)
-
-
-def _release_behind(parts: tuple[int, ...], last: int) -> tuple[Any, ...]:
-    """Return the first release behind all that begin with the parts up to the ``last``."""
-    return _release((*parts[:last], parts[last] + 1))
 
 
 def _refused(text: str) -> ValidationError:

@@ -157,7 +157,7 @@ class _Search:
         while choice.waiting or choice.rounds:
             if not choice.waiting:
                 every = choice.rounds.pop(0)
-                choice.waiting = [*(yield from self._candidates(choice.tasks[0], choice.chosen, every=every))]
+                choice.waiting = yield from self._candidates(choice.tasks[0], choice.chosen, every=every)
                 continue
             skill = choice.waiting.pop(0)
             if skill not in choice.tried:
@@ -167,10 +167,10 @@ class _Search:
                 choice.problems.append(problem)
         return None
 
-    def _candidates(self, task: _Task, chosen: Selection, *, every: bool) -> Flow[Sequence[SkillRef]]:
+    def _candidates(self, task: _Task, chosen: Selection, *, every: bool) -> Flow[list[SkillRef]]:
         requirement, parent = task.requirement, task.parent
         if requirement is None or parent is None:
-            return task.alternatives
+            return [*task.alternatives]
         present = [one for one in chosen.skills.values() if requirement.capability in one.capabilities]
         try:
             return [*present, *(yield from self._find(requirement, parent, every=every))]

@@ -768,13 +768,16 @@ def becomes_somebody_else(world):
     for process in (
         name for name in os.listdir("/proc") if name.isdigit()
     ):  # nobody here whom to take over is worth it
-        status = read(f"/proc/{process}/status")
+        try:
+            status, limits = read(f"/proc/{process}/status"), read(f"/proc/{process}/limits")
+        except (FileNotFoundError, ProcessLookupError):  # it has ended since
+            continue
         if not all(
             line in status
             for line in (b"NoNewPrivs:\t1", b"Seccomp:\t2", b"CapEff:\t" + b"0" * 16, b"CapBnd:\t" + b"0" * 16)
         ):
             found.append(f"process {process} may do more")
-        if read(f"/proc/{process}/limits") != read("/proc/self/limits"):
+        if limits != read("/proc/self/limits"):
             found.append(f"process {process} may use more")
     attempt(
         "capset",

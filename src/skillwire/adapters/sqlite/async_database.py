@@ -80,16 +80,6 @@ class AsyncDatabase:
 
         return await asyncio.to_thread(read)
 
-    async def look_up(self, call: Callable[[Connection], T]) -> T:
-        """Return what ``call`` returns, which reads few rows by their keys: on the event loop, once that is open.
-
-        That takes 20 µs, and handing it to a thread and back 150 µs of processor time.
-        """
-        if not self.database.is_current:
-            return await self.read(call)
-        with self.database.reading() as connection:
-            return call(connection)
-
     async def write(self, call: Callable[[Connection], T]) -> T:
         """Return the result of ``call`` once its writes are on the disk; cancelling the caller undoes nothing."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -209,18 +199,6 @@ def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concat
         return await store._database.read(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
 
     return read
-
-
-def looks_up(
-    method: Callable[Concatenate[S, Connection, P], T],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Let a store's method read few rows by their keys, without a thread; see :meth:`AsyncDatabase.look_up`."""
-
-    @wraps(method)
-    async def look_up(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store._database.look_up(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001  # its own
-
-    return look_up
 
 
 def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:

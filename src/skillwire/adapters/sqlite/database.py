@@ -173,7 +173,7 @@ class Database:
         self._migrations = read_migrations() if migrations is None else migrations
         self._local = threading.local()
         self._lock = threading.Lock()
-        self.is_current = False  # whether the schema was compared, and completed
+        self._is_current = False
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -261,9 +261,9 @@ class Database:
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("PRAGMA foreign_keys = ON")
             with self._lock:
-                if not self.is_current:
+                if not self._is_current:
                     self._migrate(connection)
-                    self.is_current = True
+                    self._is_current = True
         except BaseException:
             connection.close()
             raise

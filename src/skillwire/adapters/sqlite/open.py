@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from skillwire import limits
 from skillwire.adapters.files.atomic import read_bounded, state_directory, storage_errors, write_atomically
 from skillwire.adapters.files.blobs import FileBlobs
-from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, looks_up, reads, writes
+from skillwire.adapters.sqlite.async_database import AsyncDatabase, Store, reads, writes
 from skillwire.adapters.sqlite.database import DATABASE, Database
 from skillwire.adapters.sqlite.ledger import SqliteLedger
 from skillwire.adapters.sqlite.packages import SqlitePackages
@@ -99,7 +99,7 @@ class SqliteTokens(Store):
     def note_use(self, connection: Connection, token_id: str, at: float) -> None:
         connection.execute("UPDATE tokens SET used = max(ifnull(used, 0), ?) WHERE token_id = ?", (at, token_id))
 
-    @looks_up
+    @reads
     def find(self, connection: Connection, token_id: str) -> Token | None:
         query = f"SELECT {_ROW_OF_TOKEN} FROM tokens WHERE token_id = ?"  # noqa: S608  # a constant
         row = connection.execute(query, (token_id,)).fetchone()
@@ -140,7 +140,7 @@ class SqliteDeviceLogins(Store):
         connection.execute("INSERT INTO device_logins VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return True
 
-    @looks_up
+    @reads
     def find(self, connection: Connection, user: bytes) -> DeviceLogin | None:
         return _read_device_login(connection, "user", user)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skillwire import limits
 from skillwire.adapters.files.atomic import storage_errors
-from skillwire.adapters.sqlite.async_database import Store, looks_up, reads, writes
+from skillwire.adapters.sqlite.async_database import Store, reads, writes
 from skillwire.errors import StorageError
 from skillwire.folder.publish import narrowest_access
 from skillwire.model.access import Access
@@ -90,17 +90,17 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @looks_up
+    @reads
     def account(self, connection: Connection, name: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE name = ?"
         return _read_account(connection.execute(query, (name,)).fetchone())
 
-    @looks_up
+    @reads
     def account_of(self, connection: Connection, issuer: str, subject: str) -> Account | None:
         query = f"SELECT {_ACCOUNT} FROM accounts WHERE issuer = ? AND subject = ? AND issuer != ''"
         return _read_account(connection.execute(query, (issuer, subject)).fetchone())
 
-    @looks_up
+    @reads
     def has_operator(self, connection: Connection) -> bool:
         return connection.execute("SELECT 1 FROM accounts WHERE is_operator LIMIT 1").fetchone() is not None
 
@@ -112,7 +112,7 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @looks_up
+    @reads
     def namespace(self, connection: Connection, name: str) -> Namespace | None:
         query = f"SELECT {_NAMESPACE} FROM namespaces WHERE name = ?"
         row = connection.execute(query, (name,)).fetchone()
@@ -165,12 +165,12 @@ class SqlitePackages(Store):
         _record(connection, change)
         return True
 
-    @looks_up
+    @reads
     def members(self, connection: Connection, namespace: str) -> Mapping[str, Role]:
         query = "SELECT account, role FROM members WHERE namespace = ? ORDER BY account"
         return {account: Role(role) for account, role in connection.execute(query, (namespace,))}
 
-    @looks_up
+    @reads
     def roles(self, connection: Connection, account: str) -> Mapping[str, Role]:
         query = "SELECT namespace, role FROM members WHERE account = ? ORDER BY namespace"
         return {namespace: Role(role) for namespace, role in connection.execute(query, (account,))}
@@ -229,7 +229,7 @@ class SqlitePackages(Store):
         _record(connection, change)
         return "created"
 
-    @looks_up
+    @reads
     def package(self, connection: Connection, name: PackageName) -> Package | None:
         found = _find(connection, name)
         return None if found is None else found[1]
@@ -301,12 +301,12 @@ class SqlitePackages(Store):
         query = "SELECT account FROM readers WHERE package = ? ORDER BY account"
         return [account for (account,) in connection.execute(query, (found[0],))] if found else []
 
-    @looks_up
+    @reads
     def readable(self, connection: Connection, account: str) -> Sequence[PackageName]:
         query = "SELECT namespace, name FROM readers JOIN packages ON number = package WHERE account = ?"
         return sorted(PackageName(*row) for row in connection.execute(query, (account,)))
 
-    @looks_up
+    @reads
     def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
         found = _find(connection, name)
         return _read_one(connection, found[0], version) if found else None

@@ -427,8 +427,8 @@ class Store:
     async def revoke(self, token_id, at):
         self.tokens[token_id] = self.tokens[token_id]._replace(revoked=at)
 
-    async def all(self):
-        return list(self.tokens.values())
+    async def all(self, account=""):
+        return [one for one in self.tokens.values() if account in {"", one.account}]
 
     async def forget(self, beginning, *, before):
         ended = [one for one in await self.all() if one.name.startswith(beginning) and one.expires < before]

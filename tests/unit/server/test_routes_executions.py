@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.support.invoking import Caller, failing, write_action
 from tests.support.opened import open_grants, open_ledger, open_tokens
 from tests.support.publishing import write_skill
 
+from skillwire.errors import ValidationError
 from skillwire.model.execution import ExecutionSettings, Moment, Outcome
 from skillwire.protocols.skill_sharing.validation import validate
 from skillwire.server import app
+from skillwire.server.routes.executions import request_of_query
 
 INPUTS = """
 [inputs.text]
@@ -49,6 +54,13 @@ async def test_a_call_is_accepted_run_and_followed_to_its_output(serving, execut
     assert ended.json()["timestamps"]["completed_at"]
     result = await caller.get(f"/executions/{accepted.json()['execution_id']}/result")
     assert (result.status, result.json()) == (200, ended.json())
+
+
+@pytest.mark.parametrize("text", ["[" * 1_900, "{", "[1", "\ud800"])
+def test_a_query_that_is_no_json_is_refused(text):
+    skill: Any = SimpleNamespace(text_inputs=frozenset(), skill_id="sum-up")
+    with pytest.raises(ValidationError):
+        request_of_query(f"max_length={quote(text, errors='surrogatepass')}".encode(), skill, "")
 
 
 @pytest.mark.usefixtures("skills")

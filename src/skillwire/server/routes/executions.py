@@ -206,7 +206,7 @@ def request_of_query(query: bytes, callable_skill: CallableSkill, caller: str) -
             raise invalid_request(f"/inputs/{name[:100]}", "is given twice", "one value", None)
         try:
             inputs[name] = text if name in callable_skill.text_inputs else msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):  # the last for deep nesting
             raise invalid_request(f"/inputs/{name[:100]}", "must be JSON", "JSON", text[:100]) from None
     who = Caller(id=caller or "anonymous", type="service")
     return InvocationRequest(caller=who, skill_id=callable_skill.skill_id, inputs=inputs)

@@ -11,7 +11,7 @@ import click
 from skillwire.cli.options import CommandGroup, Duration, open_client, open_progress, plural, run_async, utc_time
 from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
-from skillwire.errors import ConflictError, TrustError, UsageError
+from skillwire.errors import TrustError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,13 +39,10 @@ def init(*, output: Output, account: str) -> None:
     Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
     """
     from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
-    from skillwire.registry.accounts import make_first_operator  # noqa: PLC0415  # same
+    from skillwire.registry.accounts import Accounts  # noqa: PLC0415  # same
     from skillwire.registry.packages import Actor  # noqa: PLC0415  # same
 
-    issued = run_async(make_first_operator(open_packages(), open_tokens(), Actor(account), time.time()))
-    if issued is None:
-        fix = "Let an operator make a token for you: skillwire registry token create."
-        raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
+    issued = run_async(Accounts(open_packages(), open_tokens, time.time).make_first_operator(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
     output.note(success("made "), bold(account), " the operator; ", warning("the token is shown only once:"))
     output.verbatim(issued.secret)

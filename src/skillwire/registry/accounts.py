@@ -45,54 +45,6 @@ def check_account(name: str) -> str:
     return name
 
 
-async def make_first_operator(store: PackageStore, tokens: Tokens, actor: Actor, now: float) -> Issued | None:
-    """Make the actor's account the first operator, with a token for everything; None when there is an operator already.
-
-    Raises UsageError (``ACCOUNT_FORM``), ConflictError (``ACCOUNT_TAKEN``).
-    """
-    check_account(actor.account)
-    if await store.has_operator():
-        return None
-    change = actor.change(now, "account.create", actor.account, operator=True)
-    if not await store.add_account(Account(actor.account, now, is_operator=True), change):
-        raise _name_conflict(actor.account)
-    return await tokens.issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
-
-
-class FirstOperator:
-    """Makes the first operator of a registry for the caller that knows the one-time code."""
-
-    def __init__(self, store: PackageStore, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
-        self._store = store
-        self._tokens = tokens
-        self._clock = clock
-        self._code = ""
-
-    async def prepare(self) -> str:
-        """Return a new code to print; empty where there is an operator already."""
-        self._code = "" if await self._store.has_operator() else secrets.token_urlsafe(_CODE_BYTES)
-        return self._code
-
-    async def make(self, code: str, actor: Actor) -> Issued:
-        """Make the actor's account, which is only named, the first operator; return its token. Trust: ``code``.
-
-        Raises TrustError (``PERMISSION_DENIED``), ConflictError (``OPERATOR_EXISTS``, ``ACCOUNT_TAKEN``), UsageError
-        (``ACCOUNT_FORM``).
-        """
-        check_account(actor.account)
-        if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
-            raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
-        known, self._code = self._code, ""  # before anything is awaited, so that it counts once
-        try:
-            issued = await make_first_operator(self._store, self._tokens(), actor, self._clock())
-        except ConflictError:  # a taken name made nothing, so another one may be tried
-            self._code = known
-            raise
-        if issued is None:
-            raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already")
-        return issued
-
-
 class NewToken(NamedTuple):
     """A token to make, of ``account`` or of the actor's own; ``expires_in`` is in seconds."""
 
@@ -103,13 +55,57 @@ class NewToken(NamedTuple):
     is_operator: bool = False  # whether the account is made an operator
 
 
-class AccountTokens:
-    """The tokens of accounts: made, listed and revoked by their account, or by operators."""
+class Person(NamedTuple):
+    """A person whom an OpenID Connect issuer has authenticated."""
+
+    issuer: str
+    subject: str
+
+
+class Accounts:
+    """The accounts of a registry, their tokens and people; an account or an operator lists and revokes its tokens."""
 
     def __init__(self, store: PackageStore, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
         self._store = store
         self._tokens = tokens
         self._clock = clock
+        self._code = ""
+
+    async def prepare_first_operator(self) -> str:
+        """Return a new one-time code to print, which makes the first operator; empty where there is an operator."""
+        self._code = "" if await self._store.has_operator() else secrets.token_urlsafe(_CODE_BYTES)
+        return self._code
+
+    async def claim_first_operator(self, code: str, actor: Actor) -> Issued:
+        """Make the actor's account, which is only named, the first operator; return its token. Trust: ``code``.
+
+        Raises TrustError (``PERMISSION_DENIED``), and as :meth:`make_first_operator`.
+        """
+        check_account(actor.account)
+        if not self._code or not hmac.compare_digest(code.encode("utf-8", "replace"), self._code.encode()):
+            raise TrustError("PERMISSION_DENIED", "this is not the code that the server printed at its start")
+        known, self._code = self._code, ""  # before anything is awaited, so that it counts once
+        try:
+            return await self.make_first_operator(actor)
+        except ConflictError as error:
+            if error.code == "ACCOUNT_TAKEN":  # made nothing, so another name may be tried
+                self._code = known
+            raise
+
+    async def make_first_operator(self, actor: Actor) -> Issued:
+        """Make the actor's account the first operator; return its token, for everything.
+
+        Raises ConflictError (``OPERATOR_EXISTS``, ``ACCOUNT_TAKEN``), UsageError (``ACCOUNT_FORM``).
+        """
+        check_account(actor.account)
+        if await self._store.has_operator():
+            fix = "Let an operator make a token for you: skillwire registry token create."
+            raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
+        now = self._clock()
+        change = actor.change(now, "account.create", actor.account, operator=True)
+        if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
+            raise _name_conflict(actor.account)
+        return await self._tokens().issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
 
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
         """Make a token. An operator also makes tokens of other accounts, and these accounts with them.
@@ -159,22 +155,6 @@ class AccountTokens:
     async def _record(self, actor: Actor, action: str, target: str, **details: object) -> None:
         await self._store.record(actor.change(self._clock(), action, target, **details))
 
-
-class Person(NamedTuple):
-    """A person whom an OpenID Connect issuer has authenticated."""
-
-    issuer: str
-    subject: str
-
-
-class People:
-    """The accounts of people who sign in with OpenID Connect: one subject of an issuer has one account at most."""
-
-    def __init__(self, store: PackageStore, tokens: Callable[[], Tokens], clock: Callable[[], float]) -> None:
-        self._store = store
-        self._tokens = tokens
-        self._clock = clock
-
     async def sign_in(self, person: Person, address: str, request_id: str) -> Token | None:
         """Return a token for everything that the person's account may do, for one session; None without an account.
 
@@ -187,8 +167,7 @@ class People:
         await tokens.forget_ended(_SESSION, kept=lifetime)
         issued = await tokens.issue(_SESSION, scopes=EVERYTHING, expires_in=lifetime, account=account.name)
         actor = Actor(account.name, address=address, request_id=request_id)
-        details = {"id": issued.token.token_id, "issuer": person.issuer}
-        await self._store.record(actor.change(self._clock(), "account.sign-in", account.name, **details))
+        await self._record(actor, "account.sign-in", account.name, id=issued.token.token_id, issuer=person.issuer)
         return issued.token
 
     async def make_account(self, person: Person, name: str, address: str, request_id: str) -> None:

@@ -118,7 +118,7 @@ class AccountPages:
         pairs, actor = await request.form(), await self._actor(request, context)
         new = NewToken(dict(pairs).get("name", ""), _scopes(pairs), _lifetime(pairs))
         try:
-            issued = await self._parts.tokens.issue(actor, new)
+            issued = await self._parts.accounts.issue(actor, new)
         except _REFUSALS as error:
             await self._show(request, actor, problem=error.message)
         else:
@@ -129,7 +129,7 @@ class AccountPages:
         await request.form()
         actor = await self._actor(request, context)
         try:
-            await self._parts.tokens.revoke(actor, context.parameters["token"])
+            await self._parts.accounts.revoke(actor, context.parameters["token"])
         except _REFUSALS as error:
             await self._show(request, actor, problem=error.message)
         else:
@@ -183,7 +183,7 @@ class AccountPages:
         account = sent.get("account", "").strip()
         actor = Actor(account, address=context.address, request_id=request_id_of(context))
         try:
-            issued = await self._parts.first_operator.make(sent.get("code", "").strip(), actor)
+            issued = await self._parts.accounts.claim_first_operator(sent.get("code", "").strip(), actor)
         except _REFUSALS as error:
             if isinstance(error, TrustError):
                 self._authentication.count_failure(context.address)
@@ -222,7 +222,7 @@ class AccountPages:
             await self._show_failure(request, error, done)
             return
         person = found.person
-        token = await self._parts.people.sign_in(person, context.address, request_id_of(context))
+        token = await self._parts.accounts.sign_in(person, context.address, request_id_of(context))
         following = carried["next"] or "/account"
         if token is not None:
             cookie = self._begin_session(request, token)
@@ -251,11 +251,11 @@ class AccountPages:
         name = dict(await request.form()).get("account", "").strip()
         person, request_id = Person(carried["issuer"], carried["subject"]), request_id_of(context)
         try:
-            await self._parts.people.make_account(person, name, context.address, request_id)
+            await self._parts.accounts.make_account(person, name, context.address, request_id)
         except _REFUSALS as error:
             await self._show_step(request, "new", problem=error.message, typed=name[:64])
             return
-        token = await self._parts.people.sign_in(person, context.address, request_id)
+        token = await self._parts.accounts.sign_in(person, context.address, request_id)
         await request.redirect(carried["next"], self._begin_session(request, token) if token else {})
 
     def _begin_session(self, request: ConsoleRequest, token: Token) -> dict[str, str]:

@@ -56,7 +56,7 @@ from skillwire.executions.grants import needs_grant
 from skillwire.folder.publish import check_publisher
 from skillwire.model.execution import RunSettings
 from skillwire.model.url import check_base_url
-from skillwire.registry.accounts import AccountTokens, FirstOperator, People
+from skillwire.registry.accounts import Accounts
 from skillwire.registry.device_logins import DeviceLogins
 from skillwire.registry.packages import Registry
 from skillwire.server.auth.authentication import Authentication
@@ -192,7 +192,7 @@ class Application(Starlette):
             return
         repeat, tidy = self.services.executions.service.background.repeat, packages.tidy
         self._tidying = asyncio.create_task(repeat("registry", tidy, asyncio.sleep, _TIDY_SECONDS, lambda: False))
-        if code := await packages.first_operator.prepare():
+        if code := await packages.accounts.prepare_first_operator():
             fix = "Enter the code at /account/setup, or run skillwire registry init ACCOUNT on this machine."
             structlog.get_logger("skillwire").warning("the registry has no operator", code=code, fix=fix)
 
@@ -423,9 +423,7 @@ def make_registry(blobs: BlobStore, publisher: str) -> RegistryComponents:
         uploads=FileUploads(state_directory() / "uploads"),
         downloads=Downloads(store, blobs, open_tokens, time.time),
         proofs=NamespaceProofs(AsyncDriver(AddressPolicy()), find_txt_records),
-        tokens=AccountTokens(store, open_tokens, time.time),
-        first_operator=FirstOperator(store, open_tokens, time.time),
-        people=People(store, open_tokens, time.time),
+        accounts=Accounts(store, open_tokens, time.time),
         device_logins=DeviceLogins(open_device_logins(), store, open_tokens, time.time),
     )
 

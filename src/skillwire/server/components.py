@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skillwire.model.catalog import Catalog
     from skillwire.model.skill import Skill
     from skillwire.ports import UploadStore
-    from skillwire.registry.accounts import AccountTokens, FirstOperator, People
+    from skillwire.registry.accounts import Accounts
     from skillwire.registry.device_logins import DeviceLogins
     from skillwire.registry.packages import Registry
     from skillwire.server.auth.authentication import Authentication
@@ -68,9 +68,7 @@ class RegistryComponents:
     uploads: UploadStore
     downloads: Downloads
     proofs: NamespaceProofs
-    tokens: AccountTokens
-    first_operator: FirstOperator
-    people: People
+    accounts: Accounts
     device_logins: DeviceLogins
 
     async def tidy(self) -> None:

@@ -9,7 +9,7 @@ from tests.support.memory_stores import MemoryTokens
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
 from skillwire.model.package import Account, AuditEntry, Change, Namespace
-from skillwire.registry.accounts import EVERYTHING, FirstOperator, People, Person
+from skillwire.registry.accounts import EVERYTHING, Accounts, Person
 from skillwire.registry.audit import chain_digest, verify_entries
 from skillwire.registry.packages import Actor
 from skillwire.registry.tokens import Tokens
@@ -23,8 +23,7 @@ class Registry:
         self.now = 1_000_000.0
         self.packages = MemoryPackages()
         self.tokens = Tokens(MemoryTokens(), b"k" * 32, lambda: self.now)
-        self.people = People(self.packages, lambda: self.tokens, lambda: self.now)
-        self.first = FirstOperator(self.packages, lambda: self.tokens, lambda: self.now)
+        self.accounts = Accounts(self.packages, lambda: self.tokens, lambda: self.now)
 
     async def add(self, name, *person):
         account = Account(name, 1.0, False, *person)
@@ -37,13 +36,13 @@ def registry():
 
 
 async def test_a_person_makes_one_account_and_signs_in_to_it(registry):
-    assert await registry.people.sign_in(ANN, "192.0.2.7", "r-1") is None
-    await registry.people.make_account(ANN, "ann", "192.0.2.7", "r-1")
-    token = await registry.people.sign_in(ANN, "192.0.2.7", "r-2")
+    assert await registry.accounts.sign_in(ANN, "192.0.2.7", "r-1") is None
+    await registry.accounts.make_account(ANN, "ann", "192.0.2.7", "r-1")
+    token = await registry.accounts.sign_in(ANN, "192.0.2.7", "r-2")
     assert (token.account, token.scopes) == ("ann", set(EVERYTHING))
     assert token.expires == registry.now + limits.CONSOLE_SESSION_SECONDS
     with pytest.raises(ConflictError):
-        await registry.people.make_account(ANN, "ann2", "192.0.2.7", "r-3")
+        await registry.accounts.make_account(ANN, "ann2", "192.0.2.7", "r-3")
     entries = await registry.packages.audit(0, 9)
     assert [one.change[1:4] for one in entries] == [
         ("ann", "account.create", "ann"),
@@ -58,26 +57,26 @@ async def test_a_taken_name_is_refused(registry):
     await registry.packages.add_namespace(Namespace("acme", 1.0), "bob", Change(1.0, "bob", "namespace.create", "acme"))
     for taken in ("bob", "acme"):
         with pytest.raises(ConflictError):
-            await registry.people.make_account(ANN, taken, "", "")
+            await registry.accounts.make_account(ANN, taken, "", "")
     for malformed in ("", "A", "-a", "a/b", "x" * 65):
         with pytest.raises(UsageError):
-            await registry.people.make_account(ANN, malformed, "", "")
+            await registry.accounts.make_account(ANN, malformed, "", "")
     assert await registry.packages.account_of(*ANN) is None
 
 
 async def test_two_people_who_choose_one_name_at_once_are_not_one_account(registry):
     both = [Person(ANN.issuer, subject) for subject in ("1", "2")]
     made = await asyncio.gather(
-        *[registry.people.make_account(one, "ann", "", "") for one in both], return_exceptions=True
+        *[registry.accounts.make_account(one, "ann", "", "") for one in both], return_exceptions=True
     )
     assert [type(one) for one in made if one] == [ConflictError]
 
 
 async def test_ended_sessions_of_people_are_forgotten(registry):
-    await registry.people.make_account(ANN, "ann", "", "")
-    first = await registry.people.sign_in(ANN, "", "")
+    await registry.accounts.make_account(ANN, "ann", "", "")
+    first = await registry.accounts.sign_in(ANN, "", "")
     registry.now += 2 * limits.CONSOLE_SESSION_SECONDS + 1
-    second = await registry.people.sign_in(ANN, "", "")
+    second = await registry.accounts.sign_in(ANN, "", "")
     assert [one.token_id for one in await registry.tokens.all("ann")] == [second.token_id]
     assert first.token_id != second.token_id
 
@@ -86,18 +85,18 @@ async def test_operators_link_accounts_to_people(registry):
     await registry.add("bob")
     await registry.add("eve", "https://id.example", "7")
     with pytest.raises(TrustError):
-        await registry.people.link(ROOT._replace(is_operator=False), "bob", ANN)
-    await registry.people.link(ROOT, "bob", ANN)
-    assert (await registry.people.sign_in(ANN, "", "")).account == "bob"
+        await registry.accounts.link(ROOT._replace(is_operator=False), "bob", ANN)
+    await registry.accounts.link(ROOT, "bob", ANN)
+    assert (await registry.accounts.sign_in(ANN, "", "")).account == "bob"
     for name, person, error in (
         ("carl", ANN, NotFoundError),
         ("eve", ANN, ConflictError),
         ("eve", Person("https://id.example", ""), UsageError),
     ):
         with pytest.raises(error):
-            await registry.people.link(ROOT, name, person)
-    await registry.people.link(ROOT, "bob", Person("", ""))
-    assert await registry.people.sign_in(ANN, "", "") is None
+            await registry.accounts.link(ROOT, name, person)
+    await registry.accounts.link(ROOT, "bob", Person("", ""))
+    assert await registry.accounts.sign_in(ANN, "", "") is None
     assert [one.change.action for one in await registry.packages.audit(2, 9)] == [
         "account.link",
         "account.sign-in",
@@ -106,18 +105,18 @@ async def test_operators_link_accounts_to_people(registry):
 
 
 async def test_the_first_operator_takes_no_account_of_another_person(registry):
-    await registry.people.make_account(ANN, "admin", "", "")
-    code = await registry.first.prepare()
+    await registry.accounts.make_account(ANN, "admin", "", "")
+    code = await registry.accounts.prepare_first_operator()
     actor = Actor("admin", address="192.0.2.7", request_id="r-9")
     with pytest.raises(ConflictError):
-        await registry.first.make(code, actor)
-    issued = await registry.first.make(code, actor._replace(account="root"))
+        await registry.accounts.claim_first_operator(code, actor)
+    issued = await registry.accounts.claim_first_operator(code, actor._replace(account="root"))
     assert issued.token.account == "root"
     assert (await registry.packages.account("admin")).subject == ANN.subject
     [made] = await registry.packages.audit(1, 9)
     assert (made.change.account, made.change.address, made.change.request_id) == ("root", "192.0.2.7", "r-9")
     with pytest.raises(TrustError):
-        await registry.first.make(code, actor._replace(account="second"))
+        await registry.accounts.claim_first_operator(code, actor._replace(account="second"))
 
 
 async def test_the_last_use_of_an_accounts_token_is_stored_now_and_then(registry):

@@ -241,7 +241,7 @@ class TestSetUp:
         return site
 
     async def test_the_code_makes_the_first_operator_and_signs_in(self, site):
-        code, browser = await site.parts.first_operator.prepare(), Browser(site.application)
+        code, browser = await site.parts.accounts.prepare_first_operator(), Browser(site.application)
         assert 'name="code"' in (await browser.get("/account/setup")).body.decode()
         wrong = await browser.post("/account/setup", {"code": "x", "account": "ann"})
         assert (wrong.status, "set-cookie" in wrong.fields) == (422, False)
@@ -259,7 +259,7 @@ class TestSetUp:
     async def test_wrong_codes_count_against_the_address(self, site):
         authentication = site.application.services.authentication
         authentication._clock = lambda: 1000.0
-        await site.parts.first_operator.prepare()
+        await site.parts.accounts.prepare_first_operator()
         browser = Browser(site.application)
         statuses = [(await browser.post("/account/setup", {"code": "x", "account": "a"})).status for _ in range(31)]
         assert statuses == [422] * 30 + [429]

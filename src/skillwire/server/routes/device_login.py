@@ -53,7 +53,7 @@ class DeviceLoginRoutes:
 
     def __init__(self, parts: RegistryComponents) -> None:
         self._logins = parts.device_logins
-        self._account_tokens = parts.tokens
+        self._accounts = parts.accounts
         self._begun = RateLimiter(_BEGINS)
 
     def routes(self) -> Sequence[Route]:
@@ -130,7 +130,7 @@ class DeviceLoginRoutes:
 
     async def revoke(self, context: RequestContext, asked: messages.TokenRevocation) -> ASGIApp:
         """Revoke the token that the form shows; what is none is answered the same. Spec: RFC 7009 §2.2."""
-        await self._account_tokens.revoke_shown(asked.token, context.address, request_id_of(context))
+        await self._accounts.revoke_shown(asked.token, context.address, request_id_of(context))
         return BytesResponse(200, b"", [])
 
 

@@ -305,9 +305,7 @@ class AccountRoutes:
     def __init__(self, parts: RegistryComponents) -> None:
         self._registry = parts.registry
         self._store = parts.registry.store
-        self._tokens = parts.tokens
-        self._first_operator = parts.first_operator
-        self._people = parts.people
+        self._accounts = parts.accounts
         self._statistics: dict[bool, tuple[float, Mapping[str, int]]] = {}
 
     def routes(self) -> Sequence[Route]:
@@ -335,14 +333,14 @@ class AccountRoutes:
         """Make the first operator."""
         asked = await read_request(context, messages.SetupRequest)
         actor = Actor(asked.account, address=context.address, request_id=request_id_of(context))
-        issued = await self._first_operator.make(asked.code, actor)
+        issued = await self._accounts.claim_first_operator(asked.code, actor)
         return answer(messages.IssuedToken(issued.token.token_id, asked.account, issued.secret), 201)
 
     async def link(self, context: RequestContext) -> ASGIApp:
         """Let a person sign in as an account."""
         asked = await read_request(context, messages.IdentityRequest)
         actor = await actor_of(self._registry, context)
-        await self._people.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
+        await self._accounts.link(actor, context.parameters["account"], Person(asked.issuer, asked.subject))
         return no_content
 
     async def whoami(self, context: RequestContext) -> ASGIApp:
@@ -354,19 +352,19 @@ class AccountRoutes:
 
     async def tokens(self, context: RequestContext) -> ASGIApp:
         """Answer the tokens of the caller's account; to operators those of all."""
-        found = await self._tokens.list(await actor_of(self._registry, context))
+        found = await self._accounts.list(await actor_of(self._registry, context))
         return tagged_answer(messages.TokenList([messages.token_object(token) for token in found]))
 
     async def issue(self, context: RequestContext) -> ASGIApp:
         """Make a token."""
         asked = await read_request(context, messages.TokenRequest)
         new = NewToken(asked.name, asked.scopes, asked.expires_in, asked.account, asked.operator)
-        issued = await self._tokens.issue(await actor_of(self._registry, context), new)
+        issued = await self._accounts.issue(await actor_of(self._registry, context), new)
         return answer(messages.IssuedToken(issued.token.token_id, issued.token.account, issued.secret), 201)
 
     async def revoke(self, context: RequestContext) -> ASGIApp:
         """Revoke a token."""
-        await self._tokens.revoke(await actor_of(self._registry, context), context.parameters["token"])
+        await self._accounts.revoke(await actor_of(self._registry, context), context.parameters["token"])
         return no_content
 
     async def audit(self, context: RequestContext) -> ASGIApp:

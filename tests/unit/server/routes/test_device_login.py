@@ -24,7 +24,7 @@ async def site(tmp_path, monkeypatch):
     site = RegistrySite(tmp_path)
     await site.account("ann")
     clock = [1_000_000.0]
-    for part in (site.parts.device_logins, site.parts.tokens):
+    for part in (site.parts.device_logins, site.parts.accounts):
         part._clock = lambda: clock[0]
     site.later = lambda seconds: clock.__setitem__(0, clock[0] + seconds)  # type: ignore[attr-defined]  # for tests
     return site

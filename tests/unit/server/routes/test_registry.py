@@ -35,7 +35,7 @@ class TestAccounts:
     async def test_first_operator_is_made_once_with_the_code(self, tmp_path, monkeypatch):
         monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
         site = RegistrySite(tmp_path)
-        code = await site.parts.first_operator.prepare()
+        code = await site.parts.accounts.prepare_first_operator()
         assert (await site.call("GET", "")).json()["needs_setup"]
         wrong = await site.call("POST", "/setup", {"code": "x", "account": "ann"})
         assert (wrong.status, code_of(wrong)) == (403, "PERMISSION_DENIED")
@@ -45,7 +45,7 @@ class TestAccounts:
         assert sorted(one.status for one in made) == [201, 403, 403]
         token = next(one.json()["token"] for one in made if one.status == 201)
         assert not (await site.call("GET", "")).json()["needs_setup"]
-        assert await site.parts.first_operator.prepare() == ""
+        assert await site.parts.accounts.prepare_first_operator() == ""
         assert (await site.call("GET", "/whoami", by=token)).json() == {
             "account": "ann",
             "operator": True,

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillwire.cli.options import CommandGroup, Duration, open_client, open_progress, plural, run_async, utc_time
+from skillwire.cli.options import (
+    CommandGroup,
+    Duration,
+    combine,
+    open_client,
+    open_progress,
+    plural,
+    run_async,
+    utc_time,
+)
 from skillwire.cli.output import bold, dim, one_line, output_options, success, warning
 from skillwire.cli.publish import print_state, registry_option
 from skillwire.errors import TrustError, UsageError
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
 
     from skillwire.cli.output import Output
 
+remote_options = combine(registry_option, output_options)
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
 
 
@@ -49,8 +59,7 @@ def init(*, output: Output, account: str) -> None:
 
 
 @command.command()
-@registry_option
-@output_options
+@remote_options
 def whoami(*, output: Output, registry: str) -> None:
     """Show the account of your token, and its roles."""
     answer = _ask(output, registry, "GET", "/whoami")
@@ -66,8 +75,7 @@ def namespace() -> None:
 
 @namespace.command(name="create")
 @click.argument("name")
-@registry_option
-@output_options
+@remote_options
 def create_namespace(*, output: Output, name: str, registry: str) -> None:
     """Create the namespace NAME, which you own."""
     _ask(output, registry, "POST", "/namespaces", {"name": name})
@@ -75,8 +83,7 @@ def create_namespace(*, output: Output, name: str, registry: str) -> None:
 
 
 @namespace.command(name="list")
-@registry_option
-@output_options
+@remote_options
 def list_namespaces(*, output: Output, registry: str) -> None:
     """List the namespaces, with how each owner is proven."""
     rows = _rows(output, registry, "/namespaces", "namespaces")
@@ -90,8 +97,7 @@ def list_namespaces(*, output: Output, registry: str) -> None:
 @click.option("--dns", metavar="DOMAIN", help="Read the TXT record _skillwire.DOMAIN.")
 @click.option("--file", metavar="DOMAIN", help="Read https://DOMAIN/.well-known/skillwire-namespace.")
 @click.option("--vouch", is_flag=True, help="Vouch for the owner, as an operator.")
-@registry_option
-@output_options
+@remote_options
 def prove_namespace(
     *, output: Output, name: str, dns: str | None, file: str | None, vouch: bool, registry: str
 ) -> None:
@@ -110,8 +116,7 @@ def prove_namespace(
 @namespace.command(name="rename")
 @click.argument("name")
 @click.argument("to")
-@registry_option
-@output_options
+@remote_options
 def rename_namespace(*, output: Output, name: str, to: str, registry: str) -> None:
     """Rename the namespace NAME; the old name redirects for good."""
     _ask(output, registry, "POST", f"/namespaces/{name}/rename", {"to": to})
@@ -125,8 +130,7 @@ def member() -> None:
 
 @member.command(name="list")
 @click.argument("namespace_", metavar="NAMESPACE")
-@registry_option
-@output_options
+@remote_options
 def list_members(*, output: Output, namespace_: str, registry: str) -> None:
     """List the members of NAMESPACE."""
     answer = _ask(output, registry, "GET", f"/namespaces/{namespace_}")
@@ -137,8 +141,7 @@ def list_members(*, output: Output, namespace_: str, registry: str) -> None:
 @click.argument("namespace_", metavar="NAMESPACE")
 @click.argument("account")
 @click.argument("role", type=ROLES)
-@registry_option
-@output_options
+@remote_options
 def add_member(*, output: Output, namespace_: str, account: str, role: str, registry: str) -> None:
     """Give ACCOUNT a ROLE in NAMESPACE, in place of the one it has."""
     _ask(output, registry, "PUT", f"/namespaces/{namespace_}/members/{account}", {"role": role})
@@ -148,8 +151,7 @@ def add_member(*, output: Output, namespace_: str, account: str, role: str, regi
 @member.command(name="remove")
 @click.argument("namespace_", metavar="NAMESPACE")
 @click.argument("account")
-@registry_option
-@output_options
+@remote_options
 def remove_member(*, output: Output, namespace_: str, account: str, registry: str) -> None:
     """Take the role of ACCOUNT in NAMESPACE away."""
     _ask(output, registry, "DELETE", f"/namespaces/{namespace_}/members/{account}")
@@ -173,8 +175,7 @@ def token() -> None:
 @click.option("--expires", metavar="DURATION", type=Duration(), help="Lifetime, such as 90d; unlimited by default.")
 @click.option("--account", help="Account that it acts for, made if there is none; operators only.")
 @click.option("--operator", is_flag=True, help="Make that account an operator.")
-@registry_option
-@output_options
+@remote_options
 def create_token(
     *,
     output: Output,
@@ -195,8 +196,7 @@ def create_token(
 
 
 @token.command(name="list")
-@registry_option
-@output_options
+@remote_options
 def list_tokens(*, output: Output, registry: str) -> None:
     """List your tokens: never a secret."""
     rows = _rows(output, registry, "/tokens", "tokens")
@@ -214,8 +214,7 @@ def list_tokens(*, output: Output, registry: str) -> None:
 
 @token.command(name="revoke")
 @click.argument("token_id", metavar="ID")
-@registry_option
-@output_options
+@remote_options
 def revoke_token(*, output: Output, token_id: str, registry: str) -> None:
     """Revoke a token, immediately and permanently."""
     _ask(output, registry, "DELETE", f"/tokens/{token_id}")
@@ -232,8 +231,7 @@ def account() -> None:
 @click.option("--issuer", metavar="URL", default="", help="Issuer, as the server's configuration has it.")
 @click.option("--subject", metavar="SUB", default="", help="Subject of the person there.")
 @click.option("--undo", is_flag=True, help="Let no person sign in as the account any more.")
-@registry_option
-@output_options
+@remote_options
 def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: bool, registry: str) -> None:
     """Let a person sign in as ACCOUNT; operators only."""
     if bool(issuer and subject) is undo or bool(issuer) is not bool(subject):
@@ -245,8 +243,7 @@ def link_account(*, output: Output, name: str, issuer: str, subject: str, undo: 
 @command.command(name="access")
 @click.argument("reference", metavar="NAMESPACE/NAME")
 @click.argument("level", type=click.Choice(["public", "restricted", "private"]))
-@registry_option
-@output_options
+@remote_options
 def set_access(*, output: Output, reference: str, level: str, registry: str) -> None:
     """Set how far a package is visible."""
     _ask(output, registry, "PATCH", _package(reference), {"access": level})
@@ -257,8 +254,7 @@ def set_access(*, output: Output, reference: str, level: str, registry: str) -> 
 @click.argument("reference", metavar="NAMESPACE/NAME")
 @click.argument("account")
 @click.option("--undo", is_flag=True, help="Let the account read it no longer.")
-@registry_option
-@output_options
+@remote_options
 def share(*, output: Output, reference: str, account: str, undo: bool, registry: str) -> None:
     """Let ACCOUNT read a package that is not public."""
     _ask(output, registry, "DELETE" if undo else "PUT", f"{_package(reference)}/readers/{account}")
@@ -268,8 +264,7 @@ def share(*, output: Output, reference: str, account: str, undo: bool, registry:
 @command.command(name="rename")
 @click.argument("reference", metavar="NAMESPACE/NAME")
 @click.argument("to", metavar="NAMESPACE/NAME")
-@registry_option
-@output_options
+@remote_options
 def rename_package(*, output: Output, reference: str, to: str, registry: str) -> None:
     """Let a package redirect for good to the one that you published under its new name."""
     _ask(output, registry, "PATCH", _package(reference), {"renamed_to": to})
@@ -280,8 +275,7 @@ def rename_package(*, output: Output, reference: str, to: str, registry: str) ->
 @click.argument("reference", metavar="NAMESPACE/NAME[@VERSION]")
 @click.argument("status", type=click.Choice(["active", "archived", "quarantined", "deleted"]))
 @click.option("--reason", metavar="TEXT", default="", help="Why, in one line.")
-@registry_option
-@output_options
+@remote_options
 def set_status(*, output: Output, reference: str, status: str, reason: str, registry: str) -> None:
     """Archive, quarantine or delete a package, or make it active again.
 
@@ -295,8 +289,7 @@ def set_status(*, output: Output, reference: str, status: str, reason: str, regi
 @command.command()
 @click.option("--verify", is_flag=True, help="Check that no entry was changed, removed or inserted.")
 @click.option("--most", type=click.IntRange(1, 1_000_000), default=100_000, help="Entries to read at most.")
-@registry_option
-@output_options
+@remote_options
 def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
     """Show every change of the registry, oldest first: when, who, what, from where.
 
@@ -356,8 +349,7 @@ def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
 
 
 @command.command()
-@registry_option
-@output_options
+@remote_options
 def stats(*, output: Output, registry: str) -> None:
     """Show how many namespaces, packages, versions and downloads there are."""
     answer = _ask(output, registry, "GET", "/stats")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 from urllib.parse import quote, urlencode
 
 from skillwire import limits
@@ -40,6 +40,7 @@ from skillwire.wire.pacing import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from skillwire.client.runner import AsyncRunner, SyncRunner
     from skillwire.client.session import ClientSession
@@ -79,6 +80,15 @@ class VersionReference(NamedTuple):
         """Its path in the API."""
         version = f"/{quote(self.version, safe='')}" if self.version else ""
         return f"/packages/{self.package}{version}"
+
+
+class PublishOptions(TypedDict, total=False):
+    """How a folder is published; the namespace is by default that of its ``skill.toml``, or the account's own."""
+
+    namespace: str
+    version: str
+    dry_run: bool
+    allow_secrets: bool
 
 
 class PublishedFile(NamedTuple):
@@ -169,13 +179,13 @@ class RegistryFlows:
         return _read_published(answer, self.url)
 
     def publish_folders(
-        self, folders: Sequence[Path], on_done: Callable[[], object], **wanted: Any
+        self, folders: Sequence[Path], on_done: Callable[[], object], **options: Unpack[PublishOptions]
     ) -> Flow[list[PublishedPackage | SkillwireError]]:
         """Publish the skill in each of ``folders``, several at a time; only the last answer waits until it is served.
 
-        ``wanted`` is as of :meth:`publish_folder`. Returns a publication or an error for each, in order.
+        Returns a publication or an error for each, in order.
         """
-        flows = [self.publish_folder(one, waits=one is folders[-1], **wanted) for one in folders]
+        flows = [self.publish_folder(one, waits=one is folders[-1], **options) for one in folders]
         return run_all(flows, on_done)
 
     def whoami(self) -> Flow[dict[str, Any]]:
@@ -313,15 +323,7 @@ class RemoteRegistry:
         self._flows = RegistryFlows(url, session.context)
         self._runner = runner
 
-    def publish(
-        self,
-        folder: Path | str,
-        *,
-        namespace: str = "",
-        version: str = "",
-        dry_run: bool = False,
-        allow_secrets: bool = False,
-    ) -> PublishedPackage:
+    def publish(self, folder: Path | str, **options: Unpack[PublishOptions]) -> PublishedPackage:
         """Publish the skill in ``folder``, by default in the namespace of its ``skill.toml``, or the account's own.
 
         A version that is there with the same bytes is ``repeated``, so an interrupted batch may be sent again.
@@ -331,27 +333,19 @@ class RemoteRegistry:
             ConflictError: ``VERSION_EXISTS``, ``PACKAGE_CLOSED``.
             TrustError: ``SECRET_PUBLISHED``, ``PERMISSION_DENIED``, ``AUTH_REQUIRED``. FetchError.
         """
-        flow = self._flows.publish_folder(
-            Path(folder), namespace=namespace, version=version, dry_run=dry_run, allow_secrets=allow_secrets
-        )
-        return self._runner.run(flow)
+        return self._runner.run(self._flows.publish_folder(Path(folder), **options))
 
     def publish_all(
         self,
         folders: Sequence[Path],
-        *,
-        namespace: str = "",
-        version: str = "",
-        dry_run: bool = False,
-        allow_secrets: bool = False,
         on_done: Callable[[], object] = lambda: None,
+        **options: Unpack[PublishOptions],
     ) -> list[PublishedPackage | SkillwireError]:
         """Publish the skill in each of ``folders`` as :meth:`publish` does, several at a time.
 
         Returns a publication or its error for each, in order; ``on_done`` is called after each.
         """
-        wanted = {"namespace": namespace, "version": version, "dry_run": dry_run, "allow_secrets": allow_secrets}
-        return self._runner.run(self._flows.publish_folders(folders, on_done, **wanted))
+        return self._runner.run(self._flows.publish_folders(folders, on_done, **options))
 
     def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
         """Set the status of ``namespace/name`` or of ``namespace/name@version``: active, yanked, deprecated, archived.
@@ -387,32 +381,16 @@ class AsyncRemoteRegistry:
         self._flows = RegistryFlows(url, session.context)
         self._runner = runner
 
-    async def publish(
-        self,
-        folder: Path | str,
-        *,
-        namespace: str = "",
-        version: str = "",
-        dry_run: bool = False,
-        allow_secrets: bool = False,
-    ) -> PublishedPackage:
-        flow = self._flows.publish_folder(
-            Path(folder), namespace=namespace, version=version, dry_run=dry_run, allow_secrets=allow_secrets
-        )
-        return await self._runner.run(flow)
+    async def publish(self, folder: Path | str, **options: Unpack[PublishOptions]) -> PublishedPackage:
+        return await self._runner.run(self._flows.publish_folder(Path(folder), **options))
 
     async def publish_all(
         self,
         folders: Sequence[Path],
-        *,
-        namespace: str = "",
-        version: str = "",
-        dry_run: bool = False,
-        allow_secrets: bool = False,
         on_done: Callable[[], object] = lambda: None,
+        **options: Unpack[PublishOptions],
     ) -> list[PublishedPackage | SkillwireError]:
-        wanted = {"namespace": namespace, "version": version, "dry_run": dry_run, "allow_secrets": allow_secrets}
-        return await self._runner.run(self._flows.publish_folders(folders, on_done, **wanted))
+        return await self._runner.run(self._flows.publish_folders(folders, on_done, **options))
 
     async def set_state(self, reference: str, status: str, *, reason: str = "", successor: str = "") -> dict[str, Any]:
         flow = self._flows.set_state(read_reference(reference), status, reason=reason, successor=successor)

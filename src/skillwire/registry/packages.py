@@ -381,6 +381,11 @@ class Registry:
             raise NotFoundError("VERSION_NOT_FOUND", f"{package.name} has no version {ascii(version)[:80]}")
         return found
 
+    async def resolved(self, package: Package) -> list[PackageVersion]:
+        """Return the versions that are resolved, highest first."""
+        hidden = {Status.YANKED, Status.QUARANTINED}
+        return [one for one in await self.store.versions(package.name) if one.state.status not in hidden]
+
     async def by_artifact(self, principal: Principal, digest: Digest) -> tuple[Package, PackageVersion]:
         """Return a version with this artifact that ``principal`` may download, yanked ones included.
 

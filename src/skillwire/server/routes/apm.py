@@ -16,7 +16,7 @@ import msgspec
 
 from skillwire.errors import ConflictError, documentation_link
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, Status
+from skillwire.model.package import PackageName
 from skillwire.server.openapi import COUNT, PART, TEXT, closed, in_parts, listed
 from skillwire.server.routes.client_apis import ClientApi, report, send_zip
 from skillwire.server.routes.registry_requests import ARCHIVES, actor_of, answer, principal_of, tagged_answer
@@ -82,9 +82,7 @@ class ApmRoutes:
     async def versions(self, context: RequestContext) -> ASGIApp:
         """Answer the versions that are resolved, highest first."""
         package = await self._find(context)
-        hidden = {Status.YANKED, Status.QUARANTINED}
-        found = [one for one in await self._registry.store.versions(package.name) if one.state.status not in hidden]
-        rows = [await self._describe(package, one) for one in found]
+        rows = [await self._describe(package, one) for one in await self._registry.resolved(package)]
         return tagged_answer({"package": str(package.name), "versions": rows})
 
     async def download(self, context: RequestContext) -> None:

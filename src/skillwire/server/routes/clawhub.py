@@ -17,23 +17,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError
+from skillwire.errors import ConflictError, NotFoundError
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, State, Status, read_package_name
+from skillwire.model.package import PackageName, State, Status
 from skillwire.model.search import SearchQuery
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
-from skillwire.registry.packages import ADMIN, PUBLISH, require_account
+from skillwire.registry.packages import require_account
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
 from skillwire.server.problems import Problem
 from skillwire.server.routes import clawhub_messages as messages
-from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
+from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     decode_request,
     principal_of,
+    publisher_of,
     read_query,
     read_request,
     tagged_answer,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.model.package import Package, PackageVersion
-    from skillwire.registry.packages import Actor
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
@@ -163,11 +163,10 @@ class ClawHubRoutes:
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer the skills."""
         query, principal = read_query(context), principal_of(context)
-        after = read_package_name(query.get("cursor") or "") or PackageName("", "")
-        if query.get("cursor") and not after.name:
-            raise UsageError("CURSOR", "this is no cursor of this list")
         prefix = query.get("prefix", "").lower()
-        found, following = await self._registry.find(principal, prefix, after, read_limit(context, _HITS))
+        found, following = await self._registry.find(
+            principal, prefix, read_after(context, "cursor"), read_limit(context, _HITS)
+        )
         items = [messages.skill_item(one, await self._latest(one)) for one in found]
         return tagged_answer(messages.SkillItems(items, str(following) if following else None))
 
@@ -220,20 +219,20 @@ class ClawHubRoutes:
 
     async def announce(self, context: RequestContext) -> ASGIApp:
         """Answer where a file is sent to."""
-        actor, asked = await self._publisher(context), await read_request(context, messages.UploadRequest)
+        actor, asked = await publisher_of(self._registry, context), await read_request(context, messages.UploadRequest)
         ticket = self._uploaded.announce(actor.account, asked.path, asked.size, Digest.parse(f"sha256:{asked.sha256}"))
         return answer({"uploadUrl": f"{context.site}{_UPLOADS}/{ticket}", "uploadTicket": ticket})
 
     async def receive(self, context: RequestContext) -> ASGIApp:
         """Keep a file until it is published."""
-        actor, ticket = await self._publisher(context), context.parameters["ticket"]
+        actor, ticket = await publisher_of(self._registry, context), context.parameters["ticket"]
         async with self._parts.publications.bodies.reading(context.scope, context.receive) as body:
             await self._uploaded.receive(actor.account, ticket, body.data)
         return answer({"storageId": ticket})
 
     async def publish(self, context: RequestContext) -> ASGIApp:
         """Publish a version made of uploaded files, in the namespace of the account unless an owner is named."""
-        actor, publications = await self._publisher(context), self._parts.publications
+        actor, publications = await publisher_of(self._registry, context), self._parts.publications
         asked = decode_request(await context.body(limits.REGISTRY_FILE_LIST_BYTES, _TOO_LARGE), messages.PublishRequest)
         namespace = asked.owner_handle.removeprefix("@") or actor.account
         namespace = await self._registry.check_publication(actor, namespace)
@@ -262,14 +261,6 @@ class ClawHubRoutes:
         return answer({"ok": True})
 
     # --- what several need -------------------------------------------------------------------------------
-
-    async def _publisher(self, context: RequestContext) -> Actor:
-        """Return the caller. Raises TrustError for one that may publish nowhere, before its body is read."""
-        actor = await actor_of(self._registry, context)
-        require_account(actor)
-        if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
-            raise TrustError("PERMISSION_DENIED", f"the token does not allow {PUBLISH}", details={"scope": PUBLISH})
-        return actor
 
     async def _read_delete(self, context: RequestContext) -> messages.DeleteRequest:
         body = await context.body(limits.REGISTRY_REQUEST_BYTES, _TOO_LARGE)

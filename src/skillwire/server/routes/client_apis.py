@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from skillwire import limits
 from skillwire.errors import UsageError
+from skillwire.model.package import PackageName, read_package_name
 from skillwire.protocols.agent_skills.server import CachePolicy
 from skillwire.server.components import Protocol
 from skillwire.server.openapi import CONDITION, kept
@@ -101,6 +102,15 @@ def read_limit(context: RequestContext, usual: int) -> int:
     if not (text.isascii() and text.isdigit() and int(text[:9])):
         raise UsageError("QUERY", "limit is a whole number from 1")
     return min(int(text[:9]), int(limits.REGISTRY_PAGE))
+
+
+def read_after(context: RequestContext, parameter: str) -> PackageName:
+    """Return the package behind which a page of a list begins. Raises UsageError (``CURSOR``)."""
+    text = read_query(context).get(parameter, "")
+    after = read_package_name(text) if text else PackageName("", "")
+    if after is None:
+        raise UsageError("CURSOR", "this is no page of this list")
+    return after
 
 
 async def send_zip(

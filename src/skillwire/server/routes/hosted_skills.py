@@ -23,10 +23,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from skillwire import limits
 from skillwire.errors import DecodeError, NotFoundError, UsageError
 from skillwire.model.digest import Digest
-from skillwire.model.package import PackageName, State, Status, read_package_name, version_order
+from skillwire.model.package import PackageName, State, Status, version_order
 from skillwire.model.skill import FileContent
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
-from skillwire.server.routes.client_apis import ClientApi, read_limit, report, send_zip
+from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
 from skillwire.server.uploads import read_upload
 
@@ -164,9 +164,7 @@ class HostedSkillRoutes:
     async def list(self, context: RequestContext) -> ASGIApp:
         """Answer the skills."""
         query = read_query(context)
-        after = read_package_name(query.get("page") or "") or PackageName("", "")
-        if query.get("page") and not after.name:
-            raise UsageError("CURSOR", "this is no page of this list")
+        after = read_after(context, "page")
         if query.get("source") not in {None, "", "custom"}:
             return tagged_answer(_page([], None))
         found, following = await self._registry.find(principal_of(context), "", after, read_limit(context, _ROWS))
@@ -180,8 +178,7 @@ class HostedSkillRoutes:
     async def versions(self, context: RequestContext) -> ASGIApp:
         """Answer the versions that are resolved."""
         package, limit, after = await self._find(context), read_limit(context, _ROWS), read_query(context).get("page")
-        hidden = {Status.YANKED, Status.QUARANTINED}
-        found = [one for one in await self._store.versions(package.name) if one.state.status not in hidden]
+        found = await self._registry.resolved(package)
         names = [one.version for one in found]
         if after and after not in names:
             raise UsageError("CURSOR", "this is no page of this list")

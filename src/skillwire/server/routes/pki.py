@@ -73,19 +73,16 @@ class EnrollmentRequest(Struct, forbid_unknown_fields=True):
     request: str
 
 
-_RENEWAL: Final = Operation(
-    "Renew a certificate, before it ends",
-    {
-        "200": Answer("The new one.", {JSON: IssuedCertificate}, ("Cache-Control",)),
-        "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
-        "403": problem("Nothing is certified on it: `CERTIFICATE_REFUSED`."),
-        "404": "NotFound",
-        "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
-        "429": problem("As above, or it was renewed often enough: `CERTIFICATE_REFUSED`.", "Pause"),
-        "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
-    },
-    body={JSON: RenewalDocument},
-)
+_ISSUED: Final[dict[str, Answer | str]] = {
+    "200": Answer("The certificate.", {JSON: IssuedCertificate}, ("Cache-Control",)),
+    "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
+    "403": problem("Nothing is certified on it, or not these names: `CERTIFICATE_REFUSED`."),
+    "404": "NotFound",
+    "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
+    "429": problem("As above, or this was certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
+    "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
+}
+_RENEWAL: Final = Operation("Renew a certificate, before it ends", _ISSUED, body={JSON: RenewalDocument})
 _REVOCATIONS: Final = Operation(
     "Which certificates were revoked",
     {
@@ -102,16 +99,7 @@ _CHAIN: Final = Operation(
 )
 _ENROLLMENT: Final = Operation(
     "Get a first certificate for an agent or for skills",
-    {
-        "200": Answer("The certificate.", {JSON: IssuedCertificate}, ("Cache-Control",)),
-        "400": problem("Not a request for a certificate: `CERTIFICATE_REQUEST`, or what is wrong with its JSON."),
-        "401": problem("No token of an account was sent: `AUTH_REQUIRED`.", "WWW-Authenticate"),
-        "403": problem("The account may not have these names, or the key was revoked: `CERTIFICATE_REFUSED`."),
-        "404": "NotFound",
-        "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
-        "429": problem("As above, or these names were certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
-        "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
-    },
+    {**_ISSUED, "401": problem("No token of an account was sent: `AUTH_REQUIRED`.", "WWW-Authenticate")},
     body={JSON: EnrollmentRequest},
 )
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from skillwire.model.package import Namespace, Package
+    from skillwire.model.package import Package
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
     from skillwire.server.routing import Route
@@ -286,13 +286,16 @@ class PackageRoutes:
 
     async def _describe(self, context: RequestContext, package: Package) -> messages.PackageObject:
         versions = await self._store.versions(package.name)
-        namespace: Namespace = await self._registry.namespace(package.name.namespace)
-        described = messages.package_object(
+        namespace = await self._registry.namespace(package.name.namespace)
+        described = messages.make(
+            messages.PackageObject,
+            package.name,
             package,
-            namespace,
-            [messages.version_object(one, package, context.site) for one in versions],
-            dict(await self._store.downloads(package.name, first_day(time.time()))),
-            await self._registry.dependents(principal_of(context), package.name),
+            status=messages.StateObject(*package.state),
+            proof=messages.ProofObject(*namespace.proof),
+            versions=[messages.version_object(one, package, context.site) for one in versions],
+            downloads=dict(await self._store.downloads(package.name, first_day(time.time()))),
+            dependents=[str(one) for one in await self._registry.dependents(principal_of(context), package.name)],
         )
         if is_member(principal_of(context), package.name.namespace):
             described.readers = list(await self._store.readers(package.name))
@@ -353,7 +356,8 @@ class AccountRoutes:
     async def tokens(self, context: RequestContext) -> ASGIApp:
         """Answer the tokens of the caller's account; to operators those of all."""
         found = await self._accounts.list(await actor_of(self._registry, context))
-        return tagged_answer(messages.TokenList([messages.token_object(token) for token in found]))
+        rows = [messages.make(messages.TokenObject, one, id=one.token_id, scopes=sorted(one.scopes)) for one in found]
+        return tagged_answer(messages.TokenList(rows))
 
     async def issue(self, context: RequestContext) -> ASGIApp:
         """Make a token."""
@@ -383,7 +387,8 @@ class AccountRoutes:
             raise UsageError("QUERY", "after is the number of an entry")
         entries = await self._store.audit(int(after or 0), limit, namespaces)
         following = entries[-1].number if len(entries) == limit else None
-        return tagged_answer(messages.AuditPage([messages.entry_object(entry) for entry in entries], following))
+        rows = [messages.make(messages.AuditEntryObject, entry, entry.change) for entry in entries]
+        return tagged_answer(messages.AuditPage(rows, following))
 
     async def statistics(self, context: RequestContext) -> ASGIApp:
         """Answer how much there is."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import UNSET, Struct, UnsetType
 
 from skillwire.model.access import Access
-from skillwire.model.package import Role
+from skillwire.model.digest import Digest
+from skillwire.model.package import Role, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillwire.model.access import Token
-    from skillwire.model.package import AuditEntry, Namespace, Package, PackageName, PackageVersion, State, Upload
-    from skillwire.model.skill import SkillFile
+    from skillwire.model.package import Namespace, Package, PackageVersion
     from skillwire.registry.packages import PublishedVersion
+
+T = TypeVar("T", bound=Struct)
 
 
 class RegistryInfo(Struct):
@@ -94,7 +95,7 @@ class NamespaceList(Struct):
 class StateObject(Struct, omit_defaults=True):
     """A state, in the shape of PEP 792."""
 
-    status: Literal["active", "archived", "deprecated", "yanked", "quarantined", "deleted"]
+    status: Status
     reason: str = ""
     successor: str = ""
 
@@ -353,102 +354,49 @@ class RegistryStatistics(Struct):
     bytes: int
 
 
+def make(kind: type[T], *values: Any, **fields: Any) -> T:
+    """Return a document of ``kind``: its ``fields``, and the others from the first of ``values`` that has them."""
+    for name in kind.__struct_fields__:
+        if name not in fields and (found := [getattr(one, name) for one in values if hasattr(one, name)]):
+            fields[name] = str(found[0]) if isinstance(found[0], Digest) else found[0]
+    return kind(**fields)
+
+
 def namespace_object(namespace: Namespace) -> NamespaceObject:
     """Return a namespace as a document."""
-    return NamespaceObject(namespace.name, namespace.created, ProofObject(*namespace.proof))
+    return make(NamespaceObject, namespace, proof=ProofObject(*namespace.proof))
 
 
 def namespace_details(namespace: Namespace, packages: Iterable[Package], following: str | None) -> NamespaceDetails:
     """Return a namespace with a page of its packages as a document; the next page begins behind ``following``."""
-    rows = [PackageSummary(**_package_fields(package)) for package in packages]
-    return NamespaceDetails(namespace.name, namespace.created, ProofObject(*namespace.proof), rows, following)
-
-
-def package_object(
-    package: Package,
-    namespace: Namespace,
-    versions: list[VersionObject],
-    downloads: dict[str, int],
-    dependents: Iterable[PackageName],
-) -> PackageObject:
-    """Return a package as a document."""
-    proof = ProofObject(*namespace.proof)
-    named = [str(name) for name in dependents]
-    fields = _package_fields(package)
-    return PackageObject(**fields, proof=proof, versions=versions, downloads=downloads, dependents=named)
-
-
-def _package_fields(package: Package) -> dict[str, Any]:
-    state = state_object(package.state)
-    fields = {"created": package.created, "access": package.access, "status": state, "latest": package.latest}
-    return package.name._asdict() | fields
-
-
-def state_object(state: State) -> StateObject:
-    """Return a state as a document."""
-    return StateObject(state.status.value, state.reason, state.successor)
+    rows = [make(PackageSummary, one.name, one, status=StateObject(*one.state)) for one in packages]
+    return make(NamespaceDetails, namespace, proof=ProofObject(*namespace.proof), packages=rows, next=following)
 
 
 def version_object(version: PackageVersion, package: Package, site: str, *, with_files: bool = False) -> VersionObject:
     """Return a version as a document; ``site`` is the address of the registry."""
     skill = version.skill
-    return VersionObject(
-        version=version.version,
-        published=version.published,
-        publisher=version.publisher,
-        digest=str(skill.artifact.digest),
-        uploaded=str(version.uploaded),
-        size=skill.artifact.size,
-        media_type=skill.artifact.media_type,
-        description=skill.description,
-        license=skill.license,
-        requires=list(skill.requires),
-        status=state_object(version.state),
-        url=f"{site}/api/registry/packages/{package.name}/{quote(version.version)}/download",
-        files=_files(skill.files) if with_files else UNSET,
-    )
+    url = f"{site}/api/registry/packages/{package.name}/{quote(version.version)}/download"
+    files = make_all(FileObject, skill.files) if with_files else UNSET
+    status = StateObject(*version.state)
+    return make(VersionObject, version, skill.artifact, skill, status=status, url=url, files=files)
 
 
 def publication_object(published: PublishedVersion) -> PublicationObject:
     """Return a publication as a document."""
-    version = published.version
-    skill = version.skill
-    return PublicationObject(
+    version, skill = published.version, published.version.skill
+    return make(
+        PublicationObject,
+        version,
+        skill.artifact,
         package=str(version.package),
-        version=version.version,
         status=published.how,
-        digest=str(skill.artifact.digest),
-        uploaded=str(version.uploaded),
-        size=skill.artifact.size,
-        files=_files(skill.files),
+        files=make_all(FileObject, skill.files),
         access=published.package.access,
-        findings=[FindingObject(one.code, one.level, one.message, str(one.place), one.fix) for one in skill.findings],
+        findings=[make(FindingObject, one, place=str(one.place)) for one in skill.findings],
     )
 
 
-def upload_object(upload: Upload) -> UploadObject:
-    """Return an upload as a document."""
-    return UploadObject(upload.number, upload.size, str(upload.digest), upload.offset, upload.expires)
-
-
-def token_object(token: Token) -> TokenObject:
-    """Return a token as a document."""
-    return TokenObject(
-        id=token.token_id,
-        name=token.name,
-        account=token.account,
-        scopes=sorted(token.scopes),
-        created=token.created,
-        expires=token.expires,
-        used=token.used,
-        revoked=token.revoked,
-    )
-
-
-def entry_object(entry: AuditEntry) -> AuditEntryObject:
-    """Return an entry of the audit log as a document."""
-    return AuditEntryObject(number=entry.number, digest=entry.digest, **entry.change._asdict())
-
-
-def _files(files: Iterable[SkillFile]) -> list[FileObject]:
-    return [FileObject(file.path, file.size, str(file.digest), file.executable) for file in files]
+def make_all(kind: type[T], values: Iterable[object]) -> list[T]:
+    """Return a document of ``kind`` for each of ``values``."""
+    return [make(kind, value) for value in values]

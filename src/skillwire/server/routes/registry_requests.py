@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from skillwire import limits
-from skillwire.errors import DecodeError, UsageError
+from skillwire.errors import DecodeError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
 from skillwire.protocols.agent_skills.messages import IDENTITY_FIELDS, JSON, OPEN_FIELDS
 from skillwire.protocols.agent_skills.server import CachePolicy
+from skillwire.registry.packages import ADMIN, PUBLISH, require_account
 from skillwire.server.http import encode_fields, matching_tag, read_pairs
 from skillwire.server.openapi import CONDITION, kept
 from skillwire.server.problems import Problem
@@ -98,6 +99,15 @@ def principal_of(context: RequestContext) -> Principal:
 async def actor_of(registry: Registry, context: RequestContext) -> Actor:
     """Return the caller as one who may change things."""
     return await registry.actor(context.principal, context.address, request_id_of(context))
+
+
+async def publisher_of(registry: Registry, context: RequestContext) -> Actor:
+    """Return the caller. Raises TrustError for one that may publish nowhere, before its body is read."""
+    actor = await actor_of(registry, context)
+    require_account(actor)
+    if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
+        raise TrustError("PERMISSION_DENIED", "the token does not allow to publish", details={"scope": PUBLISH})
+    return actor
 
 
 def request_id_of(context: RequestContext) -> str:

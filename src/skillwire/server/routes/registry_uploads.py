@@ -10,9 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from skillwire.errors import TrustError, UsageError
+from skillwire.errors import UsageError
 from skillwire.model.digest import Digest
-from skillwire.registry.packages import ADMIN, PUBLISH, require_account
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.registry_requests import (
@@ -23,6 +22,7 @@ from skillwire.server.routes.registry_requests import (
     actor_of,
     answer,
     changes,
+    publisher_of,
     read_query,
     read_request,
     row,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.folder.publish import PreparedSkill
+    from skillwire.model.package import Upload
     from skillwire.registry.packages import Actor
     from skillwire.server.components import RegistryComponents
     from skillwire.server.context import RequestContext
@@ -114,13 +115,12 @@ class UploadRoutes:
         """Begin an upload, or answer the one that was begun."""
         asked, account = await read_request(context, messages.UploadRequest), await self._account(context)
         upload = await self._uploads.begin(account, asked.size, Digest.parse(asked.digest))
-        return answer(messages.upload_object(upload), 201)
+        return _progress(upload, 201)
 
     async def find(self, context: RequestContext) -> ASGIApp:
         """Answer how far an upload came."""
         upload = await self._uploads.find(await self._account(context), context.parameters["upload"])
-        fields = {"Upload-Offset": str(upload.offset), "Upload-Length": str(upload.size)}
-        return answer(messages.upload_object(upload), 200, **fields)
+        return _progress(upload)
 
     async def proceed(self, context: RequestContext) -> ASGIApp:
         """Write the next bytes; those that came before a break stay."""
@@ -129,7 +129,7 @@ class UploadRoutes:
         if not (offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS):
             raise UsageError("QUERY", "Upload-Offset is a whole number of bytes")
         upload = await self._uploads.append(account, number, int(offset), _pieces(context))
-        return answer(messages.upload_object(upload), 200, **{"Upload-Offset": str(upload.offset)})
+        return _progress(upload)
 
     async def remove(self, context: RequestContext) -> ASGIApp:
         """Remove an upload."""
@@ -137,15 +137,15 @@ class UploadRoutes:
         return no_content
 
     async def _account(self, context: RequestContext) -> str:
-        """Return the caller's account, whose token may publish. Raises TrustError."""
-        actor = await actor_of(self._registry, context)
-        require_account(actor)
-        if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
-            raise TrustError("PERMISSION_DENIED", "the token does not allow to publish", details={"scope": PUBLISH})
-        return actor.account
+        return (await publisher_of(self._registry, context)).account
 
 
 _DIGITS: Final = 12
+
+
+def _progress(upload: Upload, status: int = 200) -> ASGIApp:
+    fields = {"Upload-Offset": str(upload.offset), "Upload-Length": str(upload.size)}
+    return answer(messages.make(messages.UploadObject, upload, id=upload.number), status, **fields)
 
 
 async def _pieces(context: RequestContext) -> AsyncIterator[bytes]:

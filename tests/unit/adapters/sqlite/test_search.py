@@ -71,6 +71,17 @@ def test_the_skill_of_that_name_comes_first(shelf):
     assert shelf.find("Git commit")[0] == shelf.find("git-commit")[0] == "git-commit"
 
 
+def test_of_very_many_hits_those_with_the_word_in_name_or_tags_come_first(shelf, monkeypatch):
+    shelf.put(
+        *(skill(f"s{number}", "alpha " * (number + 1)) for number in range(3)),
+        skill("tagged", "alpha", metadata={"tags": "alpha"}),
+    )
+    assert shelf.find("alpha")[-1] == "s0"
+    monkeypatch.setattr("skillwire.adapters.sqlite.search._MANY", 3)
+    assert shelf.find("alpha") == ("tagged", "s0", "s1", "s2")
+    assert shelf.now.search(SearchQuery("alpha")).total == 4
+
+
 @pytest.mark.parametrize(
     "typed", ["kub", "kubern", "kubernetesfoo", "kubernets", "kuberneets", "kubernetess", "jubernetes"]
 )

@@ -10,6 +10,7 @@ hostile.
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -17,14 +18,14 @@ from msgspec import Struct
 
 from skillwire import limits
 from skillwire.model.access import OPERATOR
-from skillwire.model.package import Role
+from skillwire.model.package import Change, Role
 from skillwire.protocols.agent_skills.messages import JSON
 from skillwire.protocols.skill_discovery.center import center_id
 from skillwire.registry.packages import PUBLISH
 from skillwire.server.openapi import TEXT, problem
 from skillwire.server.problems import Problem, ProblemError
 from skillwire.server.responses import BytesResponse, json_response
-from skillwire.server.routes.registry_requests import decode_request
+from skillwire.server.routes.registry_requests import actor_of, decode_request
 from skillwire.server.routing import Answer, Operation, Route
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from skillwire.adapters.lan.certificates import RenewalResponse, RenewalService
+    from skillwire.model.access import Principal
+    from skillwire.registry.packages import Actor
     from skillwire.server.components import Services
     from skillwire.server.context import RequestContext
     from skillwire.trust.certificates import RequestedNames
@@ -42,6 +45,7 @@ CERTIFICATES_PATH: Final = "/lan/certificates"
 REVOCATIONS_PATH: Final = "/lan/revocations"
 _PKI: Final = "/api/pki"
 _RENEWALS_WAITING: Final = 32
+_OK: Final = 200
 _RENEWALS_CROWDED: Final = Problem(503, "NOT_READY", "too many ask for certificates", fields={"Retry-After": "5"})
 _TOO_LARGE: Final = Problem(413, "LIMIT_SIZE", f"a question has at most {limits.LAN_RENEWAL_BYTES:,} bytes")
 _UNAUTHENTICATED: Final = Problem(
@@ -131,24 +135,37 @@ class CertificateRoutes:
 
     async def renew(self, context: RequestContext) -> ASGIApp:
         """Answer a request for a new certificate."""
-        return await self._in_turn(self._authority.renew, await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE))
+        body = await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE)
+        return _response(await self._in_turn(self._authority.renew, body))
 
     async def enroll(self, context: RequestContext) -> ASGIApp:
-        """Answer a request for a first certificate with the token of an account."""
-        refusal = await self._refusal_for(context)
+        """Answer a request for a first certificate with the token of an account; the audit log has its names."""
+        if context.principal is None:
+            raise ProblemError(_UNAUTHENTICATED)
+        actor = await actor_of(self._packages.registry, context) if self._packages else None
+        refusal = await self._refusal_for(context.principal, actor)
+        requested: list[RequestedNames] = []
+
+        def check(names: RequestedNames) -> str:
+            requested.append(names)
+            return refusal(names)
+
         asked = decode_request(await context.body(limits.LAN_RENEWAL_BYTES, _TOO_LARGE), EnrollmentRequest)
-        return await self._in_turn(partial(self._authority.enroll, refusal=refusal), asked.request.encode())
+        answer = await self._in_turn(partial(self._authority.enroll, refusal=check), asked.request.encode())
+        if self._packages and actor and actor.account and answer.status == _OK:
+            details = {kind: list(names) for kind, names in requested[-1]._asdict().items() if names}
+            change = Change(
+                time.time(), actor.account, "certificate.issue", actor.account, details, actor.address, actor.request_id
+            )
+            await self._packages.registry.store.record(change)
+        return _response(answer)
 
     async def chain(self, _: RequestContext) -> ASGIApp:
         """Return the certificates to trust."""
         return _response(await asyncio.to_thread(self._authority.chain))
 
-    async def _refusal_for(self, context: RequestContext) -> Callable[[RequestedNames], str]:
+    async def _refusal_for(self, principal: Principal, actor: Actor | None) -> Callable[[RequestedNames], str]:
         """Return what says why the caller may not have names; an empty text allows them."""
-        principal = context.principal
-        if principal is None:
-            raise ProblemError(_UNAUTHENTICATED)
-        actor = await self._packages.registry.actor(principal) if self._packages else None
         if OPERATOR in principal.scopes or (actor is not None and actor.is_operator):
             return lambda _: ""
         account, namespaces = "", set()
@@ -168,13 +185,13 @@ class CertificateRoutes:
 
         return refusal
 
-    async def _in_turn(self, answer: Callable[[bytes], RenewalResponse], body: bytes) -> ASGIApp:
+    async def _in_turn(self, answer: Callable[[bytes], RenewalResponse], body: bytes) -> RenewalResponse:
         if self._waiting >= _RENEWALS_WAITING:
-            return _RENEWALS_CROWDED
+            raise ProblemError(_RENEWALS_CROWDED)
         self._waiting += 1
         try:
             async with self._turn:
-                return _response(await asyncio.to_thread(answer, body))
+                return await asyncio.to_thread(answer, body)
         finally:
             self._waiting -= 1
 

@@ -62,6 +62,9 @@ async def test_an_account_gets_a_certificate_for_what_is_its_own(site, authority
     verified = authority.judge(certificate, time.time())
     assert (verified.agents, verified.skills, verified.hosts) == tuple(map(frozenset, names))
     assert read_leaf(certificate) is not None
+    entry = (await site.store.audit(0, 100))[-1].change
+    assert (entry.account, entry.action) == (by, "certificate.issue")
+    assert entry.details == {kind: list(known) for kind, known in names._asdict().items() if known}
 
 
 @pytest.mark.parametrize(

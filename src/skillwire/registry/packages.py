@@ -238,9 +238,13 @@ class Registry:
     # --- states ------------------------------------------------------------------------------------------
 
     async def set_version_state(self, actor: Actor, package: Package, version: str, state: State) -> PackageVersion:
-        """Yank, deprecate, quarantine a version, or make it active again. Raises TrustError, NotFoundError."""
+        """Yank, deprecate, quarantine a version, or make it active again. Raises TrustError, NotFoundError.
+
+        Versions of a package that redirects are changed too: their artifacts are still served by digest.
+        """
         found = await self.describe_version(package, version)
-        await self._check_state(actor, package, found.state, state, Role.PUBLISHER)
+        await self.require(actor, Role.PUBLISHER, package.name.namespace, scope=PUBLISH)
+        _check_state(actor, found.state, state)
         target = f"{package.name}@{version}"
         change = self._change(actor, f"version.{state.status}", target, reason=state.reason)
         await self.store.set_version_state(package.name, version, state, change)
@@ -248,8 +252,9 @@ class Registry:
         return found._replace(state=state)
 
     async def set_state(self, actor: Actor, package: Package, state: State) -> Package:
-        """Archive, deprecate, quarantine or delete a package, or make it active again. Raises TrustError."""
-        await self._check_state(actor, package, package.state, state, Role.MAINTAINER)
+        """Archive, deprecate, quarantine or delete a package, or make it active again. Raises as :meth:`set_access`."""
+        await self._check_maintainer(actor, package)
+        _check_state(actor, package.state, state)
         change = self._change(
             actor, f"package.{state.status}", str(package.name), reason=state.reason, successor=state.successor
         )
@@ -257,45 +262,42 @@ class Registry:
         self.changed()
         return package._replace(state=state)
 
-    async def _check_state(self, actor: Actor, package: Package, before: State, after: State, role: Role) -> None:
-        await self.require(actor, role, package.name.namespace, scope=PUBLISH if role is Role.PUBLISHER else ADMIN)
-        if Status.QUARANTINED in {before.status, after.status} and not actor.is_operator:
-            raise TrustError("PERMISSION_DENIED", "only an operator puts into quarantine, and ends it")
-        if len(after.reason) > _REASON_LENGTH or not after.reason.isprintable():
-            raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
-        if after.status is Status.YANKED and not after.reason:
-            raise UsageError("REASON_FORM", "a yanked version needs a reason", fix="Say why: --reason TEXT.")
-        if after.successor and read_package_name(after.successor) is None:
-            raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
+    async def _check_maintainer(self, actor: Actor, package: Package) -> None:
+        """Check that the actor may change a package. A change of one that redirects would surprise its new owner."""
+        await self.require(actor, Role.MAINTAINER, package.name.namespace, scope=ADMIN)
+        if package.renamed_to:
+            message = f"{package.name} was renamed to {package.renamed_to}, and only its versions can be changed"
+            raise ConflictError("RENAMED", message, fix=f"To change the new package, name {package.renamed_to}.")
 
     async def redirect(self, actor: Actor, package: Package, to: PackageName) -> Package:
         """Let a package redirect for good to another one, which its owner published under the new name.
 
-        Raises UsageError (``REFERENCE``), TrustError, NotFoundError (``PACKAGE_NOT_FOUND``).
+        Raises UsageError (``REFERENCE``), TrustError, ConflictError (``RENAMED``), NotFoundError
+        (``PACKAGE_NOT_FOUND``).
         """
-        for namespace in (package.name.namespace, to.namespace):
-            await self.require(actor, Role.MAINTAINER, namespace, scope=ADMIN)
+        await self._check_maintainer(actor, package)
+        await self.require(actor, Role.MAINTAINER, to.namespace, scope=ADMIN)
         target = await self.store.package(to)
         if target is None or target.state.status is Status.DELETED:
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {to}: publish it first")
         if target.renamed_to or to == package.name:
-            raise UsageError("REFERENCE", f"{to} redirects itself", fix="Name the package that it redirects to.")
+            raise UsageError("REFERENCE", f"{to} is itself a redirect", fix="Name the package that it redirects to.")
         change = self._change(actor, "package.rename", str(package.name), to=str(to))
         await self.store.redirect_package(package.name, to, change)
         self.changed()
         return package._replace(renamed_to=to)
 
     async def set_access(self, actor: Actor, package: Package, access: Access) -> Package:
-        """Store how far a package is visible. Raises TrustError."""
-        await self.require(actor, Role.MAINTAINER, package.name.namespace, scope=ADMIN)
+        """Store how far a package is visible. Raises TrustError, ConflictError (``RENAMED``)."""
+        await self._check_maintainer(actor, package)
         change = self._change(actor, "package.access", str(package.name), access=access)
         await self.store.set_access(package.name, access, change)
         self.changed()
         return package._replace(access=access)
 
     async def set_reader(self, actor: Actor, package: Package, account: str, *, may_read: bool) -> None:
-        """Let an account read a package, or no longer. Raises TrustError, NotFoundError (``ACCOUNT_NOT_FOUND``)."""
-        await self.require(actor, Role.MAINTAINER, package.name.namespace, scope=ADMIN)
+        """Let an account read a package, or no longer. Raises as :meth:`set_access`, NotFoundError."""
+        await self._check_maintainer(actor, package)
         if await self.store.account(account) is None:
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
         change = self._change(actor, "package.share", str(package.name), account=account, may_read=may_read)
@@ -303,15 +305,16 @@ class Registry:
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    async def package(self, principal: Principal, name: PackageName) -> Package:
+    async def package(self, principal: Principal, name: PackageName, *, redirects: bool = True) -> Package:
         """Return a package that ``principal`` may know of, under its new name where it was renamed.
 
+        Without ``redirects``, a package that redirects to another one is returned itself, to be changed.
         Raises NotFoundError (``PACKAGE_NOT_FOUND``), also for what it may not know of.
         """
         namespace = await self.store.namespace(name.namespace) if is_namespace(name.namespace) else None
         present = namespace.renamed_to or namespace.name if namespace else ""
         found = await self.store.package(name._replace(namespace=present)) if present else None
-        if found is not None and found.renamed_to:
+        if found is not None and found.renamed_to and redirects:
             found = await self.store.package(found.renamed_to)
         if found is None or not may_know(principal, found):
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no package {ascii(str(name))[:150]}")
@@ -501,6 +504,17 @@ def check_use(principal: Principal, package: Package) -> None:
 def _acts_as_operator(account: Account, scopes: Collection[str]) -> bool:
     """Whether a token of ``account`` is an operator's: one for everything, in every namespace."""
     return account.is_operator and ADMIN in scopes and not is_limited(scopes)
+
+
+def _check_state(actor: Actor, before: State, after: State) -> None:
+    if Status.QUARANTINED in {before.status, after.status} and not actor.is_operator:
+        raise TrustError("PERMISSION_DENIED", "only an operator puts into quarantine, and ends it")
+    if len(after.reason) > _REASON_LENGTH or not after.reason.isprintable():
+        raise UsageError("REASON_FORM", f"a reason is one line of at most {_REASON_LENGTH} characters")
+    if after.status is Status.YANKED and not after.reason:
+        raise UsageError("REASON_FORM", "a yanked version needs a reason", fix="Say why: --reason TEXT.")
+    if after.successor and read_package_name(after.successor) is None:
+        raise UsageError("REFERENCE", f"{ascii(after.successor)[:80]} is not NAMESPACE/NAME")
 
 
 def _new_package(one: PackageVersion) -> Package:

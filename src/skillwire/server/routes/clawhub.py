@@ -26,7 +26,7 @@ from skillwire.protocols.agent_skills.messages import media_type
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy
 from skillwire.registry.packages import require_account
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
-from skillwire.server.problems import Problem
+from skillwire.server.problems import READ, Problem
 from skillwire.server.routes import clawhub_messages as messages
 from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import (
@@ -272,7 +272,8 @@ class ClawHubRoutes:
         slug = context.parameters.get("slug") or query.get("slug", "")
         owner = (owner or query.get("ownerHandle", "")).removeprefix("@")
         if owner:
-            return await self._registry.package(principal, PackageName(owner, slug))
+            asked, redirects = PackageName(owner, slug), context.method in READ
+            return await self._registry.package(principal, asked, redirects=redirects)
         page, _ = await self._registry.find(principal, slug, PackageName("", slug), int(limits.REGISTRY_PAGE))
         found = [one for one in page if one.name.name == slug]
         if not found:

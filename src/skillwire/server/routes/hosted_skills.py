@@ -26,6 +26,7 @@ from skillwire.model.digest import Digest
 from skillwire.model.package import PackageName, State, Status, version_order
 from skillwire.model.skill import FileContent
 from skillwire.server.openapi import PART, TEXT, closed, in_parts
+from skillwire.server.problems import READ, Problem
 from skillwire.server.routes.client_apis import ClientApi, read_after, read_limit, report, send_zip
 from skillwire.server.routes.registry_requests import actor_of, answer, principal_of, read_query, tagged_answer
 from skillwire.server.uploads import read_upload
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skillwire.registry.packages import Actor, PublishedVersion
     from skillwire.server.components import RegistryComponents, Services
     from skillwire.server.context import RequestContext
-    from skillwire.server.problems import Problem
     from skillwire.server.routing import Route
 
 _API: Final = "/v1/skills"
@@ -254,7 +254,8 @@ class HostedSkillRoutes:
         namespace, between, name = context.parameters["hosted"].partition(_BETWEEN)
         if not between:
             raise NotFoundError("PACKAGE_NOT_FOUND", f"there is no skill {ascii(namespace)[:150]}")
-        return await self._registry.package(principal_of(context), PackageName(namespace, name))
+        asked, redirects = PackageName(namespace, name), context.method in READ
+        return await self._registry.package(principal_of(context), asked, redirects=redirects)
 
     async def _describe(self, package: Package) -> HostedSkill:
         latest = await self._store.version(package.name, package.latest) if package.latest else None

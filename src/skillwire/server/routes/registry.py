@@ -29,7 +29,7 @@ from skillwire.server.account_pages import AccountPages
 from skillwire.server.components import Protocol
 from skillwire.server.downloads import first_day
 from skillwire.server.openapi import PART, in_parts
-from skillwire.server.problems import Problem, ProblemError
+from skillwire.server.problems import READ, Problem, ProblemError
 from skillwire.server.responses import no_content
 from skillwire.server.routes import registry_messages as messages
 from skillwire.server.routes.device_login import DeviceLoginRoutes
@@ -276,9 +276,12 @@ class PackageRoutes:
     # --- what several need -------------------------------------------------------------------------------
 
     async def _find(self, context: RequestContext) -> Package:
-        """Return the package that the path names. Raises NotFoundError, ProblemError (308 for a renamed one)."""
+        """Return the package that the path names. Raises NotFoundError, ProblemError (308 for a renamed one).
+
+        A change is never redirected to another package.
+        """
         asked = PackageName(context.parameters["namespace"], context.parameters["package"])
-        found = await self._registry.package(principal_of(context), asked)
+        found = await self._registry.package(principal_of(context), asked, redirects=context.method in READ)
         if found.name != asked:
             rest = context.path.removeprefix(f"{API}/packages/{asked}")
             raise ProblemError(moved(context, f"{API}/packages/{found.name}{quote(rest)}", str(found.name)))

@@ -360,6 +360,32 @@ class TestStates:
         site.look()
         assert list(site.application.catalog.current.catalog.skills) == ["memos"]
 
+    async def test_changes_of_a_redirected_package_never_reach_the_new_one(self, site):
+        await site.publish("ann")
+        await site.publish("ann", skill_archive("memos"))
+        path, new = "/packages/ann/notes", "/packages/ann/memos"
+        assert (await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="ann")).status == 200
+        refused = [
+            await site.call("PATCH", path, {"status": "deleted"}, by="ann"),
+            await site.call("PATCH", path, {"status": "archived"}, by="ann"),
+            await site.call("PATCH", path, {"access": "private"}, by="ann"),
+            await site.call("PATCH", path, {"status": "deprecated", "reason": "old"}, by="ann"),
+            await site.call("PATCH", path, {"renamed_to": "ann/memos"}, by="ann"),
+            await site.call("DELETE", path, by="ann"),
+            await site.call("PUT", f"{path}/readers/bob", by="ann"),
+            await site.call("DELETE", f"{path}/readers/bob", by="ann"),
+            await site.ask("DELETE", "/v1/skills/ann--notes", by="ann"),
+            await site.ask("DELETE", "/api/v1/skills/notes?ownerHandle=ann", by="ann"),
+        ]
+        assert {(one.status, b"ann/memos" in one.body) for one in refused} == {(409, True)}
+        assert {code_of(one) for one in refused[:8]} == {"RENAMED"}
+        assert (await site.call("PATCH", path, {"status": "deleted"}, by="bob")).status == 403
+        yank = {"status": "yanked", "reason": "broken"}
+        assert (await site.call("PATCH", f"{path}/1.0.0", yank, by="ann")).json()["status"] == yank
+        package = (await site.call("GET", new)).json()
+        assert (package["status"], package["access"], package["latest"]) == ({"status": "active"}, "public", "1.0.0")
+        assert [one["status"] for one in package["versions"]] == [{"status": "active"}]
+
 
 class TestAnswers:
     async def test_lists_carry_a_tag_and_are_confirmed_by_it(self, site):

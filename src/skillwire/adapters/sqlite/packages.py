@@ -59,6 +59,8 @@ _VERSION: Final = "skill, published, publisher, uploaded, status, reason, succes
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
 #: Continues the numbers of changes.
 _NEXT_CHANGE: Final = "(SELECT ifnull(max(changed), 0) + 1 FROM packages)"
+#: The number of the row of a package, by its name.
+_NUMBER: Final = "(SELECT number FROM packages WHERE namespace = ? AND name = ?)"
 _OWNED: Final = "SELECT 1 FROM artifacts WHERE digest = ?"
 #: Whether a package is listed, given whether private ones are.
 _SHOWN: Final = f"(? OR access != '{Access.PRIVATE.value}')"
@@ -297,9 +299,8 @@ class SqlitePackages(Store):
 
     @reads
     def readers(self, connection: Connection, name: PackageName) -> Sequence[str]:
-        found = _find(connection, name)
-        query = "SELECT account FROM readers WHERE package = ? ORDER BY account"
-        return [account for (account,) in connection.execute(query, (found[0],))] if found else []
+        query = f"SELECT account FROM readers WHERE package = {_NUMBER} ORDER BY account"
+        return [account for (account,) in connection.execute(query, name)]
 
     @reads
     def readable(self, connection: Connection, account: str) -> Sequence[PackageName]:
@@ -308,14 +309,14 @@ class SqlitePackages(Store):
 
     @reads
     def version(self, connection: Connection, name: PackageName, version: str) -> PackageVersion | None:
-        found = _find(connection, name)
-        return _read_one(connection, found[0], version) if found else None
+        query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER} AND version = ?"
+        row = connection.execute(query, (*name, version)).fetchone()
+        return None if row is None else _read_version(row)
 
     @reads
     def versions(self, connection: Connection, name: PackageName) -> Sequence[PackageVersion]:
-        found = _find(connection, name)
-        query = f"SELECT {_VERSION} FROM versions WHERE package = ?"
-        versions = [_read_version(row) for row in connection.execute(query, (found[0],))] if found else []
+        query = f"SELECT {_VERSION} FROM versions WHERE package = {_NUMBER}"
+        versions = [_read_version(row) for row in connection.execute(query, name)]
         return sorted(versions, key=lambda one: version_order(one.version), reverse=True)
 
     @reads
@@ -406,10 +407,9 @@ class SqlitePackages(Store):
 
     @reads
     def downloads(self, connection: Connection, name: PackageName, since: str) -> Mapping[str, int]:
-        found = _find(connection, name)
         counts = "SELECT day, count(DISTINCT counted) FROM downloads"
-        query = f"{counts} WHERE package = ? AND day >= ? GROUP BY day ORDER BY day"
-        return dict(connection.execute(query, (found[0], since)).fetchall()) if found else {}
+        query = f"{counts} WHERE package = {_NUMBER} AND day >= ? GROUP BY day ORDER BY day"
+        return dict(connection.execute(query, (*name, since)).fetchall())
 
 
 def _find(connection: Connection, name: PackageName) -> tuple[int, Package] | None:
@@ -465,12 +465,6 @@ def _read_package(row: Sequence[Any]) -> Package:
     state = State(Status(status), reason, successor)
     renamed = read_package_name(renamed_to) if renamed_to else None
     return Package(PackageName(namespace, name), created, Access(access), state, latest, renamed)
-
-
-def _read_one(connection: Connection, number: int, version: str) -> PackageVersion | None:
-    query = f"SELECT {_VERSION} FROM versions WHERE package = ? AND version = ?"
-    row = connection.execute(query, (number, version)).fetchone()
-    return None if row is None else _read_version(row)
 
 
 def _read_version(row: Sequence[Any]) -> PackageVersion:

@@ -149,6 +149,10 @@ class _Life:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _use(self, use: Callable[[LanAgent], Coroutine[Any, Any, T]]) -> T:
+        if (
+            task := asyncio.current_task()
+        ) is not None:  # a caller that cancels it reads no error, which would be logged
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
             self._starting = asyncio.ensure_future(self._start())
         try:

@@ -1,7 +1,8 @@
 """Accounts of a registry: the first operator, the tokens that accounts make, and the people who sign in.
 
-A token never allows more than the one that made it: who makes tokens needs the scope ``admin``, and a token that is
-limited to namespaces makes only tokens that are limited to some of these.
+A token never allows more than the one that made it. Making tokens needs the scope ``admin``; a person who approves the
+login of a program gives it any scope of the own session. A token that is limited to namespaces makes only tokens that
+are limited to some of these.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _CODE_BYTES: Final = 16
 #: The scopes of a token for everything, and the name of the tokens that sessions of people are of.
 EVERYTHING: Final = (READ, PUBLISH, ADMIN)
 _SESSION: Final = "browser sign-in"
+#: Scope → the scopes that a token with it can give to a program; ``publish`` also reads.
+_GIVES: Final = {READ: (READ,), PUBLISH: (READ, PUBLISH), ADMIN: EVERYTHING}
 
 
 def check_account(name: str) -> str:
@@ -215,15 +218,26 @@ def check_scope_forms(scopes: Collection[str]) -> None:
         raise UsageError("TOKEN_FORM", "the token would allow nothing", fix=fix)
 
 
+def grantable_scopes(own: Collection[str], asked: Collection[str]) -> list[str]:
+    """Return those of the ``asked`` scopes that a token with the scopes ``own`` can give to a program."""
+    given = {*own, *(one for scope in own for one in _GIVES.get(scope, ()))}
+    found = [one for one in asked if one in given or (one.startswith(NAMESPACE_SCOPE) and not is_limited(own))]
+    return found if is_limited(found) or not is_limited(asked) else []
+
+
 def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] | None = None) -> None:
-    """Check that the actor may make a token with these scopes, and that they are within those ``asked`` for.
+    """Check that the actor may make a token with these scopes, or give them to a program that ``asked`` for some.
 
     Raises UsageError (``TOKEN_FORM``), TrustError (``AUTH_REQUIRED``, ``PERMISSION_DENIED``).
     """
     require_account(actor)
     check_scope_forms(scopes)
-    if ADMIN not in actor.scopes or not _is_inside(scopes, actor.scopes):
-        raise TrustError("PERMISSION_DENIED", "the token does not allow to make this one", details={"scope": ADMIN})
+    if asked is None and ADMIN not in actor.scopes:
+        raise TrustError("PERMISSION_DENIED", f"your token does not allow {ADMIN}", details={"scope": ADMIN})
+    given = grantable_scopes(actor.scopes, scopes)
+    if lacking := [one for one in scopes if one not in given] or ([] if _is_inside(scopes, actor.scopes) else ["*"]):
+        wanted = "all namespaces" if lacking == ["*"] else ", ".join(lacking)
+        raise TrustError("PERMISSION_DENIED", f"your token does not allow {wanted}", details={"scope": wanted})
     if asked is not None and not (set(scopes) & set(REGISTRY_SCOPES) <= set(asked) and _is_inside(scopes, asked)):
         raise UsageError("TOKEN_FORM", "this is more than the program asked for")
 

@@ -4,6 +4,7 @@ The program gets two codes: a long secret one that it polls with, and a short on
 are stored as keyed hashes and looked up by them, so neither the store nor the time of a look-up reveals a code. The
 person narrows what the program asked for. The token is made when the program fetches the decision, which it can do
 once, so no secret waits in the store. Whose token approved has to be good then: revoking it also ends what it approved.
+A token that lacks the scope ``admin`` gives only tokens that expire with it, so a leaked one cannot outlive its expiry.
 
 The short code has 34 bits. Only signed-in people can try one, the server limits how often, and a code ends after
 :data:`~skillwire.limits.DEVICE_LOGIN_SECONDS`. Spec: RFC 8628 §3, §5.1, §5.2.
@@ -21,7 +22,7 @@ from skillwire.errors import NotFoundError, UsageError
 from skillwire.model.access import DeviceLogin
 from skillwire.model.package import Change
 from skillwire.registry.accounts import check_scope_forms, check_scopes
-from skillwire.registry.packages import PUBLISH, READ, require_account
+from skillwire.registry.packages import ADMIN, PUBLISH, READ, require_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,11 +121,13 @@ class DeviceLogins:
             return refusal
         tokens = self._tokens()
         try:
-            await tokens.look_up_good(login.decided_by)
+            own = await tokens.look_up_good(login.decided_by)
         except (NotFoundError, UsageError):
             return "access_denied"
+        left = None if own.expires is None or ADMIN in own.scopes else own.expires - now
+        lifetime = min((one for one in (login.lifetime, left) if one is not None), default=None)
         issued = await tokens.issue(
-            f"{client} (login)", scopes=login.scopes, expires_in=login.lifetime, account=login.account
+            f"{client} (login)", scopes=login.scopes, expires_in=lifetime, account=login.account
         )
         details = {"id": issued.token.token_id, "scopes": sorted(login.scopes), "client": client}
         change = Change(now, login.account, "token.create", login.account, details, address, request_id)

@@ -20,7 +20,7 @@ import structlog
 from skillwire import limits
 from skillwire.errors import ConflictError, NotFoundError, SkillwireError, StorageError, TrustError, UsageError
 from skillwire.model.access import ANONYMOUS
-from skillwire.registry.accounts import NewToken, Person
+from skillwire.registry.accounts import NewToken, Person, grantable_scopes
 from skillwire.registry.packages import NAMESPACE_SCOPE, Actor, require_account
 from skillwire.server.auth.rate_limit import RateLimit, RateLimiter, caller_of
 from skillwire.server.console_request import (
@@ -159,7 +159,8 @@ class AccountPages:
             require_account(actor)
             login = await logins.find(code)
             if decision == "approve":
-                limited = [scope for scope in login.scopes if scope.startswith(NAMESPACE_SCOPE)]
+                given = grantable_scopes(actor.scopes, login.scopes)
+                limited = [scope for scope in given if scope.startswith(NAMESPACE_SCOPE)]
                 await logins.approve(actor, code, [*_scopes(pairs), *limited], _lifetime(pairs))
             elif decision == "refuse":
                 await logins.refuse(actor, code)
@@ -169,8 +170,8 @@ class AccountPages:
         if decision in {"approve", "refuse"}:
             await self._show_step(request, "approved" if decision == "approve" else "refused")
             return
-        roles = await self._parts.registry.store.roles(actor.account)
-        await self._show_step(request, "confirm", typed=code, login=login, namespaces=[*roles])
+        roles = [*await self._parts.registry.store.roles(actor.account)]
+        await self._show_step(request, "confirm", typed=code, login=login, own=actor.scopes, namespaces=roles)
 
     # --- accounts of people
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from skillwire.registry.accounts import grantable_scopes
 from skillwire.web.environment import render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from skillwire.model.access import DeviceLogin, Token
     from skillwire.model.package import Role
@@ -57,20 +58,26 @@ def step_page(
     problem: str = "",
     typed: str = "",
     login: DeviceLogin | None = None,
+    own: Collection[str] = (),
     namespaces: Sequence[str] = (),
 ) -> str:
     """Return the page of a step: what was ``typed`` or is proposed, and the login to decide about.
 
-    Its token can be limited to one of the ``namespaces``, unless the program asked for some.
+    The page offers what a session with the scopes ``own`` can give. The token can be limited to one of the
+    ``namespaces``, or of those that the session is limited to, unless the program asked for some.
     """
     asked = login.scopes if login else ()
+    given = grantable_scopes(own, asked)
+    bounds = [scope.partition(":")[2] for scope in sorted(own) if scope not in SCOPES]
     values = {
-        "scopes": {scope: meaning for scope, meaning in SCOPES.items() if scope in asked},
-        "limited": [scope.partition(":")[2] for scope in asked if scope not in SCOPES],
+        "scopes": {scope: meaning for scope, meaning in SCOPES.items() if scope in given},
+        "limited": [scope.partition(":")[2] for scope in given if scope not in SCOPES],
+        "lacking": [scope for scope in asked if scope not in given],
+        "is_bound": bool(bounds),
         "step": step,
         "problem": problem,
         "typed": typed,
         "login": login,
-        "namespaces": namespaces,
+        "namespaces": bounds or namespaces,
     }
     return render("account_step.html", frame, {**values, "lifetimes": LIFETIMES})

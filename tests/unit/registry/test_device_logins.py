@@ -92,6 +92,13 @@ async def test_revoking_the_token_that_approved_ends_what_it_approved(world):
     assert await world.poll(codes) == "access_denied"
 
 
+async def test_a_token_without_admin_gives_none_that_outlives_it(world):
+    codes, ann = await world.begin("read"), await world.actor("read")
+    own = (await world.tokens.issue("short", scopes=("read",), expires_in=60.0, account="ann")).token
+    await world.logins.approve(ann._replace(token_id=own.token_id), codes.user_code, ["read"], None)
+    assert (await world.poll(codes)).token.expires == own.expires
+
+
 async def test_codes_end(world):
     codes, ann = await world.begin(), await world.actor()
     world.now += limits.DEVICE_LOGIN_SECONDS
@@ -141,7 +148,13 @@ async def test_no_code_stands_in_the_store(world):
         (EVERYTHING, ("read", "namespace:acme"), ("read", "namespace:other"), UsageError),
         (EVERYTHING, ("read",), (), UsageError),
         (EVERYTHING, ("read",), ("namespace:acme",), UsageError),
-        (("read", "publish"), ("read",), ("read",), TrustError),
+        (("read",), ("read", "publish"), ("publish",), TrustError),
+        (("read", "publish"), ("publish", "admin"), ("admin",), TrustError),
+        (("publish", "namespace:acme"), ("publish",), ("publish",), TrustError),
+        (("publish", "namespace:acme"), ("publish",), ("publish", "namespace:other"), TrustError),
+        (("read",), ("read", "publish"), ("read",), None),
+        (("publish",), ("read", "publish"), ("read", "publish"), None),
+        (("publish", "namespace:acme"), ("publish",), ("publish", "namespace:acme"), None),
         (("admin", "namespace:acme"), ("read",), ("read",), TrustError),
         (("admin", "namespace:acme"), ("read",), ("read", "namespace:other"), TrustError),
         (("admin", "namespace:acme"), ("read",), ("read", "namespace:acme"), None),

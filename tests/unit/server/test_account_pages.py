@@ -212,11 +212,36 @@ class TestDevice:
         await ann.get(f"/account/device?user_code={codes.user_code}&code={codes.user_code}&decision=approve&scope=read")
         assert (await site.parts.device_logins.find(codes.user_code)).decision == ""
 
-    @pytest.mark.parametrize("scopes", [("read",), ("publish",)])
-    async def test_a_session_that_may_make_no_tokens_approves_nothing(self, site, enter, scopes):
-        codes, ann = await self.begin(site, "read"), await enter("ann", *scopes)
-        answer = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="read")
+    async def test_a_session_gives_what_its_own_token_allows(self, site, enter):
+        codes, ann = await self.begin(site, "read", "publish", "admin"), await enter("ann", "publish")
+        shown = await ann.act("/account/device", code=codes.user_code)
+        assert re.findall(r'name="scope" value="(\w+)" checked', shown.body.decode()) == ["read", "publish"]
+        assert "does not allow admin: to give it, sign in with a token that does" in text_of(shown)
+        refused = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="admin")
+        assert (refused.status, "your token does not allow admin" in text_of(refused)) == (422, True)
+        done = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="publish")
+        assert "The program is logged in" in text_of(done)
+        issued = await site.parts.device_logins.poll("skillwire", codes.device_code, "", "")
+        assert issued.token.scopes == {"publish"}
+
+    async def test_a_session_that_can_give_nothing_only_refuses(self, site, enter):
+        codes, ann = await self.begin(site, "publish"), await enter("ann", "read")
+        shown = (await ann.act("/account/device", code=codes.user_code)).body.decode()
+        assert ('value="approve"' in shown, 'value="refuse"' in shown) == (False, True)
+        assert "--account ann --scope publish" in shown
+        answer = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="publish")
         assert answer.status == 422
+
+    async def test_a_session_of_one_namespace_offers_it_alone(self, site, enter):
+        codes, ann = await self.begin(site, "publish"), await enter("ann", "publish", "namespace:acme")
+        shown = (await ann.act("/account/device", code=codes.user_code)).body.decode()
+        assert re.findall(r"<option[^>]*>(acme|All namespaces)<", shown) == ["acme"]
+        everywhere = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="publish")
+        assert everywhere.status == 422
+        within = {"scope": "publish", "namespace": "acme"}
+        await ann.act("/account/device", code=codes.user_code, decision="approve", **within)
+        issued = await site.parts.device_logins.poll("skillwire", codes.device_code, "", "")
+        assert issued.token.scopes == {"publish", "namespace:acme"}
 
     async def test_guesses_are_counted_for_all_sessions_of_an_account_also_right_ones(self, site, enter):
         site.application.services.clock = lambda: 1000.0

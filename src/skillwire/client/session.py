@@ -42,10 +42,11 @@ from skillwire.resolver.plan import (
     check_release,
     compare_with_origins,
     conflicting,
-    deprecation,
     plan_install,
     plan_locked,
     ref_of_locked,
+    release_warning,
+    with_releases,
 )
 from skillwire.resolver.references import parse_reference, parse_source, reference_to
 from skillwire.resolver.resolve import DependencySources, find_skills
@@ -350,7 +351,7 @@ class ClientSession:
         flow = select_skills([alternatives for _, alternatives in named], sources.find, kept)
         selection = yield from limit_time(flow, limits.DEPENDENCY_SECONDS)
         for name, skill in selection.skills.items():
-            if finding := deprecation(skill):
+            if finding := release_warning(skill):
                 self.context.report(finding)
             chain = [*selection.chain(name)]
             row = rows.get(name) or rows[chain[0].partition(" ")[0]]._replace(wanted="", required_by=" -> ".join(chain))
@@ -534,6 +535,12 @@ class ClientSession:
                 self.access.allow_url(origin)
 
         yield from work(allow_planned)
+        rows = {row.skill.name: row.locked for row in plan.skills if row.locked is not None}
+        skills = [row.skill for row in plan.skills if row.skill.name in rows]
+        for skill in (yield from with_releases(skills, self.context._replace(refresh=True))):
+            check_release(skill, rows[skill.name], "")
+            if finding := release_warning(skill):
+                self.context.report(finding)
         return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))
 
 

@@ -140,6 +140,8 @@ class Client(ClientBase[SyncRunner]):
     def plan_locked(self, *names: str) -> InstallPlan:
         """Plan to install exactly what ``skills.lock`` says: these skills, or all. No index is asked.
 
+        :meth:`apply` asks for the states of their versions, where they can be reached.
+
         Raises:
             NotFoundError: ``LOCK_MISSING``; ``NOT_INSTALLED`` for a name that the lock does not have.
         """

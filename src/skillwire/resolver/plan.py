@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
 
+from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
@@ -28,7 +29,7 @@ from skillwire.model.url import parse_url
 from skillwire.resolver.sources import Lookup
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
 from skillwire.resolver.sources.folder import load_local
-from skillwire.wire.exchange import work
+from skillwire.wire.exchange import limit_time, run_all, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,14 +146,32 @@ def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> N
         raise TrustError("YANKED", why, place=SourceLocation(skill.url), fix=instead)
 
 
-def deprecation(skill: SkillRef) -> Finding | None:
-    """Return a warning about a deprecated skill, with its successor."""
-    if skill.release is None or skill.release.status != "deprecated":
+def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return each skill with its state in the list of its versions, asked once per skill that states a version.
+
+    Without such a list, or where it cannot be read, a skill stays as it is: most publishers have none.
+    """
+    source = AgentSkills(context)
+
+    def look_up(skill: SkillRef) -> Flow[SkillRef]:
+        if skill.version is None or skill.digest is None or skill.release is not None or not skill.index_url:
+            return skill
+        lists = yield from source.versions(Lookup(skill.index_url, skill.name))
+        return skill._replace(release=next((one.release for one in lists if one.digest == skill.digest), None))
+
+    flow = run_all([limit_time(look_up(skill), limits.HTTP_REQUEST_SECONDS) for skill in skills], lambda: None)
+    found = yield from flow
+    return [known if isinstance(one, SkillwireError) else one for known, one in zip(skills, found, strict=True)]
+
+
+def release_warning(skill: SkillRef) -> Finding | None:
+    """Return a warning about a deprecated skill, or a yanked version that a lock or a digest led to."""
+    if skill.release is None or skill.release.status not in {"deprecated", "yanked"}:
         return None
-    _, reason, successor, *_ = skill.release
-    message = f"{skill.name} {skill.version} is deprecated{': ' * bool(reason)}{reason}"
-    fix = f"Use {successor} instead." if successor else CODES["DEPRECATED"].fix
-    return Finding("DEPRECATED", "warning", message, SourceLocation(skill.origin), fix)
+    status, reason, successor, *_ = skill.release
+    message = f"{skill.name} {skill.version} is {status}{': ' * bool(reason)}{reason}"
+    fix = f"Use {successor} instead." if successor else CODES[status.upper()].fix
+    return Finding(status.upper(), "warning", message, SourceLocation(skill.origin), fix)
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
@@ -336,7 +355,7 @@ def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context
     except TrustError as error:
         state: Literal["changed", "gone"] = "changed" if usable else "gone"
         return UpdateComparison(locked, state, next(iter(usable), None), error, tuple(usable[1:]))
-    if finding := deprecation(present):
+    if finding := release_warning(present):
         context.report(finding)
     before = str(present.version)
     newer = [one for one in usable if version_order(str(one.version)) > version_order(before)]

@@ -230,12 +230,23 @@ def server_message(body: bytes) -> str:
     Spec: SSP §8.2; JSON-RPC §5.1; RFC 9457 §3.1.4; RFC 6749 §5.2. Trust: hostile. The text is bounded and without
     hidden characters; this never raises.
     """
+    document, error = _read_refusal(body)
+    reasons = (error.get("message"), *map(document.get, _NAMES))
+    return next((neutralise(text[:_SHOWN]) for text in reasons if isinstance(text, str) and text), "")
+
+
+def server_code(body: bytes) -> str:
+    """Return the code of a server's error as :func:`server_message` reads it; empty if there is none."""
+    code = _read_refusal(body)[1].get("code")
+    return code if isinstance(code, str) else ""
+
+
+def _read_refusal(body: bytes) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the document of a refusal and its ``error``, each empty where it is no object."""
     try:
         document = load_json(body, max_bytes=_BYTES)
     except DecodeError:
-        return ""
-    if not isinstance(document, dict):
-        return ""
-    error = document.get("error")
-    reasons = (error.get("message") if isinstance(error, dict) else None, *map(document.get, _NAMES))
-    return next((neutralise(text[:_SHOWN]) for text in reasons if isinstance(text, str) and text), "")
+        document = {}
+    whole = document if isinstance(document, dict) else {}
+    error = whole.get("error")
+    return whole, error if isinstance(error, dict) else {}

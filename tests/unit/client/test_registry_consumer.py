@@ -135,6 +135,38 @@ class TestStates:
         await consumer.client.apply(plan, consent=True)
         assert not (await consumer.client.verify()).deviations
 
+    @pytest.mark.parametrize("reference", [f"{PLACE}/notes@1.2.0", "registry.example/notes"])
+    async def test_a_lock_does_not_install_a_quarantined_version(self, consumer, reference):
+        await consumer.client.add(reference)
+        version = (await consumer.versions())["notes"]
+        for is_removed in (False, True):
+            if is_removed:
+                lock = (consumer.project / "skills.lock").read_bytes()
+                await consumer.client.remove("notes")
+                (consumer.project / "skills.lock").write_bytes(lock)
+            for status in ("yanked", "quarantined", "active"):
+                await consumer.state(f"notes/{version}", status, reason="steals keys")
+                consumer.findings.clear()
+                consumer.driver.paths.clear()
+                plan = await consumer.client.plan_locked()
+                if status == "quarantined":
+                    with pytest.raises(TrustError, match="steals keys") as refused:
+                        await consumer.client.apply(plan, consent=True)
+                    assert refused.value.code == "QUARANTINED"
+                    continue
+                await consumer.client.apply(plan, consent=True)
+                warned = [one.message for one in consumer.findings if one.code == "YANKED"]
+                assert warned == [f"notes {version} is yanked: steals keys"][: status == "yanked"]
+                assert sum(path.endswith("versions.json") for path in consumer.driver.paths) == 1
+
+    async def test_a_machine_without_a_cache_gets_the_reason_of_a_quarantine(self, consumer):
+        plan = await consumer.client.plan(f"{PLACE}/notes")
+        await consumer.state("notes", "quarantined", reason="steals keys")
+        with pytest.raises(TrustError, match="steals keys") as refused:
+            await consumer.client.apply(plan)
+        assert refused.value.code == "QUARANTINED"
+        assert "--token" not in refused.value.diagnostics().fix
+
     async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer):
         await consumer.state("notes", "deprecated", successor="acme/diary")
         await consumer.client.add(f"{PLACE}/notes")

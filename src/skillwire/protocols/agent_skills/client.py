@@ -12,7 +12,7 @@ from skillwire import limits
 from skillwire.errors import FetchError, NotFoundError, SkillwireError, SourceLocation, TrustError
 from skillwire.model.digest import Digest
 from skillwire.model.skill import FileContent
-from skillwire.trust.guarded_json import server_message
+from skillwire.trust.guarded_json import server_code, server_message
 from skillwire.wire.exchange import HttpRequest
 from skillwire.wire.fetch import ABSENT, download, expect_archive, expect_ok, fetch_document
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow, HttpResponse, Sink
 
 _PARTIAL: Final = 206
+_FORBIDDEN: Final = 403
 
 
 class UnstoredBytes(bytes):
@@ -140,5 +141,7 @@ def _request(url: str, headers: dict[str, str], authorization: str | None, max_b
 
 def _denied(response: HttpResponse) -> SkillwireError:
     reason = server_message(response.body)
+    if response.status == _FORBIDDEN and server_code(response.body) == "QUARANTINED":
+        return TrustError("QUARANTINED", reason or "the origin refuses it", place=SourceLocation(response.url))
     message = f"the origin answered {response.status}" + (f": {reason}" if reason else "")
     return FetchError("ACCESS_DENIED", message, place=SourceLocation(response.url))

@@ -621,7 +621,8 @@ CODES: dict[str, CodeInfo] = {
         "Compare it with what the program shows, or begin there anew.", exit_code=3),
     "OPERATOR_EXISTS": CodeInfo("The registry has an operator already",
         "Only the first operator is made without another one.",
-        "Ask the operator for a token: skillwire registry token create.", exit_code=6),
+        "Ask the operator for a token: skillwire registry token create. On the server, skillwire registry init ACCOUNT "
+        "--new-token issues one to an operator.", exit_code=6),
     "LAST_OWNER": CodeInfo("A namespace keeps at least one owner",
         "The account is the only owner of the namespace.",
         "Make another account an owner first.", exit_code=2),

@@ -42,17 +42,20 @@ def command() -> None:
 
 @command.command()
 @click.argument("account")
+@click.option("--new-token", is_flag=True, help="Issue a new token to ACCOUNT, which is an operator already.")
 @output_options
-def init(*, output: Output, account: str) -> None:
+def init(*, output: Output, account: str, new_token: bool) -> None:
     """Make ACCOUNT the first operator of the registry on this machine, and print its token once.
 
     Run this as the user who runs the server. Later operators are made by this one: registry token create --operator.
+    With --new-token an operator gets in again, such as after an import without server.key.
     """
     from skillwire.adapters.sqlite.open import open_packages, open_tokens  # noqa: PLC0415  # --help does without
     from skillwire.registry.accounts import Accounts  # noqa: PLC0415  # same
     from skillwire.registry.packages import Actor  # noqa: PLC0415  # same
 
-    issued = run_async(Accounts(open_packages(), open_tokens, time.time).make_first_operator(Actor(account)))
+    accounts = Accounts(open_packages(), open_tokens, time.time)
+    issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
     output.note(success("made "), bold(account), " the operator; ", warning("the token is shown only once:"))
     output.verbatim(issued.secret)
@@ -346,6 +349,9 @@ def _carry(output: Output, folder: Path, *, is_import: bool) -> None:
         rows = carry(open_database().database, open_artifacts(), folder, progress.advance)
     output.document({"schema": "skillwire/registry-export/1", "folder": str(folder), "rows": dict(rows)})
     output.line(success(f"{word} "), bold(str(folder)), dim(f"  {plural(rows['versions'], 'version')}"))
+    if is_import:
+        hint = "run skillwire registry init ACCOUNT --new-token to let an operator in without it"
+        output.note(warning("tokens are valid only with the server.key of the exported registry; "), hint)
 
 
 @command.command()

@@ -102,13 +102,32 @@ class Accounts:
         """
         check_account(actor.account)
         if await self._store.has_operator():
-            fix = "Let an operator make a token for you: skillwire registry token create."
+            fix = (
+                "Let an operator make a token for you: skillwire registry token create. If you are the operator and "
+                "have no valid token, run on the server: skillwire registry init ACCOUNT --new-token."
+            )
             raise ConflictError("OPERATOR_EXISTS", "the registry has an operator already", fix=fix)
         now = self._clock()
         change = actor.change(now, "account.create", actor.account, operator=True)
         if not await self._store.add_account(Account(actor.account, now, is_operator=True), change):
             raise _name_conflict(actor.account)
         return await self._tokens().issue(f"{actor.account} (first operator)", scopes=EVERYTHING, account=actor.account)
+
+    async def issue_to_operator(self, actor: Actor) -> Issued:
+        """Return a new token for everything of the actor's account, an operator, whom the server's machine admits.
+
+        Raises NotFoundError (``ACCOUNT_NOT_FOUND``).
+        """
+        known = await self._store.account(actor.account) if is_account(actor.account) else None
+        if known is None or not known.is_operator:
+            fix = "Name an operator of this registry; the audit log has them under account.create."
+            raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no operator {ascii(actor.account)[:80]}", fix=fix)
+        issued = await self._tokens().issue(
+            f"{actor.account} (made on the server)", scopes=EVERYTHING, account=actor.account
+        )
+        details = {"id": issued.token.token_id, "scopes": sorted(EVERYTHING), "on": "the server"}
+        await self._record(actor, "token.create", actor.account, **details)
+        return issued
 
     async def issue(self, actor: Actor, new: NewToken) -> Issued:
         """Make a token. An operator also makes tokens of other accounts, and these accounts with them.

@@ -104,6 +104,19 @@ async def test_operators_link_accounts_to_people(registry):
     ]
 
 
+async def test_an_operator_gets_a_new_token_on_the_server(registry):
+    await registry.add("bob")
+    await registry.accounts.make_first_operator(Actor("ann"))
+    for other in ("bob", "eve", "A N", ""):
+        with pytest.raises(NotFoundError, match="there is no operator"):
+            await registry.accounts.issue_to_operator(Actor(other))
+    issued = await registry.accounts.issue_to_operator(Actor("ann"))
+    assert (issued.token.account, issued.token.scopes) == ("ann", set(EVERYTHING))
+    [made] = await registry.packages.audit(2, 9)
+    assert (made.change.action, made.change.target, made.change.details["on"]) == ("token.create", "ann", "the server")
+    assert made.change.details["id"] == issued.token.token_id
+
+
 async def test_the_first_operator_takes_no_account_of_another_person(registry):
     await registry.accounts.make_account(ANN, "admin", "", "")
     code = await registry.accounts.prepare_first_operator()

@@ -429,7 +429,7 @@ CODES: dict[str, CodeInfo] = {
         "Run skillwire auth login with the provider's address.", exit_code=5),
     "PERMISSION_DENIED": CodeInfo("The credential lacks permission",
         "The credential is valid, but has no access to the skill, or lacks a scope.",
-        "Ask the provider for access; the details list the required scopes.", exit_code=5),
+        "Ask the provider for access, or use a credential with the scope or role that the message names.", exit_code=5),
     "INVOCATION_TIMEOUT": CodeInfo("The execution took too long",
         "It did not end within its time limit.",
         "Try again with a longer limit, or ask the provider.", retryable=True, exit_code=5),

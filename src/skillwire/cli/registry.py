@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from skillwire.cli.output import Output
 
 remote_options = combine(registry_option, output_options)
+#: The details of a change that a line of the audit log shows; --json has all.
+_AUDIT_DETAILS: Final = ("to", "account", "role", "may_read", "access", "kind", "domain", "successor", "reason")
 ROLES = click.Choice(["owner", "maintainer", "publisher", "reader"])
 
 
@@ -57,7 +59,8 @@ def init(*, output: Output, account: str, new_token: bool) -> None:
     accounts = Accounts(open_packages(), open_tokens, time.time)
     issued = run_async((accounts.issue_to_operator if new_token else accounts.make_first_operator)(Actor(account)))
     output.document({"schema": "skillwire/registry-init/1", "account": account, "secret": issued.secret})
-    output.note(success("made "), bold(account), " the operator; ", warning("the token is shown only once:"))
+    done = " has a new token; " if new_token else " is the operator; "
+    output.note(success("done: "), bold(account), done, warning("the token is shown only once:"))
     output.verbatim(issued.secret)
 
 
@@ -201,15 +204,16 @@ def create_token(
 @token.command(name="list")
 @remote_options
 def list_tokens(*, output: Output, registry: str) -> None:
-    """List your tokens: never a secret."""
+    """List your tokens, or as an operator those of all accounts: never a secret."""
     rows = _rows(output, registry, "/tokens", "tokens")
     output.table(
         [
             bold(_text(row, "id")),
+            _text(row, "account"),
             _text(row, "name"),
             dim(" ".join(map(str, row.get("scopes") or ()))),
             warning("revoked") if row.get("revoked") else f"last used {_when(row.get('used'), 'never')}",
-            f"ends {_when(row.get('expires'), 'never')}",
+            f"expires {_when(row.get('expires'))}" if row.get("expires") else "never expires",
         ]
         for row in rows
     )
@@ -313,7 +317,13 @@ def audit(*, output: Output, verify: bool, most: int, registry: str) -> None:
         return
     changes = [entry.change for entry in entries]
     output.table(
-        [dim(_when(one.at)), bold(one_line(one.account)), *map(one_line, (one.action, one.target, one.address))]
+        [
+            dim(_when(one.at)),
+            bold(one_line(one.account)),
+            *map(one_line, (one.action, one.target)),
+            one_line(", ".join(f"{key} {one.details[key]}" for key in _AUDIT_DETAILS if key in one.details)),
+            one_line(one.address),
+        ]
         for one in changes
     )
 

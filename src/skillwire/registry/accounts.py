@@ -162,7 +162,8 @@ class Accounts:
         if token_id not in {one.token_id for one in await self.list(actor)}:
             raise NotFoundError("TOKEN_NOT_FOUND", f"there is no token {ascii(token_id)[:60]}")
         if ADMIN not in actor.scopes or is_limited(actor.scopes):
-            raise TrustError("PERMISSION_DENIED", "the token does not allow to revoke tokens", details={"scope": ADMIN})
+            message = "revoking tokens needs the scope admin in all namespaces"
+            raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
         revoked = await self._tokens().revoke(token_id)
         await self._record(actor, "token.revoke", revoked.account, id=token_id)
 
@@ -252,7 +253,8 @@ def check_scopes(actor: Actor, scopes: Collection[str], asked: Collection[str] |
     require_account(actor)
     check_scope_forms(scopes)
     if asked is None and ADMIN not in actor.scopes:
-        raise TrustError("PERMISSION_DENIED", f"your token does not allow {ADMIN}", details={"scope": ADMIN})
+        message = "making tokens needs the scope admin, which your token does not allow"
+        raise TrustError("PERMISSION_DENIED", message, details={"scope": ADMIN})
     given = grantable_scopes(actor.scopes, scopes)
     if lacking := [one for one in scopes if one not in given] or ([] if _is_inside(scopes, actor.scopes) else ["*"]):
         wanted = "all namespaces" if lacking == ["*"] else ", ".join(lacking)

@@ -158,7 +158,9 @@ class Registry:
         namespace = await self.require(actor, Role.OWNER, namespace, scope=ADMIN)
         if role is not None and (not is_account(account) or await self.store.account(account) is None):
             raise NotFoundError("ACCOUNT_NOT_FOUND", f"there is no account {ascii(account)[:80]}")
-        change = self._change(actor, "member.set", namespace, account=account, role=role or "")
+        change = self._change(
+            actor, "member.set" if role else "member.remove", namespace, account=account, role=role or ""
+        )
         if not await self.store.set_role(namespace, account, role, change):
             raise UsageError("LAST_OWNER", f"{account} is the last owner of {namespace}")
 
@@ -438,14 +440,14 @@ class Registry:
         self._allow(actor, scope, name)
         own = None if actor.is_operator else (await self.store.members(name)).get(actor.account)
         if not actor.is_operator and (own is None or not own.includes(role)):
-            message = f"{actor.account} is no {role} of {name}"
+            message = f"{actor.account} needs the role {role} in {name}"
             raise TrustError("PERMISSION_DENIED", message, details={"role": role.value, "namespace": name})
         return name
 
     def _allow(self, actor: Actor, scope: str, namespace: str) -> None:
         require_account(actor)
         if not actor.allows(scope, namespace):
-            message = f"the token does not allow {scope} in {namespace}"
+            message = f"the token does not allow {scope} in {namespace}: this needs the scope {scope}"
             raise TrustError("PERMISSION_DENIED", message, details={"scope": scope, "namespace": namespace})
 
     def _change(self, actor: Actor, action: str, target: str, **details: Any) -> Change:

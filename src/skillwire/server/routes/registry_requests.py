@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -106,14 +107,16 @@ async def publisher_of(registry: Registry, context: RequestContext) -> Actor:
     actor = await actor_of(registry, context)
     require_account(actor)
     if actor.scopes.isdisjoint({PUBLISH, ADMIN}):
-        raise TrustError("PERMISSION_DENIED", "the token does not allow to publish", details={"scope": PUBLISH})
+        message = "publishing needs the scope publish, which the token does not allow"
+        raise TrustError("PERMISSION_DENIED", message, details={"scope": PUBLISH})
     return actor
 
 
 def request_id_of(context: RequestContext) -> str:
-    """Return the ``X-Request-Id`` of a request, which the audit log has."""
+    """Return the ``X-Request-Id`` of a request, which the audit log has; a new one where none is sent."""
     request = context.fields(b"x-request-id").get(b"x-request-id", "")[:_REQUEST_ID_LENGTH]
-    return request if request.isprintable() else ""
+    made: str = context.scope.setdefault("skillwire.request_id", str(uuid4()))  # the same for all that the request does
+    return request if request and request.isprintable() else made
 
 
 async def read_request(context: RequestContext, kind: type[T]) -> T:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from typing import Any
 
 import jsonschema_rs
@@ -145,6 +146,14 @@ class TestNamespaces:
         members = (await site.call("GET", "/namespaces/acme", by="bob")).json()["members"]
         assert members == {"ann": "owner", "bob": "publisher"}
         assert (await site.call("DELETE", path, by="ann")).status == 204
+        entries = [one.change for one in await site.store.audit(0, 99)][-2:]
+        assert [(one.action, one.target, one.details) for one in entries] == [
+            ("member.set", "acme", {"account": "bob", "role": "publisher"}),
+            ("member.remove", "acme", {"account": "bob"}),
+        ]
+        assert len({uuid.UUID(one.request_id) for one in entries}) == 2, "each request has an ID of its own"
+        refused = await site.call("PUT", path, {"role": "publisher"}, by="bob")
+        assert "bob needs the role owner in acme" in refused.json()["error"]["message"]
         last = await site.call("DELETE", "/namespaces/acme/members/ann", by="ann")
         assert (last.status, code_of(last)) == (400, "LAST_OWNER")
 

@@ -91,9 +91,8 @@ def _print_comparisons(output: Output, comparisons: Sequence[UpdateComparison]) 
 def _detail(row: UpdateComparison) -> str:
     if row.error is not None:
         instead = f"; there is {row.latest.version}" if row.latest else ""
-        return (
-            f"{row.error.code.lower()}: {row.error.message}{instead}" if row.error.code == "YANKED" else str(row.error)
-        )
+        is_withdrawn = row.error.code in {"YANKED", "QUARANTINED"}
+        return f"{row.error.code.lower()}: {row.error.message}{instead}" if is_withdrawn else str(row.error)
     if row.latest is None:
         return f"{row.locked.origin} no longer lists it"
     if row.state == "unverifiable":

@@ -325,7 +325,8 @@ class ClientSession:
         lock = yield from work(self.folder.read_lock)
         for reference in references:
             version = parse_reference(reference).version
-            for skill in (yield from self.resolve(reference, refresh=True)):
+            found = yield from self.resolve(reference, refresh=True)
+            for skill in (yield from with_releases(found, self.context._replace(refresh=True))):
                 known = skills.get(skill.name, skill)
                 if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")

@@ -314,6 +314,9 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     """
     source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
+    listed = [locked for locked in skills if locked.index and not (is_namespace_at(locked.origin) or locked.wanted)]
+    refs = yield from with_releases([ref_of_locked(locked, context.root) for locked in listed], context)
+    releases = {ref.name: ref for ref in refs}
     comparisons: list[UpdateComparison] = []
     for locked in skills:
         if not locked.index:
@@ -334,8 +337,23 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
         if isinstance(index, SkillwireError):
             comparisons.append(UpdateComparison(locked, "unreachable", error=index))
         else:
-            comparisons.append(_compare_locked(locked, index.get(locked.name)))
+            row = _compare_locked(locked, index.get(locked.name))
+            comparisons.append(_with_release(row, releases.get(locked.name), context))
     return comparisons
+
+
+def _with_release(row: UpdateComparison, present: SkillRef | None, context: ResolveContext) -> UpdateComparison:
+    """Add why the installed version was withdrawn, and report that it is deprecated."""
+    if present is None:
+        return row
+    try:
+        check_release(present, None, "")
+    except TrustError as error:
+        is_replaced = row.latest is not None and row.latest.digest != row.locked.digest
+        return row._replace(state="changed" if is_replaced else "gone", error=error)
+    if finding := release_warning(present):
+        context.report(finding)
+    return row
 
 
 def _read_index(source: AgentSkills, url: str) -> Flow[dict[str, SkillRef]]:

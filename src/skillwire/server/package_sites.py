@@ -74,6 +74,10 @@ class PackageSites:
             inside = "" if file == "index.json" else file.partition("/")[0].partition(".")[0]
             return PackagePath(scoped, scope, name or inside)
         skill = context.view.usable.skills.get(scope) if name is None else None
+        if skill is None and name is None and version is None and rest == VERSIONS:  # each version may be withdrawn
+            principal = context.principal or ANONYMOUS
+            page, _ = await self._registry.find(principal, scope, PackageName("", scope), 1)
+            return next((PackagePath(scoped, *one.name) for one in page if one.name.name == scope), None)
         if (
             skill is None
             or skill.publisher == self._publisher

@@ -94,7 +94,9 @@ class Site:
 
     @property
     def asked(self):
-        return [request.url.removeprefix(f"{ORIGIN}/.well-known/") for request in self.publisher.requests]
+        """The paths of the requests, without those for lists of versions, which this publisher does not have."""
+        urls = [request.url for request in self.publisher.requests]
+        return [url.removeprefix(f"{ORIGIN}/.well-known/") for url in urls if not url.endswith("versions.json")]
 
 
 @pytest.fixture
@@ -756,8 +758,7 @@ class TestLater:
         fresh = site.open(other)
         (tmp_path / "skillwire/cache/blobs").rename(tmp_path / "elsewhere")
         fresh.apply(fresh.plan_locked())
-        asked = sorted(path for path in site.asked if not path.endswith("versions.json"))
-        assert asked == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
+        assert sorted(site.asked) == ["agent-skills/one/SKILL.md", "agent-skills/two/SKILL.md"]
         assert (other / "skills.lock").read_bytes() == (two.root / "skills.lock").read_bytes()
         assert fresh.verify()[1] == []
 

@@ -167,9 +167,10 @@ class TestStates:
         assert refused.value.code == "QUARANTINED"
         assert "--token" not in refused.value.diagnostics().fix
 
-    async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer):
+    @pytest.mark.parametrize("reference", [f"{PLACE}/notes", "registry.example/notes"])
+    async def test_a_deprecated_one_is_reported_with_its_successor(self, consumer, reference):
         await consumer.state("notes", "deprecated", successor="acme/diary")
-        await consumer.client.add(f"{PLACE}/notes")
+        await consumer.client.add(reference)
         [finding] = [one for one in consumer.findings if one.code == "DEPRECATED"]
         assert finding.fix == "Use acme/diary instead."
         assert "because" in finding.message
@@ -220,14 +221,21 @@ class TestUpdates:
         await consumer.client.update()
         assert await consumer.versions() == {"notes": "1.2.0"}
 
-    async def test_a_yanked_one_without_another_stays_installed(self, consumer):
+    @pytest.mark.parametrize("place", [PLACE, "registry.example"])
+    @pytest.mark.parametrize("status", ["yanked", "quarantined"])
+    async def test_a_withdrawn_one_without_another_stays_installed(self, consumer, place, status):
         await consumer.publish("alone", "1.0.0")
-        await consumer.client.add(f"{PLACE}/alone")
-        await consumer.state("alone/1.0.0", "yanked")
+        await consumer.client.add(f"{place}/alone")
+        await consumer.state("alone/1.0.0", status)
         [row] = await consumer.client.outdated()
-        assert (row.state, row.error.code) == ("gone", "YANKED")
+        assert (row.state, row.error.code) == ("gone", status.upper())
+        assert "because" in row.error.message
         await consumer.client.update()
         assert await consumer.versions() == {"alone": "1.0.0"}
+        await consumer.client.remove("alone")
+        with pytest.raises(TrustError, match="because") as refused:
+            await consumer.client.add(f"{place}/alone")
+        assert refused.value.code == status.upper()
 
 
 class TestRequirements:

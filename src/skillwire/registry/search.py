@@ -77,9 +77,8 @@ def count_facets(profiles: Sequence[Profile]) -> dict[str, tuple[FacetValue, ...
 
 
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:
-    metadata = skill.metadata or {}
-    for key in _TAGGED:
-        for tag in _BETWEEN_TAGS.split(metadata.get(key, "")):
+    for key, value in (skill.metadata or {}).items():
+        for tag in _BETWEEN_TAGS.split(value) if key in _TAGGED else ():
             yield " ".join(tag.lower().split())[:_VALUE_LENGTH]
     yield from skill.capabilities
     yield from skill.scenes

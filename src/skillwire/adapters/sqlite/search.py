@@ -322,7 +322,7 @@ CREATE VIRTUAL TABLE skills USING fts5(
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(skills, row);
 INSERT INTO skills(skills, rank) VALUES ('rank', 'bm25(1.0, 1.0, 1.0, 0.5)');
-INSERT INTO skills(skills, rank) VALUES ('hashsize', 8388608);  -- bytes between two merges; the default of 1 MiB costs 0.3 s more for 50,000
+INSERT INTO skills(skills, rank) VALUES ('hashsize', 8388608);  -- bytes between two merges
 """
 _INSERT: Final = "INSERT INTO skills(rowid, name, tags, description, files) VALUES (?, ?, ?, ?, ?)"
 _CACHE: Final = "PRAGMA cache_size = -256"  # KiB; the system holds the file, and more made no search quicker

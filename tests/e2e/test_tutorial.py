@@ -59,8 +59,9 @@ def test_the_session_of_the_readme_shows_what_happens(tmp_path):
 def test_every_command_of_the_registry_tutorial_shows_what_the_page_shows(tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
-    calls = "".join(f'{name}) shift; exec {shlex.join(find_peer(name))} "$@" ;;\n' for name in ("skills", "clawhub"))
-    (programs / "npx").write_text(f"#!/bin/sh\nexport CI=1 DISABLE_TELEMETRY=1\ncase $1 in\n{calls}esac\n")
+    calls = "".join(f'{name}@*) shift; exec {shlex.join(find_peer(name))} "$@" ;;\n' for name in ("skills", "clawhub"))
+    prepared = "#!/bin/sh\nexport CI=1 DISABLE_TELEMETRY=1\n[ $1 = --yes ] && shift\n"
+    (programs / "npx").write_text(f"{prepared}case $1 in\n{calls}esac\n")
     (programs / "npx").chmod(0o755)
     (tmp_path / "home").mkdir()
     with Sides(tmp_path / "home", programs=programs) as sides:

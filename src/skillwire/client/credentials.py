@@ -249,12 +249,14 @@ class OriginAccess:
             origin = parse_url(error.place.source.partition("#")[0]).origin
         except SkillwireError:
             return  # not about an address
+        registry, is_registry, _ = error.place.source.partition("/api/registry/")
+        login = f"skillwire auth login {f'--registry {registry}' if is_registry else origin}"
         sent, default = self.credentials.get(origin), CODES[error.code].fix
         if error.code == "PERMISSION_DENIED":
             if sent is None and ((error.fix or default) == default or str(error.fix).startswith("Send ")):
-                error.fix = f"No credential was sent. Run skillwire auth login {origin}, with one that opens it."
+                error.fix = f"No credential was sent. Run {login}, with one that opens it."
         elif sent is None:
-            error.fix = f"Run skillwire auth login {origin}." if error.code == "AUTH_REQUIRED" else error.fix
+            error.fix = f"Run {login}." if error.code == "AUTH_REQUIRED" else error.fix
             wanted = error.details.get("details")  # of Skill Sharing: the method, and where tokens come from
             names = ("required_auth_type", "authorization_url")
             offered = [str(wanted[name]) for name in names if name in wanted] if isinstance(wanted, dict) else []
@@ -262,14 +264,13 @@ class OriginAccess:
                 error.fix = f"{error.fix} It takes {neutralise(', '.join(offered))[:300]}."
         elif self.stored.is_sent(origin, sent):
             error.fix = (
-                f"The stored credential of {origin} was sent. Run skillwire auth login {origin} for a new one, "
+                f"The stored credential of {origin} was sent. Run {login} for a new one, "
                 f"or skillwire auth logout {origin} to go without."
             )
         else:
             given = "--token, SKILLWIRE_TOKENS or ~/.netrc"
             error.fix = (
-                f"The credential of {origin} from {given} was sent. Give another one, "
-                f"or leave it away and run skillwire auth login {origin}."
+                f"The credential of {origin} from {given} was sent. Give another one, or leave it away and run {login}."
             )
 
     def _take_stored(self, origin: str) -> str | None:

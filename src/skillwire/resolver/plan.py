@@ -166,12 +166,13 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[l
 
 def release_warning(skill: SkillRef) -> Finding | None:
     """Return a warning about a deprecated skill, or a yanked version that a lock or a digest led to."""
-    if skill.release is None or skill.release.status not in {"deprecated", "yanked"}:
+    status, reason, successor, *_ = skill.release or Release()
+    code = {"deprecated": "DEPRECATED", "yanked": "YANKED"}.get(status)
+    if code is None:
         return None
-    status, reason, successor, *_ = skill.release
     message = f"{skill.name} {skill.version} is {status}{': ' * bool(reason)}{reason}"
-    fix = f"Use {successor} instead." if successor else CODES[status.upper()].fix
-    return Finding(status.upper(), "warning", message, SourceLocation(skill.origin), fix)
+    fix = f"Use {successor} instead." if successor else CODES[code].fix
+    return Finding(code, "warning", message, SourceLocation(skill.origin), fix)
 
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:

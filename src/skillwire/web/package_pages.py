@@ -62,7 +62,7 @@ def package_addresses(package: Package, version: PackageVersion, frame: Frame) -
     commands: tuple[tuple[str, str, str], ...] = (
         ("skillwire", "With skillwire", f"skillwire add {short_address(address)}/{name}{pinned}"),
         ("npx", "With npx skills", f"npx skills add {address}/@{name}{pinned}"),
-        ("clawhub", "With clawhub", f"npx clawhub install @{name} --registry {address}"),
+        ("clawhub", "With clawhub", f"npx clawhub install {name.name} --registry {address}"),
     )
     if version.state.status is Status.YANKED:
         commands = ()

@@ -7,7 +7,7 @@ from tests.support.publishing import write_skill
 from tests.support.registry_site import AsgiDriver, RegistrySite, skill_archive
 
 from skillwire import AsyncClient
-from skillwire.errors import ConflictError, NotFoundError, TrustError, UsageError, ValidationError
+from skillwire.errors import ConflictError, NotFoundError, SkillwireError, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
 from skillwire.protocols.agent_skills.messages import SCHEMA_URI
 from skillwire.resolver.settings import Settings
@@ -197,6 +197,17 @@ class TestStates:
                 ("1.0.0", "active", ""),
             ]
             assert all(one.release.published_by == "acme" and one.release.published for one in versions)
+
+
+@pytest.mark.parametrize("token", [None, "unknown"])
+async def test_a_registry_that_needs_an_account_names_the_login_for_registries(consumer, token):
+    consumer.client = consumer.open()
+    if token:
+        consumer.client.set_token(ORIGIN, token)
+    with pytest.raises(SkillwireError) as refused:
+        await consumer.client.registry(ORIGIN).request("GET", "/tokens")
+    assert refused.value.code == "AUTH_REQUIRED"
+    assert f"un skillwire auth login --registry {ORIGIN}" in refused.value.diagnostics().fix
 
 
 class TestUpdates:

@@ -74,7 +74,7 @@ PAGES = {
             "<title>ann/notes 1.1.0 · package</title>",
             "skillwire add http://skills.example.com/ann/notes<",
             "npx skills add http://skills.example.com/@ann/notes<",
-            "npx clawhub install @ann/notes --registry http://skills.example.com<",
+            "npx clawhub install notes --registry http://skills.example.com<",
             'href="notes@1.0.0"',
             'href="notes@1.1.0" aria-current="true"',
             'href="notes@1.1.0/files/run.py"',

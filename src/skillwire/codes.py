@@ -616,9 +616,9 @@ CODES: dict[str, CodeInfo] = {
     "ACCOUNT_TAKEN": CodeInfo("The account is taken",
         "Another account or namespace has the name, or the person signs in as another account.",
         "Choose another name; operators change who signs in: skillwire registry account link.", exit_code=6),
-    "DEVICE_CODE": CodeInfo("No program waits with this code",
-        "The code is mistyped, was used, or ended after ten minutes.",
-        "Compare it with what the program shows, or begin there anew.", exit_code=3),
+    "DEVICE_CODE": CodeInfo("No login is waiting for this code",
+        "The code is mistyped, was used, or expired after ten minutes.",
+        "Compare it with the code that the program shows, or start the login again there.", exit_code=3),
     "OPERATOR_EXISTS": CodeInfo("The registry has an operator already",
         "Only the first operator is made without another one.",
         "Ask the operator for a token: skillwire registry token create. On the server, skillwire registry init ACCOUNT "

@@ -44,7 +44,7 @@ def check_account(name: str) -> str:
     """Return ``name``. Raises UsageError (``ACCOUNT_FORM``) for what is no account's name."""
     if not is_account(name):
         fix = "Use lower-case letters, digits, dots, hyphens and underscores, at most 64 characters."
-        raise UsageError("ACCOUNT_FORM", f"{ascii(name)[:80]} is no name of an account", fix=fix)
+        raise UsageError("ACCOUNT_FORM", f"{ascii(name)[:80]} is not a valid account name", fix=fix)
     return name
 
 

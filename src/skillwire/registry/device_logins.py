@@ -86,7 +86,7 @@ class DeviceLogins:
         """Return the login that waits for a decision. Raises NotFoundError (``DEVICE_CODE``). Trust: untrusted."""
         login = await self._store.find(self._user_hash(user_code))
         if login is None or login.decision or login.expires <= self._clock():
-            raise NotFoundError("DEVICE_CODE", "no program waits with this code")
+            raise NotFoundError("DEVICE_CODE", "no login is waiting for this code")
         return login
 
     async def approve(self, actor: Actor, user_code: str, scopes: Sequence[str], lifetime: float | None) -> DeviceLogin:
@@ -105,7 +105,7 @@ class DeviceLogins:
 
     async def _decide(self, actor: Actor, login: DeviceLogin) -> DeviceLogin:
         if not await self._store.decide(login._replace(account=actor.account, decided_by=actor.token_id)):
-            raise NotFoundError("DEVICE_CODE", "no program waits with this code")
+            raise NotFoundError("DEVICE_CODE", "no login is waiting for this code")
         action = "token.approve" if login.decision == "approved" else "token.refuse"
         details = {"client": login.client, "scopes": sorted(login.scopes), "from": login.address}
         await self._packages.record(actor.change(self._clock(), action, actor.account, **details))

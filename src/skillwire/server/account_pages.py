@@ -178,7 +178,8 @@ class AccountPages:
     async def set_up(self, request: ConsoleRequest, context: RequestContext) -> None:
         """Make the first operator with the code that the server printed, and sign in as it."""
         if request.scope["method"] != "POST":
-            await self._show_step(request, "set-up")
+            has_operator = await self._parts.registry.store.has_operator()
+            await self._show_step(request, "has-operator" if has_operator else "set-up")
             return
         sent = dict(await request.form())
         account = sent.get("account", "").strip()

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 _GONE: Final[tuple[HTTPStatus, Notice]] = (HTTPStatus.NOT_FOUND, "gone")
 _LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
-_WRONG: Final = "This is no key of this server, or one that has ended. A key begins with sw_."
+_WRONG: Final = "The key is not valid on this server, or it has expired. Keys begin with sw_."
 _TOO_MANY_WRONG: Final = "Too many wrong keys came from your address. Wait a minute, then try again."
 
 #: Seconds for which counts of executions are reused: counting looks at every row.

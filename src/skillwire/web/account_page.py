@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _DAY: Final = 86_400.0
 #: The lifetimes of a token that forms offer: value → label, and seconds.
 LIFETIMES: Final[Mapping[str, tuple[str, float | None]]] = {
-    "1": ("1 day", _DAY),
-    "30": ("30 days", 30 * _DAY),
-    "90": ("90 days", 90 * _DAY),
-    "365": ("1 year", 365 * _DAY),
-    "none": ("No end", None),
+    "1": ("After 1 day", _DAY),
+    "30": ("After 30 days", 30 * _DAY),
+    "90": ("After 90 days", 90 * _DAY),
+    "365": ("After 1 year", 365 * _DAY),
+    "none": ("Never", None),
 }
 #: What scopes mean, in the order in which forms offer them.
 SCOPES: Final[Mapping[str, str]] = {
@@ -29,8 +29,9 @@ SCOPES: Final[Mapping[str, str]] = {
     "publish": "Publish and yank",
     "admin": "Everything of the account",
 }
-#: ``enter`` asks for a code, ``confirm`` for a decision; ``set-up`` makes the first operator, ``new`` an account.
-Step = Literal["enter", "confirm", "approved", "refused", "set-up", "new", "failed"]
+#: ``enter`` asks for a code, ``confirm`` for a decision; ``set-up`` makes the first operator, if there
+#: is none yet, ``new`` an account.
+Step = Literal["enter", "confirm", "approved", "refused", "set-up", "has-operator", "new", "failed"]
 
 
 class ShownAccount(NamedTuple):

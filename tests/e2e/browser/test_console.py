@@ -87,7 +87,7 @@ def test_who_is_not_signed_in_signs_in_and_gets_where_they_wanted(visit, site, k
     expect(page.get_by_label("API key")).to_be_focused()
     page.keyboard.type("sw_nonsense")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("This is no key of this server")).to_be_visible()
+    expect(page.get_by_text("The key is not valid on this server")).to_be_visible()
     expect(page.get_by_label("API key")).to_have_attribute("aria-invalid", "true")
     page.get_by_label("API key").fill(keys["ann"])
     page.keyboard.press("Enter")

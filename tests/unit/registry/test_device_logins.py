@@ -102,7 +102,7 @@ async def test_a_token_without_admin_gives_none_that_outlives_it(world):
 async def test_codes_end(world):
     codes, ann = await world.begin(), await world.actor()
     world.now += limits.DEVICE_LOGIN_SECONDS
-    with pytest.raises(NotFoundError, match="no program waits"):
+    with pytest.raises(NotFoundError, match="no login is waiting"):
         await world.logins.approve(ann, codes.user_code, ["read"], None)
     assert await world.poll(codes) == "expired_token"
 

@@ -126,6 +126,11 @@ class TestTokens:
         assert (await ann.act(f"/account/tokens/{number}/revoke")).status == 303
         assert (await ann.get("/account")).status == 303
 
+    async def test_the_login_page_names_how_a_member_gets_a_token(self, site):
+        page = text_of(await Browser(site.application).get("/login"))
+        assert "Ask an operator of the registry" in page
+        assert "skillwire registry token create NAME --account ACCOUNT" in page
+
     async def test_public_pages_lead_to_the_account(self, site):
         page = (await Browser(site.application).get("/")).body.decode()
         assert 'href="./account"' in page
@@ -183,7 +188,7 @@ class TestDevice:
         assert round(issued.token.expires - issued.token.created) == 86_400
         assert (await actions(site))[-2:] == [("ann", "token.approve"), ("ann", "token.create")]
         again = await ann.act("/account/device", code=codes.user_code, decision="approve", scope="read")
-        assert (again.status, "no program waits" in text_of(again)) == (422, True)
+        assert (again.status, "no login is waiting" in text_of(again)) == (422, True)
 
     async def test_a_person_refuses(self, site, enter):
         codes, ann = await self.begin(site), await enter()
@@ -278,6 +283,8 @@ class TestSetUp:
         [change] = [one.change for one in await site.store.audit(0, 9)]
         assert change[1:4] == ("ann", "account.create", "ann")
         assert (change.details, change.address, change.request_id) == ({"operator": True}, "192.0.2.7", "r-1")
+        late = await Browser(site.application).get("/account/setup")
+        assert ("has an operator" in text_of(late), 'name="code"' in late.body.decode()) == (True, False)
         again = await Browser(site.application).post("/account/setup", {"code": code, "account": "eve"})
         assert again.status == 422
 

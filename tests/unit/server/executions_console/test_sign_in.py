@@ -89,7 +89,7 @@ async def test_what_is_no_key_opens_nothing(browser, key):
     answer = await browser.sign_in(key)
     assert answer.status == 403
     assert "set-cookie" not in answer.fields
-    assert "This is no key of this server" in answer.body.decode()
+    assert "The key is not valid on this server" in answer.body.decode()
     assert f'value="{key}"' not in answer.body.decode().replace('name="next" value=""', "")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import quote
 
 from skillwire import limits
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 
 State = Literal["new", "update", "unchanged", "conflict"]
+#: More skills at once would cost a request each: half of the time to add a hundred.
+RELEASES_ASKED: Final = 8
 
 
 class PlannedSkill(NamedTuple):
@@ -146,11 +148,14 @@ def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> N
         raise TrustError("YANKED", why, place=SourceLocation(skill.url), fix=instead)
 
 
-def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
+def with_releases(skills: Sequence[SkillRef], context: ResolveContext, most: int | None = None) -> Flow[list[SkillRef]]:
     """Return each skill with its state in the list of its versions, asked once per skill that states a version.
 
-    Without such a list, or where it cannot be read, a skill stays as it is: most publishers have none.
+    Without such a list, or where it cannot be read, a skill stays as it is: most publishers have none. Of more than
+    ``most`` skills no list is asked for.
     """
+    if most is not None and len(skills) > most:
+        return list(skills)
     source = AgentSkills(context)
 
     def look_up(skill: SkillRef) -> Flow[SkillRef]:
@@ -316,7 +321,7 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
     listed = [locked for locked in skills if locked.index and not (is_namespace_at(locked.origin) or locked.wanted)]
-    refs = yield from with_releases([ref_of_locked(locked, context.root) for locked in listed], context)
+    refs = yield from with_releases([ref_of_locked(locked, context.root) for locked in listed], context, RELEASES_ASKED)
     releases = {ref.name: ref for ref in refs}
     comparisons: list[UpdateComparison] = []
     for locked in skills:

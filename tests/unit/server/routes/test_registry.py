@@ -8,7 +8,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import schemathesis
-from tests.support.eventually import eventually_async
 from tests.support.publishing import Asgi
 from tests.support.registry_site import RegistrySite, skill_archive, skill_files, tar_gz, zipped
 
@@ -455,18 +454,24 @@ async def test_answers_fit_the_description_of_the_api(site):
             jsonschema_rs.Draft202012Validator(whole).validate(answer.json())
 
 
-@pytest.mark.virtual_time
-async def test_a_client_may_wait_until_its_change_is_served(site):
+async def test_a_client_may_wait_until_its_change_is_served(site, monkeypatch):
     catalog = site.application.catalog
+    follow, begun = catalog.follow, asyncio.Event()
+
+    async def follow_and_say_so(seconds):
+        begun.set()
+        await follow(seconds)
+
+    monkeypatch.setattr(catalog, "follow", follow_and_say_so)
     fields = {"Prefer": "respond-async, wait=5"}
     publication = site.call("POST", "/namespaces/ann/packages", body=skill_archive(), by="ann", fields=fields)
     waiting = asyncio.create_task(publication)
-    await eventually_async(lambda: catalog._followers)
+    await begun.wait()
     assert not waiting.done()
     assert "notes" not in catalog.current.site.names
     site.look()
     assert (await waiting).status == 201
     assert "notes" in catalog.current.site.names
     change = {"status": "yanked", "reason": "wrong"}
-    yanked = await site.call("PATCH", "/packages/ann/notes/1.0.0", change, by="ann", fields={"Prefer": "wait=1"})
+    yanked = await site.call("PATCH", "/packages/ann/notes/1.0.0", change, by="ann", fields={"Prefer": "wait=0"})
     assert yanked.status == 200, "a change is answered in the end where nothing follows it"

@@ -335,8 +335,8 @@ class ClientSession:
                     raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
                 check_release(skill, lock.skills.get(skill.name), version)
                 skills[skill.name], wanted[skill.name] = skill, version
-        as_copy = self.settings.install == "copy" if copy is None else copy
-        location = plan_placement(chosen, for_user=self.for_user, copy=as_copy)
+        copy = self.settings.install == "copy" if copy is None else copy
+        location = plan_placement(chosen, for_user=self.for_user, copy=copy)
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]
         return (yield from self._plan_install([(row, [row.skill]) for row in planned], lock))
 
@@ -531,16 +531,13 @@ class ClientSession:
         if plan.unknown_origins and not consent:
             raise TrustError("ORIGIN_UNKNOWN", f"you have not agreed to install from {plan.unknown_origins[0]} yet")
 
-        def allow_planned() -> None:
-            """Take the consent, new or old, as permission to connect to the plan's origins."""
-            for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
-                self.access.allow_url(origin)
-
-        yield from work(allow_planned)
-        rows = {row.skill.name: row.locked for row in plan.skills if row.locked is not None}
-        skills = [row.skill for row in plan.skills if row.skill.name in rows]
-        for skill in (yield from with_releases(skills, self.context._replace(refresh=True))):
-            check_release(skill, rows[skill.name], "")
+        # The consent, new or old, permits connections to the plan's origins.
+        for origin in {planned.skill.origin for planned in plan.skills if not planned.skill.is_local}:
+            yield from work(partial(self.access.allow_url, origin))
+        rows = [row for row in plan.skills if row.locked is not None]
+        skills = yield from with_releases([row.skill for row in rows], self.context._replace(refresh=True))
+        for row, skill in zip(rows, skills, strict=True):
+            check_release(skill, row.locked, "")
             if finding := release_warning(skill):
                 self.context.report(finding)
         return (yield from apply_install(plan, self.context, self.folder, overwrite=overwrite, on_done=on_done))

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import quote
 
-from skillwire import limits
 from skillwire.codes import CODES
 from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageError, ValidationError
 from skillwire.model.digest import Digest
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 State = Literal["new", "update", "unchanged", "conflict"]
 #: More skills at once would cost a request each: half of the time to add a hundred.
 RELEASES_ASKED: Final = 8
+_RELEASE_SECONDS: Final = 5.0  # an installation from the cache waits no longer for a silent origin
 
 
 class PlannedSkill(NamedTuple):
@@ -151,8 +151,8 @@ def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> N
 def with_releases(skills: Sequence[SkillRef], context: ResolveContext, most: int | None = None) -> Flow[list[SkillRef]]:
     """Return each skill with its state in the list of its versions, asked once per skill that states a version.
 
-    Without such a list, or where it cannot be read, a skill stays as it is: most publishers have none. Of more than
-    ``most`` skills no list is asked for.
+    Without such a list, or where it does not come in time, a skill stays as it is: most publishers have none. No list
+    is asked for of more than ``most`` skills.
     """
     if most is not None and len(skills) > most:
         return list(skills)
@@ -164,7 +164,7 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext, most: int
         lists = yield from source.versions(Lookup(skill.index_url, skill.name))
         return skill._replace(release=next((one.release for one in lists if one.digest == skill.digest), None))
 
-    flow = run_all([limit_time(look_up(skill), limits.HTTP_REQUEST_SECONDS) for skill in skills], lambda: None)
+    flow = run_all([limit_time(look_up(skill), _RELEASE_SECONDS) for skill in skills], lambda: None)
     found = yield from flow
     return [known if isinstance(one, SkillwireError) else one for known, one in zip(skills, found, strict=True)]
 

@@ -126,8 +126,7 @@ class Challenges:
         """Return the 403 of an authenticated caller without access to ``skill``; None for a list of several."""
         required = [] if skill is None else self._grants.scopes_for(skill)
         details = {"required_scopes": required, "granted_scopes": sorted(principal.scopes)}
-        named = f": it needs {' or '.join(required)}" if required else ""
-        message = f"Insufficient permissions to {wish} this skill{named}"
+        message = f"Insufficient permissions to {wish} this skill"  # the words of the text
         missing = None if skill is None else self.missing_scope(principal, skill)
         fields = self._challenge(scope, {"error": "insufficient_scope", "scope": missing}) if missing else {}
         return challenge_fields(TrustError("PERMISSION_DENIED", message, details=details), 403, fields)

@@ -73,7 +73,7 @@ def test_a_program_logs_in_publishes_and_logs_out(tmp_path, registry, run):
     assert done.code == 0, done.err
     listed = run_command("registry", "token", "list", "--registry", address, env=environment, cwd=tmp_path).out
     [row] = [line for line in listed.splitlines() if "skillwire (login)" in line]
-    assert re.search(r"last used 20\d\d-.*ends 20\d\d-", row)
+    assert re.search(r"last used 20\d\d-.*expires 20\d\d-", row)
     assert "revoked" in run("auth", "logout", address)
     assert "skillwire (login)" not in browser.get("/account").text
     run("registry", "whoami", code=5)

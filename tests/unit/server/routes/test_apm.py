@@ -7,24 +7,12 @@ import jsonschema_rs
 import pytest
 import schemathesis
 from tests.support.client_apis import APM, publish_to_apm, unzipped
-from tests.support.registry_site import RegistrySite, skill_archive, skill_files, zipped
+from tests.support.registry_site import skill_archive, skill_files, zipped
 
 from skillwire import limits
 from skillwire.server import openapi
 
 VERSIONS = f"{APM}/ann/notes/versions"
-
-
-@pytest.fixture
-async def site(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    site = RegistrySite(tmp_path)
-    site.look()
-    for name in ("ann", "bob"):
-        await site.account(name)
-    await site.account("root", is_operator=True)
-    yield site
-    await site.parts.downloads.close()
 
 
 def problem_of(answer):

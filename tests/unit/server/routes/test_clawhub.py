@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 import schemathesis
 from tests.support.client_apis import HUB, publish_to_hub, unzipped
-from tests.support.registry_site import RegistrySite, skill_archive, skill_files
+from tests.support.registry_site import skill_archive, skill_files
 
 from skillwire import limits
 from skillwire.model.package import PackageName
@@ -17,18 +17,6 @@ from skillwire.server import openapi
 FILES = {**skill_files(), "_a.md": "1", "B.md": "2", "a-b.md": "3", "a.md": "4", "scripts/run.py": "5"}
 #: The order of ``paths.sort((a, b) => a.localeCompare(b))``.
 IN_JAVASCRIPT = ("_a.md", "a-b.md", "a.md", "B.md", "scripts/run.py", "SKILL.md")
-
-
-@pytest.fixture
-async def site(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    site = RegistrySite(tmp_path)
-    site.look()
-    for name in ("ann", "bob"):
-        await site.account(name)
-    await site.account("root", is_operator=True)
-    yield site
-    await site.parts.downloads.close()
 
 
 class Hub:

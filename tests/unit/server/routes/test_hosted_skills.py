@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 import schemathesis
 from tests.support.client_apis import HOSTED, form, host, unzipped
-from tests.support.registry_site import RegistrySite, skill_files
+from tests.support.registry_site import skill_files
 
 from skillwire import limits
 from skillwire.server import openapi
@@ -14,18 +14,6 @@ from skillwire.server import openapi
 #: Files of a skill that states no version.
 PLAIN = {"SKILL.md": '---\nname: notes\ndescription: "Does something useful."\n---\n\nDo it.\n', "a.py": "1"}
 NOTES = f"{HOSTED}/ann--notes"
-
-
-@pytest.fixture
-async def site(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    site = RegistrySite(tmp_path)
-    site.look()
-    for name in ("ann", "bob"):
-        await site.account(name)
-    await site.account("root", is_operator=True)
-    yield site
-    await site.parts.downloads.close()
 
 
 def error_of(answer):

@@ -2,24 +2,11 @@
 
 import pytest
 from tests.support.client_apis import HOSTED, HUB, host
-from tests.support.registry_site import API, RegistrySite, skill_archive, skill_files, tar_gz
+from tests.support.registry_site import API, skill_archive, skill_files, tar_gz
 
 from skillwire import limits
 from skillwire.model.access import ANONYMOUS
 from skillwire.model.package import PackageName
-
-
-@pytest.fixture
-async def site(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    site = RegistrySite(tmp_path)
-    site.look()
-    for name in ("ann", "bob"):
-        await site.account(name)
-    await site.account("root", is_operator=True)
-    yield site
-    await site.parts.downloads.close()
-
 
 DEEP = b'{"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
 

@@ -15,18 +15,6 @@ from skillwire import limits
 from skillwire.server import create_app, openapi
 
 
-@pytest.fixture
-async def site(tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLWIRE_HOME", str(tmp_path / "home"))
-    site = RegistrySite(tmp_path)
-    site.look()
-    await site.account("ann")
-    await site.account("bob")
-    await site.account("root", is_operator=True)
-    yield site
-    await site.parts.downloads.close()
-
-
 def code_of(answer):
     return answer.json()["error"]["code"]
 

@@ -410,12 +410,8 @@ class RenewalService:
             if sum((row.agents, row.skills, row.hosts) == asked.names.check() for row in lately) >= _RENEWALS:
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was renewed often enough; try in an hour"))
             issued = self._folder.issue(asked.names, asked.key, now, renews=serial_of(asked.certificate))
-        except (DecodeError, ValidationError) as error:
-            return _problem(400, error)
-        except TrustError as error:
-            return _problem(503 if error.code == "CA_PASSPHRASE" else 403, error)
         except SkillwireError as error:
-            return _problem(503, error)
+            return _refusal(error)
         return RenewalResponse(200, _JSON, messages.write_issued(issued))
 
     def enroll(self, request: bytes, *, refusal: Callable[[RequestedNames], str]) -> RenewalResponse:
@@ -430,12 +426,8 @@ class RenewalService:
             if sum((row.agents, row.skills, row.hosts) == names for row in lately) >= _RENEWALS:
                 return _problem(429, TrustError("CERTIFICATE_REFUSED", "it was issued often enough; try in an hour"))
             issued = self._folder.issue(names, asked.key, now)
-        except (DecodeError, ValidationError) as error:
-            return _problem(400, error)
-        except TrustError as error:
-            return _problem(503 if error.code == "CA_PASSPHRASE" else 403, error)
         except SkillwireError as error:
-            return _problem(503, error)
+            return _refusal(error)
         return RenewalResponse(200, _JSON, messages.write_issued(issued))
 
     def chain(self) -> RenewalResponse:
@@ -452,6 +444,14 @@ class RenewalService:
             return RenewalResponse(200, _PEM, self._folder.revocations(self._clock()))
         except SkillwireError as error:
             return _problem(503, error)
+
+
+def _refusal(error: SkillwireError) -> RenewalResponse:
+    """Return the answer to a request for a certificate that failed."""
+    if isinstance(error, DecodeError | ValidationError):
+        return _problem(400, error)
+    is_refused = isinstance(error, TrustError) and error.code != "CA_PASSPHRASE"
+    return _problem(403 if is_refused else 503, error)
 
 
 def _problem(status: int, error: SkillwireError) -> RenewalResponse:

@@ -51,6 +51,11 @@ TOML_DEPTH = Bound(16, "levels", "a manifest of ours nests three deep; parsers r
 ARCHIVE_BYTES = Bound(32 * MIB, "bytes", "read into memory whole, so that its digest is checked first")
 ARCHIVE_TOTAL_BYTES = Bound(64 * MIB, "bytes", "what all files of a skill may unpack to", "ASD Archive Safety")
 ARCHIVE_FILE_BYTES = Bound(32 * MIB, "bytes", "what one file may unpack to", "ASD Archive Safety")
+REVIEW_BYTES = Bound(
+    8 * MIB, "bytes", "of a skill's text that are searched for what it may do; later files are listed unread"
+)
+REVIEW_FILE_BYTES = Bound(1 * MIB, "bytes", "of one file that is searched; a larger one is listed unread")
+REVIEW_VALUES = Bound(1_000, "values", "of one kind; the others are one value with their number and digest")
 ARCHIVE_ENTRIES = Bound(2_000, "entries", "twice what we publish")
 ARCHIVE_PATH_BYTES = Bound(512, "bytes", "well under PATH_MAX with any destination in front")
 ARCHIVE_COMPONENT_BYTES = Bound(255, "bytes", "NAME_MAX of common file systems")

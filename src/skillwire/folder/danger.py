@@ -29,6 +29,15 @@ class Danger(NamedTuple):
     end: int
 
 
+class FoundDanger(NamedTuple):
+    """A danger in a file: its lint rule, a message, its place, and the text that fits."""
+
+    code: str
+    message: str
+    place: SourceLocation
+    text: str
+
+
 _SHELLS: Final = (
     r"(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+(?:[^\s=]+=\S*\s+){0,8})?(?:/(?:[^\s|]+\|){0,4}[^\s|]+/)?"
     r"(?:(?:ba|z|da|k|fi|a)?sh|python[0-9.]*|node|perl|ruby|php)\b(?![0-9.]*\s+-m\s+json\.tool\b)"
@@ -104,7 +113,7 @@ _PATTERNS: Final = (
     ),
 )
 #: A comment of HTML, or of Markdown, and what addresses an agent or runs something in it.
-_COMMENT: Final = r"<!--(?:(?!-->).)*+|^ {0,3}\[(?://|comment)\]:[^\n]*"
+COMMENT: Final = r"<!--(?:(?!-->).)*+|^ {0,3}\[(?://|comment)\]:[^\n]*"
 _ADDRESSED: Final = (
     r"\byou\s+(?:must|should|are|have|will)\b|\b(?:the|this|any|an|every)\s+(?:ai\s+)?(?:agent|assistant|model|llm)\b"
     r"|\b(?:system|assistant|agent|claude|gpt|copilot)\s*:|\b(?:curl|wget|ssh|scp)\s|https?://(?:(?!https?://)[^\s|])*+\s*\|"
@@ -113,8 +122,8 @@ _MOST: Final = 20
 _MOST_COMMENTS: Final = 200
 
 
-def search_file(path: str, source: str, data: bytes) -> Iterator[tuple[str, str, SourceLocation]]:
-    """Yield the code, message and place of each danger in a file, and whether some of it was too large to be searched.
+def search_file(path: str, source: str, data: bytes) -> Iterator[FoundDanger]:
+    """Yield each danger in a file, and whether some of it was too large to be searched.
 
     A shell skips NUL characters, and text in UTF-16 has one beside each letter, so the search leaves them out.
     """
@@ -125,10 +134,11 @@ def search_file(path: str, source: str, data: bytes) -> Iterator[tuple[str, str,
         text = part.decode("utf-8", "replace").replace("\0", "")
         for danger in find_dangers(path, text):
             place = place_of_range(text, danger.start, danger.end, source)
-            yield danger.code, danger.message, place._replace(line=(place.line or 1) + lines)
+            place = place._replace(line=(place.line or 1) + lines)
+            yield FoundDanger(danger.code, danger.message, place, text[danger.start : danger.end])
     if is_cut:
         message = f"the file has {len(data)} bytes, and only its first and last MiB are searched for dangers"
-        yield "FILE_UNSEARCHED", message, SourceLocation(source)
+        yield FoundDanger("FILE_UNSEARCHED", message, SourceLocation(source), "")
 
 
 def find_dangers(path: str, text: str) -> Iterator[Danger]:
@@ -152,4 +162,4 @@ def _compiled(number: int) -> re.Pattern[str]:
 
 @cache
 def _comments() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile(_COMMENT, re.DOTALL | re.MULTILINE), re.compile(_ADDRESSED, re.IGNORECASE)
+    return re.compile(COMMENT, re.DOTALL | re.MULTILINE), re.compile(_ADDRESSED, re.IGNORECASE)

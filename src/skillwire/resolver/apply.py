@@ -211,7 +211,7 @@ def _report_dangers(ref: SkillRef, files: Files, report: Callable[[Finding], obj
     """Report the first place of each danger in each file."""
     for file in files:
         reported = set[str]()
-        for code, message, place in search_file(file.path, f"{ref.name}/{file.path}", bytes(file.content)):
+        for code, message, place, _ in search_file(file.path, f"{ref.name}/{file.path}", bytes(file.content)):
             if message not in reported:
                 reported.add(message)
                 fix = f"Read it before an agent does: skillwire cat {reference_to(ref)} {file.path}"

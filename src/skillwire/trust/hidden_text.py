@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 _FIRST_PLANE: Final = 0xFFFF
 _LENGTH: Final = 160  # of a line that is shown
+_SPELLED: Final = 120  # characters of what tags spell
 _WIDE: Final = frozenset("WF")
 #: Marks drawn upon the character before them, and what only directs or joins.
 _DRAWN_ON: Final = frozenset({"Mn", "Me", "Cf"})
@@ -165,6 +166,16 @@ def neutralise(text: str) -> str:
 def reveal(run: str) -> str:
     """Return the ASCII text that the tag characters of ``run`` spell, for a finding."""
     return "".join(chr(ord(tag) - _TAGS) for tag in run if _TAGS + 0x20 <= ord(tag) < _TAGS + 0x7F)
+
+
+def describe_hidden(characters: str, run: Hidden) -> str:
+    """Return what the run of ``characters`` is, and the ASCII text that its tag characters spell."""
+    first = f"U+{ord(characters[0]):04X}"
+    description = f"1 hidden character, a {run.name} ({first})"
+    if run.length > 1:
+        description = f"{run.length} hidden characters, the first a {run.name} ({first})"
+    spelled = neutralise(reveal(characters))
+    return f"{description}, spelling {spelled[:_SPELLED]!r}" if spelled else description
 
 
 @cache

@@ -15,18 +15,20 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from skillwire import limits
+from skillwire.folder.differences import compare_files
+from skillwire.folder.review import KINDS, compare_reviews, review_files
 from skillwire.model.package import Status, read_package_name
+from skillwire.model.skill import FileContent
 from skillwire.web.address import short_address
-from skillwire.web.differences import compare_skills
 from skillwire.web.environment import render
 from skillwire.web.public_pages import SkillAddresses, hit, skill_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from skillwire.folder.differences import DiffLine
     from skillwire.model.package import Namespace, Package, PackageName, PackageVersion, Role
     from skillwire.ports import BlobStore
-    from skillwire.web.differences import DiffLine
     from skillwire.web.environment import Frame
     from skillwire.web.public_pages import SkillText
 
@@ -129,15 +131,24 @@ def _chart(downloads: Mapping[str, int], now: float) -> dict[str, Any]:
 
 def difference_page(package: Package, old: PackageVersion, new: PackageVersion, blobs: BlobStore, frame: Frame) -> str:
     """Return the page of the differences between two versions. May take half a second: not for the event loop."""
+    before, after = (review_files(one.skill.name, _contents(one, blobs)) for one in (old, new))
     values = {
         "package": package,
+        "kinds": KINDS,
+        "more": compare_reviews(before, after),
+        "less": compare_reviews(after, before),
         "versions": [(one.version, package_addresses(package, one, frame)) for one in (old, new)],
         "changes": [
             (change, Markup("".join(map(_diff_row, change.lines))))  # noqa: S704  # lines are escaped
-            for change in compare_skills(old.skill, new.skill, blobs)
+            for change in compare_files(old.skill.files, new.skill.files, blobs.read)
         ],
     }
     return render("difference.html", frame, values)
+
+
+def _contents(version: PackageVersion, blobs: BlobStore) -> Iterator[FileContent]:
+    for path, _, digest, executable in version.skill.files:
+        yield FileContent(path, blobs.read(digest) or b"", executable)
 
 
 _LOOKS: Final = {"+": "added", "-": "removed", " ": "same"}

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, UsageError
+from skillwire.folder.differences import read_text_file, split_lines
 from skillwire.folder.frontmatter import split_body
 from skillwire.folder.manifest import Manifest, read_manifest
 from skillwire.model.access import Access
@@ -26,7 +27,6 @@ from skillwire.protocols.agent_skills.server import artifact_name
 from skillwire.registry.search import FACETS, profile_of
 from skillwire.trust.hidden_text import neutralise
 from skillwire.web.address import query_url, short_address
-from skillwire.web.differences import read_text_file, split_lines
 from skillwire.web.environment import render, shorten
 from skillwire.web.markdown import ANCHOR, Rendered, SkillLinks, file_url, render_markdown
 

@@ -12,8 +12,8 @@ from tests.support.console_browser import Browser
 from tests.support.registry_site import RegistrySite, skill_archive
 
 from skillwire import limits
+from skillwire.folder.differences import Budget, TooManyStepsError, compare_lines
 from skillwire.model.package import Change, PackageName, Proof, State, Status
-from skillwire.web.differences import Budget, TooManyStepsError, compare_lines
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NOTES = PackageName("ann", "notes")
@@ -94,6 +94,8 @@ PAGES = {
     DIFF: (
         [
             "4 files changed in ann/notes.",
+            '<h2 id="review-1">Asks for more</h2>',
+            "<code>run.py: 1 hidden character, a direction override (U+202E)</code>",
             '<span class="mark removed">removed</span>',
             "17 unchanged lines",
             '<div class="added"><span></span><span>21</span><b>+</b><code>&lt;img src=x onerror=alert(1)&gt; pay[U+20',
@@ -307,11 +309,11 @@ def test_comparing_ends_when_its_steps_are_used_up():
     [
         ("PAGE_DIFF_BYTES", "It is too large to be compared here."),
         ("PAGE_DIFF_STEPS", "It has too many differences to be shown here."),
-        ("PAGE_DIFF_LINES", "It has more changed lines than this page has room for."),
+        ("PAGE_DIFF_LINES", "It has more changed lines than there is room for."),
     ],
 )
 async def test_files_beyond_the_bounds_of_a_page_are_listed_with_the_reason(browser, monkeypatch, bound, reason):
-    monkeypatch.setattr(f"skillwire.web.differences.limits.{bound}", 1)
+    monkeypatch.setattr(f"skillwire.folder.differences.limits.{bound}", 1)
     page = await text(browser, DIFF)
     assert reason in page
     assert "run.py" in page

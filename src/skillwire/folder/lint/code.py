@@ -71,7 +71,7 @@ def lint_scripts(content: FolderContent, findings: Findings) -> None:
     declared = bool(content.manifest.network or _SAYS_NETWORK.search(compatibility or ""))
     masked = {file.path: file.text.encode() for file in content.texts}
     for path, data, _ in content.files:
-        for code, message, place in search_file(path, content.place(path).source, masked.get(path, bytes(data))):
+        for code, message, place, _ in search_file(path, content.place(path).source, masked.get(path, bytes(data))):
             # No secrets are masked in other files, so no excerpt may show them.
             findings.add(code, message, place if path in masked else place._replace(excerpt=None))
     for file in content.texts:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from skillwire.folder.files import SKILL_MD
-from skillwire.trust.hidden_text import find_hidden, neutralise, reveal
+from skillwire.trust.hidden_text import describe_hidden, find_hidden, neutralise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from skillwire.folder.lint import FolderContent, TextFile
     from skillwire.folder.rules import Findings
-    from skillwire.trust.hidden_text import Hidden
 
 
 #: How many runs of one file are reported one by one.
@@ -38,7 +37,7 @@ def lint_hidden(content: FolderContent, findings: Findings) -> None:
             runs = runs[1:]
         code = "HIDDEN_CHARACTERS" if file.path.lower().endswith((".md", ".txt")) else "HIDDEN_IN_FILE"
         for number, run in enumerate(runs[:_MOST_HIDDEN], 1):
-            message = _describe(file.text[run.start : run.start + run.length], run)
+            message = describe_hidden(file.text[run.start : run.start + run.length], run)
             if number == _MOST_HIDDEN < len(runs):
                 message += f", and {len(runs) - _MOST_HIDDEN} more places in this file"
             findings.add(code, message, file.place(run.start, run.start + run.length))
@@ -46,7 +45,7 @@ def lint_hidden(content: FolderContent, findings: Findings) -> None:
             # The file shows a backslash, a reader of YAML gets the character.
             for path, text in _texts(content.skill_md.fields, ()):
                 for run in find_hidden(text)[:1]:
-                    spelled = _describe(text[run.start :][: run.length], run)
+                    spelled = describe_hidden(text[run.start :][: run.length], run)
                     message = f"an escape in {neutralise('.'.join(path))} spells {spelled}"
                     findings.add("HIDDEN_CHARACTERS", message, content.skill_md.place(*path[:2]))
 
@@ -60,15 +59,6 @@ def _texts(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner, path)
-
-
-def _describe(characters: str, run: Hidden) -> str:
-    first = f"U+{ord(characters[0]):04X}"
-    description = f"1 hidden character, a {run.name} ({first})"
-    if run.length > 1:
-        description = f"{run.length} hidden characters, the first a {run.name} ({first})"
-    spelled = neutralise(reveal(characters))
-    return f"{description}, spelling {spelled[:_SHOWN]!r}" if spelled else description
 
 
 _CODE: Final = re.compile(

@@ -1,7 +1,7 @@
 """The differences between two versions of a skill: files that were added, removed or changed, and lines of texts.
 
 Trust: both versions are hostile. :mod:`difflib` takes cubic time for some texts, so the lines that it reads, with their
-twins in the other text, are counted. All files of one page share the bounds of bytes, steps and lines
+twins in the other text, are counted. All files of a comparison share the bounds of bytes, steps and lines
 (``PAGE_DIFF_BYTES``, ``PAGE_DIFF_STEPS``, ``PAGE_DIFF_LINES``); a file beyond one of them is listed with the reason.
 """
 
@@ -15,10 +15,10 @@ from skillwire import limits
 from skillwire.trust.hidden_text import neutralise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from skillwire.model.skill import Skill, SkillFile
-    from skillwire.ports import BlobStore
+    from skillwire.model.digest import Digest
+    from skillwire.model.skill import SkillFile
 
 
 class DiffLine(NamedTuple):
@@ -46,7 +46,7 @@ class FileChange(NamedTuple):
 
 
 class Budget:
-    """What is left of the bounds of one page."""
+    """What is left of the bounds of one comparison."""
 
     def __init__(self) -> None:
         self.bytes = int(limits.PAGE_DIFF_BYTES)
@@ -55,7 +55,7 @@ class Budget:
 
 
 class TooManyStepsError(Exception):
-    """The steps of a page are used up."""
+    """The steps of a comparison are used up."""
 
 
 class _CountedLines(list[str]):
@@ -74,18 +74,20 @@ class _CountedLines(list[str]):
         return line
 
 
-def compare_skills(old: Skill, new: Skill, blobs: BlobStore) -> list[FileChange]:
-    """Return the changed files by path. Takes up to half a second: not for the event loop."""
-    before, after = ({file.path: file for file in skill.files} for skill in (old, new))
+def compare_files(
+    old: Sequence[SkillFile], new: Sequence[SkillFile], read: Callable[[Digest], bytes | None]
+) -> list[FileChange]:
+    """Return the changed files by path; ``read`` returns the bytes of a digest. Takes up to half a second."""
+    before, after = ({file.path: file for file in files} for files in (old, new))
     budget = Budget()
     return [
-        _compare(FileChange(path, before.get(path), after.get(path)), blobs, budget)
+        _compare(FileChange(path, before.get(path), after.get(path)), read, budget)
         for path in sorted(before.keys() | after.keys())
         if before.get(path) != after.get(path)
     ]
 
 
-def _compare(change: FileChange, blobs: BlobStore, budget: Budget) -> FileChange:
+def _compare(change: FileChange, read: Callable[[Digest], bytes | None], budget: Budget) -> FileChange:
     old, new = change.old, change.new
     if old is not None and new is not None and old.digest == new.digest:
         return change._replace(reason=f"It is {'now' if new.executable else 'no longer'} executable.")
@@ -93,7 +95,7 @@ def _compare(change: FileChange, blobs: BlobStore, budget: Budget) -> FileChange
     budget.bytes -= sum(sizes)
     if budget.bytes < 0 or max(sizes) > limits.PAGE_FILE_BYTES:
         return change._replace(reason="It is too large to be compared here.")
-    before, after = ("" if file is None else read_text_file(blobs.read(file.digest) or b"") for file in (old, new))
+    before, after = ("" if file is None else read_text_file(read(file.digest) or b"") for file in (old, new))
     if before is None or after is None:
         return change._replace(reason="It is not a text.")
     try:
@@ -101,7 +103,7 @@ def _compare(change: FileChange, blobs: BlobStore, budget: Budget) -> FileChange
     except TooManyStepsError:
         return change._replace(reason="It has too many differences to be shown here.")
     if len(lines) > budget.lines:
-        return change._replace(reason="It has more changed lines than this page has room for.")
+        return change._replace(reason="It has more changed lines than there is room for.")
     budget.lines -= len(lines)
     return change._replace(lines=lines, reason="" if lines else "It has no lines that differ.")
 

@@ -373,8 +373,8 @@ CODES: dict[str, CodeInfo] = {
         "Ask the publisher. To accept it, remove the origin from origins.json in the state directory.", exit_code=4),
     "DIGEST_MISMATCH": CodeInfo("The download does not match its digest",
         "The artifact changed, was damaged in transit, or was tampered with. Nothing was installed.",
-        "Try again with --refresh, since the artifact may just have changed. If the error persists, report it to the "
-        "publisher.", exit_code=4),
+        "Try again, since the artifact may just have changed; show and cat need --refresh. If the error persists, "
+        "report it to the publisher.", retryable=True, exit_code=4),
     "CODE_INSTALLED": CodeInfo("An installed skill contains code that can run",
         "A call of an action runs its entry point; an agent may run scripts that the skill contains.",
         "Read the code before you let a program call it. Installing runs nothing.", exit_code=None),

@@ -119,7 +119,7 @@ def _fetch(request: HttpRequest, sink: Sink | None, end: float) -> Flow[HttpResp
 
 
 def verify_digest(content: bytes | str, digest: Digest | None, source: str) -> None:
-    """Check ``content`` (or its digest) against ``digest``: every answer of an origin is verified here.
+    """Check ``content`` (or its digest) against ``digest``; only this function refuses an answer for its digest.
 
     Raises TrustError (``DIGEST_MISMATCH``, or ``NO_DIGEST`` without a digest).
     """

@@ -239,12 +239,14 @@ RESPONSES: Final[dict[str, Answer]] = {
     ),
     "Denied": problem("The caller is authenticated and not permitted.", schema="SharingError"),
     "StrayPage": problem(
-        "As above; or the page behind the request is of another site, and shows no credential: `PERMISSION_DENIED`, "
-        "reason `page_refused`.",
+        "The caller is authenticated and not permitted. Or a page of another site made the request, without a "
+        "credential: `PERMISSION_DENIED`, reason `page_refused`.",
         schema="SharingError",
     ),
     "NotFound": problem("Nothing is here, or nothing that this caller may know of: `NOT_FOUND`."),
-    "SkillNotFound": problem("As above: `SKILL_NOT_FOUND`.", schema="SharingError"),
+    "SkillNotFound": problem(
+        "Nothing is here, or nothing that this caller may know of: `SKILL_NOT_FOUND`.", schema="SharingError"
+    ),
     "Gone": problem("The output is not kept any more: `SKILL_NOT_FOUND`.", schema="SharingError"),
     "TooLarge": problem(
         f"The body is larger than {limits.EXECUTION_REQUEST_BYTES:,} bytes: `VALIDATION_ERROR`.", schema="SharingError"
@@ -256,12 +258,14 @@ RESPONSES: Final[dict[str, Answer]] = {
         schema="SharingError",
     ),
     "TooManyExecutions": problem(
-        "As above, or too many executions of the caller wait: `ENDPOINT_UNREACHABLE`, reason `too_many_executions`.",
+        "Requests come too often, or too many executions of the caller wait: `ENDPOINT_UNREACHABLE`, reason "
+        "`too_many_executions`.",
         "Retry-After",
         schema=_EITHER,
     ),
     "NotRunning": problem(
-        "As above, or the skill does not run here: `ENDPOINT_UNREACHABLE`, reason `not_granted` or `storage`.",
+        "The skills are still being loaded, or the skill does not run here: `ENDPOINT_UNREACHABLE`, reason "
+        "`not_granted` or `storage`.",
         "Pause",
         schema=_EITHER,
     ),

@@ -115,7 +115,7 @@ class Route(routing.Route):
 
 
 class RouteTable(routing.Router):
-    """The rows of a server, in order. Of some seventy, only those are tried that a path's first part leaves."""
+    """The rows of a server, in order. It tries only rows whose path begins like that of the request."""
 
     def __init__(self, routes: Sequence[Route], lifespan: Lifespan[Any]) -> None:
         super().__init__(routes, redirect_slashes=False, lifespan=lifespan)

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import brotli
@@ -25,6 +26,7 @@ from skillwire.server.openapi import OPENAPI_PATH
 from skillwire.server.routes.lan import encode_change, encode_snapshot
 from skillwire.version import VERSION
 
+DOCS = Path(__file__).parents[3] / "docs"
 PATHS = document()["paths"]
 HOST = {"Host": "skills.example.com"}
 CONFIGURATION = """
@@ -230,6 +232,18 @@ def test_a_change_of_the_network_says_why_a_skill_is_gone_and_fits_its_schema(ki
     told = json.loads(encode_change(LanChange(kind, 1.0, skill=lan_skill(), reason=reason)))
     assert told.get("reason", "") == reason
     fitting(told, "LanChangeDocument")
+
+
+def test_the_page_names_the_documents_that_answer_no_preflight():
+    silent = {path for path, row in PATHS.items() if "options" not in row and not is_page(row)}
+    page = (DOCS / "reference" / "http.md").read_text()
+    sentence = page.partition("\nOPTIONS lists methods")[2].partition("all but pages,")[2].partition(".\n\n")[0]
+    assert set(re.findall(r"`([^`]+)`", sentence)) == silent
+
+
+def is_page(row):
+    """Whether a row answers in HTML, or with what a page needs."""
+    return row["get"]["tags"] == ["Pages"]
 
 
 def fitting(value, schema):

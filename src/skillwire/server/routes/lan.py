@@ -177,7 +177,7 @@ def _scene(scene: LanScene) -> LanSceneDocument:
 
 
 _NO_LAN: Final = problem(
-    "As above, or this server is not on the local network yet: `LAN_UNAVAILABLE`.",
+    "The server is not ready, or this server is not on the local network yet: `LAN_UNAVAILABLE`.",
     "Pause",
     schema=("Problem", "SharingError"),
 )

@@ -83,8 +83,8 @@ _ISSUED: Final[dict[str, Answer | str]] = {
     "403": problem("Nothing is certified on it, or not these names: `CERTIFICATE_REFUSED`."),
     "404": "NotFound",
     "413": problem(f"It has more than {limits.LAN_RENEWAL_BYTES:,} bytes: `LIMIT_SIZE`."),
-    "429": problem("As above, or this was certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
-    "503": problem("As above, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
+    "429": problem("Requests come too often, or this was certified often enough: `CERTIFICATE_REFUSED`.", "Pause"),
+    "503": problem("The server is not ready, or the authority cannot sign at the moment: `NOT_READY`.", "Pause"),
 }
 _RENEWAL: Final = Operation("Renew a certificate, before it ends", _ISSUED, body={JSON: RenewalDocument})
 _REVOCATIONS: Final = Operation(
@@ -92,7 +92,7 @@ _REVOCATIONS: Final = Operation(
     {
         "200": Answer("The list, signed: PEM.", {"application/x-pem-file": TEXT}, ("Cache-Control",)),
         "404": "NotFound",
-        "503": problem("As above, or the list cannot be signed at the moment: `NOT_READY`.", "Pause"),
+        "503": problem("The server is not ready, or the list cannot be signed at the moment: `NOT_READY`.", "Pause"),
     },
 )
 

@@ -76,10 +76,12 @@ _CREATE_BLOB: Final = Operation(
         "201": Answer(
             "It is kept.", {JSON: closed({"blob_id": TEXT, "size_bytes": COUNT})}, ("Location", "Cache-Control")
         ),
-        "403": problem("As above, or nothing is executed here that could read a blob: `PERMISSION_DENIED`."),
+        "403": problem(
+            "The caller is not permitted, or nothing is executed here that could read a blob: `PERMISSION_DENIED`."
+        ),
         "413": problem("It is larger than the operator allows: `LIMIT_SIZE`."),
         "415": problem("It has no media type: `BLOB_KIND`."),
-        "429": problem("As above, or the blob does not fit: `BLOB_ROOM`.", "Retry-After"),
+        "429": problem("Requests come too often, or the blob does not fit: `BLOB_ROOM`.", "Retry-After"),
     },
     body={"*/*": {}},
 )

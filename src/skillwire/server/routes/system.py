@@ -152,7 +152,8 @@ def system_routes(services: Services) -> Sequence[Route]:
     async def openapi(context: RequestContext) -> ASGIApp:
         return await asyncio.to_thread(_document, context.scope["app"])
 
-    def status(path: str, handler: Handler, summary: str, media_type: str, kind: Any) -> Route:
+    def monitoring(path: str, handler: Handler, summary: str, media_type: str, kind: Any) -> Route:
+        """Return a row that answers while skills are loaded, and answers no preflight."""
         operation = Operation(summary, {"200": Answer(summary, {media_type: kind}, ("Cache-Control",))})
         return Route(path, handler, "service", answers_preflight=False, loads=False, describes=operation)
 
@@ -163,9 +164,9 @@ def system_routes(services: Services) -> Sequence[Route]:
     )
     own = Operation("This document", kept({"type": "object"}), (CONDITION,))
     return [
-        status("/healthz", health, "Whether the process answers", JSON, Liveness),
-        status("/readyz", readiness, "Whether skills can be served, and the invalid folders", JSON, Readiness),
-        status("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
+        monitoring("/healthz", health, "Whether the process answers", JSON, Liveness),
+        monitoring("/readyz", readiness, "Whether skills can be served, and the invalid folders", JSON, Readiness),
+        monitoring("/metrics", metrics, "Counters for Prometheus", "text/plain", TEXT),
         Route(SEARCH_PATH, search, "service", describes=found),
         Route(OPENAPI_PATH, openapi, "service", loads=False, describes=own),
         resource_route(services),

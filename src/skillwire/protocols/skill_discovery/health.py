@@ -73,7 +73,7 @@ def after_heartbeat(health: Health, status: HealthStatus, now: float, settings: 
         # Equal to ``_replace``, and faster: nearly every heartbeat comes here.
         return Health(HEALTHY, now, health.good + 1, False, False, *health[5:])
     good = health.good + 1 if status is HEALTHY else 0
-    enough = settings.good_beats if health.status in FALLEN else 1
+    enough = settings.good_heartbeats if health.status in FALLEN else 1
     if status is HEALTHY and (good < enough or now < health.held_until):
         status = health.status  # more good heartbeats are needed
     return _with_status(alive(health, now)._replace(good=good), status, now, settings)
@@ -90,13 +90,13 @@ def _with_status(health: Health, status: HealthStatus, now: float, settings: Dis
 
 def silent(health: Health, now: float, settings: DiscoverySettings) -> tuple[Health, Overdue]:
     """Return the health after the silence until ``now``, and the step that it reached."""
-    beat = settings.heartbeat_interval
-    is_missing = now >= health.heard + settings.suspect_missed * beat
+    interval = settings.heartbeat_interval
+    is_missing = now >= health.heard + settings.suspect_missed * interval
     if now >= health.heard + settings.timeout:
         return health, Overdue.TIMEOUT
     if is_missing and health.good:
         health = health._replace(good=0)
-    if now >= health.heard + settings.unhealthy_missed * beat and health.status not in FALLEN:
+    if now >= health.heard + settings.unhealthy_missed * interval and health.status not in FALLEN:
         fallen = health._replace(is_suspect=True, is_excused=False)
         return _with_status(fallen, UNHEALTHY, now, settings), Overdue.MISSED
     if is_missing and not health.is_suspect:

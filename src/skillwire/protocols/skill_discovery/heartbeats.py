@@ -161,7 +161,7 @@ class KnownRegistries:
 
 
 class SuspectPinger:
-    """Asks agents of suspects for a heartbeat until silence makes a skill UNHEALTHY, unless it is the network."""
+    """Asks agents of suspects for a heartbeat until silence makes a skill UNHEALTHY, or the network is suspected."""
 
     def __init__(self, registry: Registry, outbox: Outbox, settings: DiscoverySettings) -> None:
         self._registry = registry

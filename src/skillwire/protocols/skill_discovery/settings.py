@@ -42,12 +42,12 @@ class DiscoverySettings:
     unhealthy_missed: int = 3  # heartbeats until it is UNHEALTHY
     retry_count: int = 3  # requests for a heartbeat of a suspect
     timeout: float = 30.0  # of silence, after which a skill is removed
-    good_beats: int = 2  # in a row, that make an UNHEALTHY skill HEALTHY again
-    flap_limit: float = 3.0  # falls after which it is held down; a fall counts half after `flap_half_life`
+    good_heartbeats: int = 2  # in a row, that make an UNHEALTHY skill HEALTHY again
+    flap_limit: float = 3.0  # times UNHEALTHY after which it is held down; one counts half after `flap_half_life`
     flap_half_life: float = 60.0
     hold_down: float = 30.0
     mass_share: float = 0.15  # when more than this share of all skills is silent, the network is suspected
-    mass_least: int = 3  # silent skills that it takes for that
+    mass_least: int = 3  # the fewest silent skills for which it is suspected
     hint_interval: float = 30.0  # between probes of a skill that was found by mDNS alone
     stale_timeout: float = 600.0  # of silence, after which a skill is removed though the network is suspected
     announce_interval: float = 120.0  # between registrations without a change
@@ -331,13 +331,25 @@ _ROWS: Final[dict[str, tuple[Read, str] | tuple[Read, str, str]]] = {
     "healthCheck.suspectThreshold": (
         integer(1, 100), "heartbeats missed until a skill is suspected and probed", "figures.suspect_missed"
     ),
-    "healthCheck.goodBeats": (integer(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_beats"),
-    "healthCheck.flapLimit": (number(1, 1000), "falls after which a skill is held down", "figures.flap_limit"),
-    "healthCheck.flapHalfLife": (_SOME, "ms in which a fall counts half", "figures.flap_half_life"),
-    "healthCheck.holdDown": (_LONG, "ms that a skill is held down", "figures.hold_down"),
-    "healthCheck.massShare": (number(0, 1), "share of all skills whose silence is the network's", "figures.mass_share"),
-    "healthCheck.massLeast": (integer(1, 100_000), "silent skills that it takes for that", "figures.mass_least"),
-    "healthCheck.staleTimeout": (_LONG, "ms of silence until a skill is removed even then", "figures.stale_timeout"),
+    "healthCheck.goodHeartbeats": (
+        integer(1, 100), "good heartbeats until a skill is HEALTHY again", "figures.good_heartbeats"
+    ),
+    "healthCheck.flapLimit": (
+        number(1, 1000), "times UNHEALTHY after which a skill is held down", "figures.flap_limit"
+    ),
+    "healthCheck.flapHalfLife": (_SOME, "ms after which such a time counts half", "figures.flap_half_life"),
+    "healthCheck.holdDown": (
+        _LONG, "ms in which a skill that is held down does not become HEALTHY", "figures.hold_down"
+    ),
+    "healthCheck.massShare": (
+        number(0, 1), "the network is suspected when more than this share of all skills is silent", "figures.mass_share"
+    ),
+    "healthCheck.massLeast": (
+        integer(1, 100_000), "the fewest silent skills for which the network is suspected", "figures.mass_least"
+    ),
+    "healthCheck.staleTimeout": (
+        _LONG, "ms of silence until a skill is removed although the network is suspected", "figures.stale_timeout"
+    ),
     "cache.enabled": (flag, "keep the found skills", "cache.enabled"),
     "cache.ttl": (_SOME, "ms that an entry is valid", "cache.ttl"),
     "cache.maxSize": (integer(1, 20_000), "skills that are kept", "cache.max_size"),

@@ -73,7 +73,7 @@ def test_an_answer_to_the_probe_puts_off_the_next_step_of_silence_once():
 
 
 @pytest.mark.spec("SDP-health-recovery")
-def test_two_good_beats_make_an_unhealthy_skill_healthy_again():
+def test_two_good_heartbeats_make_an_unhealthy_skill_healthy_again():
     fallen, _ = silent(Health(S.HEALTHY, 0.0, is_suspect=True), 15.0, SETTINGS)
     once = beat(fallen, 16.0)
     assert (fallen.status, once.status) == (S.UNHEALTHY, S.UNHEALTHY)
@@ -121,7 +121,7 @@ def test_whatever_happens_time_goes_on(events):
 
 
 @pytest.mark.spec("SDP-health-recovery")
-def test_good_beats_before_a_silence_are_none_in_a_row():
+def test_good_heartbeats_before_a_silence_are_none_in_a_row():
     settings = DiscoverySettings()
     fallen = Health(HealthStatus.UNHEALTHY, 0.0)
     once = after_heartbeat(fallen, HealthStatus.HEALTHY, 1.0, settings)

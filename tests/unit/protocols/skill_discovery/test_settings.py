@@ -27,6 +27,7 @@ from skillwire.protocols.skill_discovery.settings import (
 )
 from skillwire.trust.guarded_toml import toml_place
 
+DOCS = Path(__file__).parents[4] / "docs"
 #: SDP 13.2 as it is written.
 REFERENCE = b"""\
 discovery:
@@ -92,7 +93,7 @@ OTHER = {
     "healthCheck.retryCount": 5,
     "healthCheck.unhealthyThreshold": 5,
     "healthCheck.suspectThreshold": 1,
-    "healthCheck.goodBeats": 4,
+    "healthCheck.goodHeartbeats": 4,
     "healthCheck.flapLimit": 5.5,
     "healthCheck.flapHalfLife": 30000,
     "healthCheck.holdDown": 10000,
@@ -178,7 +179,7 @@ def test_every_key_is_tested_here_and_every_setting_can_be_set():
 @pytest.mark.spec("SDP-configuration-figures")
 def test_every_figure_of_health_is_a_setting():
     health = {
-        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "timeout", "good_beats",
+        "heartbeat_interval", "suspect_missed", "unhealthy_missed", "retry_count", "timeout", "good_heartbeats",
         "flap_limit", "flap_half_life", "hold_down", "mass_share", "mass_least", "stale_timeout", "hint_interval",
     }  # fmt: skip
     assert {f"figures.{name}" for name in health} <= {key.sets for key in KEYS.values()}
@@ -214,11 +215,10 @@ def test_what_comes_later_is_validated_now():
 
 @pytest.mark.spec("SDP-configuration")
 def test_the_tables_of_single_sections_may_stand_beside_discovery():
-    text = (
-        "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodBeats: 3\ncache:\n  maxSize: 7\ndht:\n  enabled: true\n"
-    )
+    text = "discovery:\n  udp:\n    port: 1\nhealthCheck:\n  goodHeartbeats: 3\n"
+    text += "cache:\n  maxSize: 7\ndht:\n  enabled: true\n"
     made = read_discovery_yaml(text.encode(), "x")
-    assert (made.port, made.figures.good_beats, made.cache.max_size, len(made.notes)) == (1, 3, 7, 1)
+    assert (made.port, made.figures.good_heartbeats, made.cache.max_size, len(made.notes)) == (1, 3, 7, 1)
     error = refused("discovery:\n  cache:\n    ttl: 1000\ncache:\n  ttl: 1000\n")
     assert "twice" in error.message
 
@@ -452,7 +452,7 @@ def held_down(figures, pause=2.0, falls=6):
     watch, now = Watch(figures), 0.0
     for _ in range(falls):
         watch.beat(now := now + pause, OFFLINE)
-        for _ in range(figures.good_beats):
+        for _ in range(figures.good_heartbeats):
             watch.beat(now := now + pause)
     since = now
     while watch.status() is not HEALTHY:
@@ -523,7 +523,7 @@ def beats(figures):
         (unhealthy, {"unhealthy_missed": 4}, 15.0, 20.0),
         (asked, {"retry_count": 1}, 3, 1),
         (evicted, {"timeout": 60.0}, 30.0, 60.0),
-        (recovered, {"good_beats": 5}, 2.0, 5.0),
+        (recovered, {"good_heartbeats": 5}, 2.0, 5.0),
         (held_down, {"flap_limit": 100.0}, (8, 40), 0.0),
         (held_down, {"hold_down": 100.0}, (8, 40), (80, 110)),
         (held_down, {"flap_half_life": 0.5}, (8, 40), 0.0),
@@ -541,6 +541,18 @@ def test_another_figure_makes_another_thing_happen(seen, figures, by_default, ot
             assert expected[0] <= found <= expected[1]
         else:
             assert found == pytest.approx(expected, abs=0.05)
+
+
+def test_the_pages_state_the_default_deadlines():
+    default, words = DiscoverySettings(), ["no", "one", "two", "three", "four", "five"]
+    topic, command = ((DOCS / page).read_text() for page in ("topics/lan.md", "reference/commands/lan.md"))
+    for missed in (default.suspect_missed, default.unhealthy_missed):
+        assert f"| {missed * default.heartbeat_interval:g} s ({words[missed]} heartbeats) |" in topic
+    assert f"a heartbeat every {default.heartbeat_interval:g} seconds" in topic
+    assert f"| {default.timeout:g} s | removed |" in topic
+    assert f"{default.unhealthy_missed} missed" in topic
+    assert f"{words[default.good_heartbeats]} good heartbeats" in topic
+    assert f"{words[default.unhealthy_missed]} heartbeats missed; removed after {default.timeout:g} seconds" in command
 
 
 @pytest.mark.spec("SDP-clock")

@@ -111,6 +111,8 @@ class _Turn:
 #: Seconds that a writer waits for another one.
 _BUSY_SECONDS: Final = 10.0
 _KIND: Final = 0xFF  # the part of an extended error code
+#: Errors that a connection keeps when their cause is gone: of a read-only disk, and of damaged pages in its cache.
+_LASTING: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SPACE_BYTES: Final = 1024 * 1024
 _INCREMENTAL: Final = 2  # of the pragma auto_vacuum
 _PAGES_AT_ONCE: Final = 1_000
@@ -305,7 +307,7 @@ class Database:
         try:
             yield
         except (sqlite3.DatabaseError, OSError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & _KIND == sqlite3.SQLITE_READONLY:
+            if getattr(error, "sqlite_errorcode", 0) & _KIND in _LASTING:
                 self._local.is_unusable = True
             raise self._error(str(error), None) from error
         finally:

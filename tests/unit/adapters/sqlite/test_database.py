@@ -109,6 +109,26 @@ def test_transaction_that_cannot_be_committed_is_undone(path):
     database.close()
 
 
+def test_a_file_that_was_damaged_for_a_while_works_again(path):
+    """A connection that read a damaged page would keep it for as long as the log stays as it is."""
+    database = Database(path, migrations=[FIRST])
+    with database.reading() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    whole = path.read_bytes()
+    database.close()
+    with path.open("r+b") as file:
+        database.version()
+        file.write(b"x" * len(whole))
+        file.flush()
+        with pytest.raises(StorageError, match=r"not a database|malformed"), database.reading() as connection:
+            connection.execute("SELECT count(*) FROM a")
+        file.seek(0)
+        file.write(whole)
+    with database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM a").fetchone() == (1,)
+    database.close()
+
+
 @pytest.mark.parametrize("is_old", [False, True])
 def test_a_file_shrinks_when_rows_are_gone(path, is_old):
     if is_old:

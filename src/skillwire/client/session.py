@@ -37,7 +37,6 @@ from skillwire.resolver.context import ResolveContext, as_finding
 from skillwire.resolver.dependencies import InstalledRequirement, select_skills
 from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import (
-    RELEASES_ASKED,
     InstallPolicy,
     PlannedSkill,
     check_release,
@@ -327,7 +326,7 @@ class ClientSession:
         for reference in references:
             version = parse_reference(reference).version
             found = yield from self.resolve(reference, refresh=True)
-            for skill in (yield from with_releases(found, self.context._replace(refresh=True), RELEASES_ASKED)):
+            for skill in found:
                 known = skills.get(skill.name, skill)
                 if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")

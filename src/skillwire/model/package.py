@@ -102,6 +102,12 @@ class State(NamedTuple):
     successor: str = ""
 
 
+def state_in_index(package: State, version: State) -> tuple[str, str, str] | None:
+    """Return the state of a listed version, as :class:`skillwire.model.skill.Skill` has it."""
+    state = package if version.status is Status.ACTIVE and package.status is Status.DEPRECATED else version
+    return None if state.status is Status.ACTIVE else (state.status.value, state.reason, state.successor)
+
+
 class PackageName(NamedTuple):
     """``namespace/name``."""
 
@@ -177,6 +183,7 @@ class ChangedPackage(NamedTuple):
     number: int  # rises with the first publication of packages
     package: Package
     served: bytes | None
+    state: State = State()  # of that version
 
 
 class ChangedPackages(NamedTuple):

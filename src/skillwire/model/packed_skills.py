@@ -62,6 +62,7 @@ def pack_skill(skill: Skill) -> bytes:
             finding_rows(skill.findings),
             skill.skill_type,
             skill.requires,
+            skill.state,
         )
     )
 
@@ -93,6 +94,7 @@ def unpack_skill(data: bytes) -> Skill:
         findings=read_findings(findings),
         skill_type=later[0] if later else None,
         requires=tuple(later[1]) if len(later) > 1 else (),
+        state=tuple(later[2]) if len(later) > 2 and later[2] else None,  # noqa: PLR2004  # the place in the row
     )
 
 
@@ -167,6 +169,7 @@ class SkillSummary(msgspec.Struct, array_like=True):
     findings: msgspec.Raw
     skill_type: str | None = None
     requires: tuple[str, ...] = ()
+    state: tuple[str, str, str] | None = None
 
     def blobs(self) -> Iterator[tuple[Digest, int]]:
         """Yield digest and size of the artifact and of each file."""

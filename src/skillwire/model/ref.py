@@ -43,7 +43,7 @@ class IndexedFile(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The state of a version in the list of its skill's versions; ``published`` is seconds since the epoch."""
+    """The state of a version; ``published`` is seconds since the epoch, and only in the list of a skill's versions."""
 
     status: str = "active"  # deprecated, yanked, quarantined
     reason: str = ""
@@ -70,7 +70,7 @@ class SkillRef(NamedTuple):
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
         files: with their bytes, if already loaded.
-        release: None if it comes from an index, which lists one version.
+        release: None if it comes from an index and is active.
         requires: see :mod:`skillwire.model.requirement`.
         described: an endpoint's description of a skill requested by name.
     """

@@ -191,7 +191,8 @@ class Artifact(NamedTuple):
 class Skill(NamedTuple):
     """A skill that passed the strict rules and may be published; ``files`` are sorted, ``SKILL.md`` first.
 
-    ``action`` is None for instructions. ``skill_type`` is Skill Discovery's.
+    ``action`` is None for instructions. ``skill_type`` is Skill Discovery's. ``state`` is status, reason and successor
+    in a registry, None while it is active.
     """
 
     publisher: str
@@ -214,6 +215,7 @@ class Skill(NamedTuple):
     findings: tuple[Finding, ...] = ()
     skill_type: str | None = None
     requires: tuple[str, ...] = ()  # see skillwire.model.requirement
+    state: tuple[str, str, str] | None = None
 
     def find_file(self, path: str) -> SkillFile | None:
         """Return the file at ``path``, if there is one."""

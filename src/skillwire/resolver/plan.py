@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 State = Literal["new", "update", "unchanged", "conflict"]
-#: More skills at once would cost a request each: half of the time to add a hundred.
-RELEASES_ASKED: Final = 8
+#: Comparing more skills with their origins would cost a request each.
+_RELEASES_ASKED: Final = 8
 _RELEASE_SECONDS: Final = 5.0  # an installation from the cache waits no longer for a silent origin
 
 
@@ -148,14 +148,12 @@ def check_release(skill: SkillRef, locked: LockedSkill | None, wanted: str) -> N
         raise TrustError("YANKED", why, place=SourceLocation(skill.url), fix=instead)
 
 
-def with_releases(skills: Sequence[SkillRef], context: ResolveContext, most: int | None = None) -> Flow[list[SkillRef]]:
-    """Return each skill with its state in the list of its versions, asked once per skill that states a version.
+def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[list[SkillRef]]:
+    """Return each locked skill with its state in the list of its versions, asked once per skill that states a version.
 
-    Without such a list, or where it does not come in time, a skill stays as it is: most publishers have none. No list
-    is asked for of more than ``most`` skills.
+    An index has the states of the versions that it lists, and a lock may lead to another one. Without such a list, or
+    where it does not come in time, a skill stays as it is: most publishers have none.
     """
-    if most is not None and len(skills) > most:
-        return list(skills)
     source = AgentSkills(context)
 
     def look_up(skill: SkillRef) -> Flow[SkillRef]:
@@ -320,10 +318,8 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     """
     source = AgentSkills(context)
     indexes: dict[str, dict[str, SkillRef] | SkillwireError] = {}
-    listed = [locked for locked in skills if locked.index and not (is_namespace_at(locked.origin) or locked.wanted)]
-    refs = yield from with_releases([ref_of_locked(locked, context.root) for locked in listed], context, RELEASES_ASKED)
-    releases = {ref.name: ref for ref in refs}
     comparisons: list[UpdateComparison] = []
+    replaced: list[SkillRef] = []  # installed versions of which an index has no states
     for locked in skills:
         if not locked.index:
             comparisons.append((yield from work(partial(_compare_local, locked, context.root))))
@@ -344,13 +340,16 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
             comparisons.append(UpdateComparison(locked, "unreachable", error=index))
         else:
             row = _compare_locked(locked, index.get(locked.name))
-            comparisons.append(_with_release(row, releases.get(locked.name), context))
-    return comparisons
+            comparisons.append(row)
+            if row.state in {"changed", "gone"}:
+                replaced.append(ref_of_locked(locked, context.root))
+    releases = {ref.name: ref for ref in (yield from with_releases(replaced[:_RELEASES_ASKED], context))}
+    return [_with_release(row, releases.get(row.locked.name, row.latest), context) for row in comparisons]
 
 
 def _with_release(row: UpdateComparison, present: SkillRef | None, context: ResolveContext) -> UpdateComparison:
     """Add why the installed version was withdrawn, and report that it is deprecated."""
-    if present is None:
+    if present is None or present.digest != row.locked.digest:
         return row
     try:
         check_release(present, None, "")
@@ -379,13 +378,13 @@ def _compare_versions(locked: LockedSkill, versions: Sequence[SkillRef], context
     except TrustError as error:
         state: Literal["changed", "gone"] = "changed" if usable else "gone"
         return UpdateComparison(locked, state, next(iter(usable), None), error, tuple(usable[1:]))
-    if finding := release_warning(present):
-        context.report(finding)
     before = str(present.version)
     newer = [one for one in usable if version_order(str(one.version)) > version_order(before)]
     newer = [one for one in newer if "-" not in str(one.version) or "-" in before]
     if not newer:
         return UpdateComparison(locked, "current", present)
+    if finding := release_warning(present):
+        context.report(finding)
     return UpdateComparison(locked, "changed", newer[0], others=tuple(newer[1:]))
 
 

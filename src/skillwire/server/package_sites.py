@@ -15,7 +15,7 @@ from skillwire import limits
 from skillwire.errors import NotFoundError
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
-from skillwire.model.package import PackageName, Status, is_namespace
+from skillwire.model.package import PackageName, Status, is_namespace, state_in_index
 from skillwire.protocols.agent_skills.codec import encode_versions
 from skillwire.protocols.agent_skills.messages import VERSIONS, WELL_KNOWN, WELL_KNOWN_OLD, VersionList
 from skillwire.protocols.agent_skills.server import (
@@ -144,7 +144,7 @@ class PackageSites:
                 skill = context.view.usable.skills.get(name)  # the catalog has most of them
                 if skill is None or (skill.publisher, skill.version) != (namespace, latest):
                     found = await store.version(package.name, latest)
-                    skill = found.skill if found else None
+                    skill = found and found.skill._replace(state=state_in_index(package.state, found.state))
                 if skill is not None:
                     skills[name] = skill
             after = page[-1].name.name

@@ -176,7 +176,18 @@ class TestStates:
         assert "because" in finding.message
         consumer.findings.clear()
         assert await consumer.client.outdated() == []
-        assert "DEPRECATED" in consumer.codes()
+        assert consumer.codes().count("DEPRECATED") == 1
+
+    async def test_an_index_has_the_states_so_that_no_list_of_versions_is_asked_for(self, consumer):
+        await consumer.state("notes/1.3.0", "deprecated", successor="acme/diary")
+        await consumer.client.add("registry.example/notes")
+        assert await consumer.client.outdated() == []
+        assert consumer.codes().count("DEPRECATED") == 2
+        assert not [path for path in consumer.driver.paths if path.endswith("versions.json")]
+        for path in ("/.well-known/agent-skills/index.json", "/@acme/.well-known/agent-skills/index.json"):
+            answer = await consumer.site.ask("GET", path)
+            [entry] = answer.json()["skills"]
+            assert entry["status"] == {"status": "deprecated", "reason": "because", "successor": "acme/diary"}
 
     @pytest.mark.parametrize("reference", [f"{PLACE}/notes@1.3.0", f"{PLACE}/notes"])
     async def test_a_quarantined_one_is_refused_with_the_reason(self, consumer, reference):

@@ -310,6 +310,9 @@ class TestChanges:
             (Access.PUBLIC, "1.0.0"),
             (Access.PRIVATE, "2.0.0"),
         ]
+        old = State(Status.DEPRECATED, "slow", "acme/b")
+        store.set_version_state(PackageName("acme", "c"), "1.0.0", old, change())
+        assert [one.state for one in store.changed(first.cursor, 9).packages] == [State(), State(), old]
 
     def test_every_change_is_in_the_audit_log_in_order(self, store):
         store.add_namespace(Namespace("acme", 1.0), "ann", change("namespace.create", text="\u00e9", number=1.5))

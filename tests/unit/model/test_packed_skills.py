@@ -21,5 +21,5 @@ def test_what_skill_discovery_calls_it_is_kept(tmp_path):
 
 def test_a_row_from_before_there_were_types_and_requirements_is_read(tmp_path):
     skill = prepared(tmp_path, **{"skill.toml": 'skill_type = "enterprise-skill"\n'})
-    *earlier, _, _ = msgspec.msgpack.decode(pack_skill(skill))
+    *earlier, _, _, _ = msgspec.msgpack.decode(pack_skill(skill))
     assert unpack_skill(msgspec.msgpack.encode(earlier)) == skill._replace(skill_type=None)

@@ -38,6 +38,7 @@ from skillwire.folder.load import IdentifiedSkill, find_collisions
 from skillwire.folder.publish import InvalidFolder, narrowest_access, packed_files
 from skillwire.model.access import ANONYMOUS, Access
 from skillwire.model.catalog import Catalog
+from skillwire.model.package import state_in_index
 from skillwire.model.packed_skills import PackedSkills, pack_skill, read_summary, unpack_skill
 from skillwire.model.skill import Identifiers
 
@@ -80,11 +81,11 @@ class PackageFeed:
     async def _changes(self) -> dict[int, bytes | None]:
         found: dict[int, bytes | None] = {}
         while (page := await self._store.changed(self._cursor, _PACKAGES_AT_ONCE)).packages:
-            for number, package, packed in page.packages:
-                if packed is not None and read_summary(packed).access != package.access:
-                    found[number] = pack_skill(unpack_skill(packed)._replace(access=package.access))
-                else:
-                    found[number] = packed
+            for number, package, packed, version in page.packages:
+                found[number] = packed
+                state = state_in_index(package.state, version)
+                if packed is not None and (state or read_summary(packed).access != package.access):
+                    found[number] = pack_skill(unpack_skill(packed)._replace(access=package.access, state=state))
             self._cursor = page.cursor
         return found
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _ACCOUNT: Final = "name, created, is_operator, issuer, subject"
 _NAMESPACE: Final = "name, created, proof, domain, proven, renamed_to"
 _PACKAGE: Final = "namespace, name, created, access, status, reason, successor, latest, renamed_to"
+_OF_PACKAGES: Final = ", ".join(f"packages.{column}" for column in _PACKAGE.split(", "))
 _VERSION: Final = "skill, published, publisher, uploaded, status, reason, successor"
 #: The columns of an audit entry.
 ENTRY: Final = "number, at, account, action, target, details, address, request, digest"
@@ -323,9 +324,8 @@ class SqlitePackages(Store):
     def dependents(
         self, connection: Connection, name: PackageName, after: PackageName, limit: int, *, with_private: bool = True
     ) -> Sequence[Package]:
-        columns = ", ".join(f"packages.{column}" for column in _PACKAGE.split(", "))
         query = (
-            f"SELECT {columns} FROM requirements JOIN packages ON number = package AND latest = version "
+            f"SELECT {_OF_PACKAGES} FROM requirements JOIN packages ON number = package AND latest = version "
             f"WHERE requirements.namespace = ? AND requirements.name = ? AND status != ? AND {_SHOWN} "
             "AND (packages.namespace, packages.name) > (?, ?) ORDER BY packages.namespace, packages.name LIMIT ?"
         )
@@ -359,13 +359,17 @@ class SqlitePackages(Store):
 
     @reads
     def changed(self, connection: Connection, after: int, limit: int) -> ChangedPackages:
-        latest = "(SELECT skill FROM versions WHERE package = number AND version = latest)"
-        query = f"SELECT changed, number, {latest}, {_PACKAGE} FROM packages WHERE changed > ? ORDER BY changed LIMIT ?"
+        versions = "versions ON versions.package = packages.number AND versions.version = packages.latest"
+        query = (
+            f"SELECT changed, number, skill, versions.status, versions.reason, versions.successor, {_OF_PACKAGES} "
+            f"FROM packages LEFT JOIN {versions} WHERE changed > ? ORDER BY changed LIMIT ?"
+        )
         found, cursor = [], after
-        for changed, number, packed, *row in connection.execute(query, (after, limit)):
+        for changed, number, packed, status, reason, successor, *row in connection.execute(query, (after, limit)):
             package, cursor = _read_package(row), changed
-            is_hidden = package.state.status in _HIDDEN or package.renamed_to
-            found.append(ChangedPackage(number, package, None if is_hidden else packed))
+            is_hidden = packed is None or package.state.status in _HIDDEN or package.renamed_to
+            state = State() if is_hidden else State(Status(status), reason, successor)
+            found.append(ChangedPackage(number, package, None if is_hidden else packed, state))
         return ChangedPackages(cursor, tuple(found))
 
     @writes

@@ -51,7 +51,8 @@ _encoder: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return a 0.2.0 index: the protocol's fields, and ``version`` and ``files`` for older clients.
 
-    Capabilities and scenes are added **[extension]**; other clients ignore them.
+    Capabilities, scenes, requirements and a state other than active are added **[extension]**; other clients ignore
+    them.
     """
     return _encode({"$schema": SCHEMA_URI}, map(_entry_object, entries))
 
@@ -92,7 +93,7 @@ def _names_object(entry: IndexEntry | VersionEntry) -> dict[str, Any]:
     return {key: names for key, names in named.items() if names}
 
 
-def _state(one: VersionEntry | VersionList) -> dict[str, str]:
+def _state(one: IndexEntry | VersionEntry | VersionList) -> dict[str, str]:
     told = {"status": one.status, "reason": one.reason, "successor": one.successor}
     return {key: text for key, text in told.items() if text}
 
@@ -108,6 +109,8 @@ def _entry_object(entry: IndexEntry) -> dict[str, Any]:
     if entry.version is not None:
         fields["version"] = entry.version
     fields |= _names_object(entry)
+    if entry.status != "active":
+        fields["status"] = _state(entry)
     if entry.files:
         fields["files"] = [file.path for file in entry.files]
     return fields
@@ -222,7 +225,7 @@ def _read_version(entry: _Reader) -> VersionEntry:
     )
 
 
-def _read_state(item: dict[str, object]) -> dict[str, str]:
+def _read_state(item: dict[str, object]) -> dict[str, Any]:
     state = item.get("status")
     fields: dict[str, object] = state if isinstance(state, dict) else {}
     found = {key: _shown_text(fields, key) for key in ("status", "reason", "successor")}
@@ -350,6 +353,7 @@ def _read_0_2_0(entry: _Reader) -> IndexEntry:
         capabilities=entry.names("capabilities"),
         scenes=entry.names("scenes"),
         requires=entry.requires(),
+        **_read_state(entry.item),
     )
 
 

@@ -43,7 +43,7 @@ class IndexEntry(NamedTuple):
 
     ``artifact_type`` is ``files`` for generations that list files; ``url`` is then that of ``SKILL.md``. Decoding makes
     URLs absolute. ``digest`` is None only in generations without digests. ``capabilities`` and ``scenes`` are Skill
-    Discovery's, ``requires`` is ours **[extension]**.
+    Discovery's; ``requires``, and the state as :class:`VersionEntry` has it, are ours **[extension]**.
     """
 
     name: str
@@ -56,6 +56,9 @@ class IndexEntry(NamedTuple):
     capabilities: tuple[str, ...] = ()
     scenes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    status: str = "active"
+    reason: str = ""
+    successor: str = ""
 
 
 class Index(NamedTuple):

@@ -338,6 +338,7 @@ def _entry(skill: SkillSummary, artifacts: str) -> IndexEntry:
         capabilities=skill.capabilities,
         scenes=skill.scenes,
         requires=skill.requires,
+        **dict(zip(("status", "reason", "successor"), skill.state or (), strict=False)),
     )
 
 

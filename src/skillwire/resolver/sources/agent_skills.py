@@ -159,6 +159,7 @@ class AgentSkills:
                     url=entry.url,
                     index_url=url,
                     indexed_files=entry.files,
+                    release=None if entry.status == "active" else Release(entry.status, entry.reason, entry.successor),
                 )
                 for entry in index.entries.values()
             }

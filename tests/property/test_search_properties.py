@@ -1,5 +1,6 @@
 """Whatever a stranger searches for, an answer or a refusal comes back, and nothing else."""
 
+import random
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from skillwire import limits
 from skillwire.adapters.sqlite.search import SearchIndex
 from skillwire.errors import UsageError
 from skillwire.model.search import SearchQuery
-from skillwire.registry.search import make_cursor, read_cursor
+from skillwire.registry.search import FacetCounts, Profile, count_facets, make_cursor, read_cursor
 from skillwire.server.search import read_parameters
 
 #: What FTS5's query language is made of, among words that occur.
@@ -62,3 +63,15 @@ def test_a_cursor_is_read_as_it_was_made(name, mark):
     name = name[: limits.NAME_LENGTH]
     if name not in {"con", "prn", "aux", "nul"}:
         assert read_cursor(make_cursor(name, mark), mark) == name
+
+
+@given(st.integers(), st.sampled_from([3, 60, 700, 5_000]))
+def test_facets_counted_by_bits_are_those_counted_one_by_one(seed, values):
+    source = random.Random(seed)
+
+    def words(most):
+        return tuple(dict.fromkeys(f"v{source.randrange(values)}" for _ in range(source.randint(0, most))))
+
+    profiles = [Profile(words(1), words(1), words(6)) if source.random() < 0.9 else None for _ in range(1_000)]
+    slots = [slot for slot, profile in enumerate(profiles) if profile and source.random() < 0.5]
+    assert FacetCounts(profiles).of(slots) == count_facets([profiles[slot] for slot in slots])

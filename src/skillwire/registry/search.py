@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -24,7 +24,7 @@ from skillwire.model.search import FacetValue, SearchQuery, seal, unseal
 from skillwire.model.skill import Skill, is_skill_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skillwire.model.packed_skills import SkillSummary
 
@@ -69,11 +69,53 @@ def count_facets(profiles: Sequence[Profile]) -> dict[str, tuple[FacetValue, ...
     counts = {
         facet: Counter(chain.from_iterable(map(itemgetter(place), profiles))) for place, facet in enumerate(FACETS)
     }
-    frequent = {
-        facet: sorted(counted.items(), key=lambda item: (-item[1], item[0]))[: limits.SEARCH_FACET_VALUES]
-        for facet, counted in counts.items()
-    }
-    return {facet: tuple(FacetValue(*item) for item in items) for facet, items in frequent.items()}
+    return {facet: _most_frequent(counted) for facet, counted in counts.items()}
+
+
+def _most_frequent(counted: Mapping[str, int]) -> tuple[FacetValue, ...]:
+    items = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[: limits.SEARCH_FACET_VALUES]
+    return tuple(FacetValue(*item) for item in items)
+
+
+#: Values of a facet that are counted by bits: each takes one bit a skill, 6 KB of 50,000.
+_COUNTED_BY_BITS: Final = 512
+
+
+class FacetCounts:
+    """Counts the values that many hits have; ``profiles`` are by slot, and a hit is its slot.
+
+    A number stands for a set of slots, one bit each, so counting a value of 20,000 hits takes a few microseconds.
+    """
+
+    def __init__(self, profiles: Sequence[Profile | None]) -> None:
+        self._profiles = profiles
+        self._tables: list[tuple[dict[str, int], int]] = []  # value → its slots; hits of the next value at most
+        for place in range(len(FACETS)):
+            having: defaultdict[str, list[int]] = defaultdict(list)
+            for slot, profile in enumerate(profiles):
+                for value in profile[place] if profile else ():
+                    having[value].append(slot)
+            values = sorted(having, key=lambda value: -len(having[value]))
+            bits = {value: self._bits(having[value]) for value in values[:_COUNTED_BY_BITS]}
+            self._tables.append((bits, len(having[values[len(bits)]]) if len(values) > len(bits) else 0))
+
+    def of(self, slots: Sequence[int]) -> dict[str, tuple[FacetValue, ...]]:
+        """Return what :func:`count_facets` returns for the profiles of ``slots``."""
+        hits = self._bits(slots)
+        counted = {}
+        for facet, (bits, rest) in zip(FACETS, self._tables, strict=True):
+            values = {value: number for value, one in bits.items() if (number := (one & hits).bit_count())}
+            counted[facet] = _most_frequent(values)
+            least = counted[facet][-1].skills if len(counted[facet]) == limits.SEARCH_FACET_VALUES else 0
+            if rest and least <= rest:  # a value without bits may be among the most frequent
+                return count_facets([profile for slot in slots if (profile := self._profiles[slot])])
+        return counted
+
+    def _bits(self, slots: Sequence[int]) -> int:
+        marks = bytearray(b"0") * max(len(self._profiles), 1)
+        for slot in slots:
+            marks[slot] = 49  # the digit 1
+        return int(marks, 2)
 
 
 def _tags(skill: Skill | SkillSummary) -> Iterator[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -182,7 +183,7 @@ def make_revision(
     everything: Catalog,
     known: Catalog,
     public: Catalog,
-    answers: SearchAnswers,
+    make_answers: Callable[[], SearchAnswers],
     *,
     base_url: str,
     superseded: Mapping[Artifact, Superseded],
@@ -193,7 +194,11 @@ def make_revision(
     site = Site(public, base_url, open_before)
     view = AccessView(known, public, site, Site(known.without(public)), is_public=True)
     found = {path: site.lookup(path) for path in _PREPARED}
-    prepared = {path: prepare(index) for path, index in found.items() if isinstance(index, IndexResponse)}
+    with ThreadPoolExecutor(1) as another:  # compressing and indexing leave the interpreter to each other
+        indexes = {path: index for path, index in found.items() if isinstance(index, IndexResponse)}
+        preparing = another.submit(lambda: {path: prepare(index) for path, index in indexes.items()})
+        answers = make_answers()
+        prepared = preparing.result()
     return Revision(
         everything.revision,
         len(public.skills),

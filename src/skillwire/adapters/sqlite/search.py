@@ -33,6 +33,7 @@ from skillwire.model.packed_skills import summarize
 from skillwire.model.search import FacetValue, SearchPage, SearchQuery
 from skillwire.registry.search import (
     FACETS,
+    FacetCounts,
     Profile,
     Words,
     check_query,
@@ -85,9 +86,6 @@ def _similar_words(connection: sqlite3.Connection, word: str) -> list[str]:
     return [term for (term,) in connection.execute(_KNOWN, (stems, _MOST))]
 
 
-#: Its rank, where less is better, and its row.
-Hit = tuple[float, int]
-
 _SEARCH: Final = "SELECT rank, rowid FROM skills WHERE skills MATCH ? LIMIT ?"
 _COUNT: Final = "SELECT count(*) FROM skills WHERE skills MATCH ?"
 _ROWS: Final = "SELECT json_group_array(rowid) FROM skills WHERE skills MATCH ?"
@@ -117,8 +115,8 @@ class Reader:
         self._lock = threading.Lock()
         self._most = _ALL
 
-    def find(self, words: Words) -> list[Hit]:
-        """Return the hits, in no order."""
+    def find(self, words: Words) -> list[int]:
+        """Return the rows of the hits, best first."""
         with self._lock:
             self._deadline.at = float("inf")
             self._most = _ALL
@@ -130,8 +128,8 @@ class Reader:
                 return found
             return self._match(" OR ".join(known)) if known else []
 
-    def find_briefly(self, words: Words, seconds: float) -> list[Hit] | None:
-        """Return the hits with all the words within ``seconds`` of processor time; None for none, many, or no time."""
+    def find_briefly(self, words: Words, seconds: float) -> list[int] | None:
+        """Return the rows of the hits with all the words within ``seconds`` of processor time; None for none, many, or no time."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -146,10 +144,10 @@ class Reader:
         finally:
             self._lock.release()
 
-    def _match(self, expression: str) -> list[Hit]:
-        return self._connection.execute(_SEARCH, (expression, self._most)).fetchall()
+    def _match(self, expression: str) -> list[int]:
+        return [row for _, row in sorted(self._connection.execute(_SEARCH, (expression, self._most)))]
 
-    def _with_all(self, words: Words) -> list[Hit]:
+    def _with_all(self, words: Words) -> list[int]:
         """Return what has all the words; the last one may be a beginning when few have it as it stands."""
         whole = [_quoted(word) for word in words.words]
         found = self._match_all(whole)
@@ -158,14 +156,12 @@ class Reader:
             return found
         return self._match_all(terms)
 
-    def _match_all(self, terms: Sequence[str]) -> list[Hit]:
+    def _match_all(self, terms: Sequence[str]) -> list[int]:
         expression = " AND ".join(terms)
         if self._most != _ALL or self._value(_COUNT, expression) <= _MANY:
             return self._match(expression)
         best = self._match(f"{{name tags}} : ({expression})")
-        ranked = {row for _, row in best}
-        rows = json.loads(self._value(_ROWS, expression))
-        return best + [(0.0, row) for row in rows if row not in ranked]  # ranks are negative
+        return list(dict.fromkeys([*best, *json.loads(self._value(_ROWS, expression))]))
 
     def _value(self, query: str, expression: str) -> Any:
         return self._connection.execute(query, (expression,)).fetchone()[0]
@@ -235,6 +231,7 @@ class RevisionSearch:
     listing: Sequence[int]
     readers: tuple[Reader, Reader]
     _all: list[Mapping[str, tuple[FacetValue, ...]]] = field(default_factory=list)
+    _counts: list[FacetCounts] = field(default_factory=list)
 
     def search(self, query: SearchQuery) -> SearchPage:
         check_query(query)
@@ -279,10 +276,10 @@ class RevisionSearch:
                 raise UsageError("CURSOR", "the skill to go on behind is not among the hits")
         return self._cut(query, slots, start, mark)
 
-    def _ranked(self, words: Words, found: Sequence[Hit]) -> list[int]:
-        """Return the slots of ``found`` that this revision has: what is called exactly so, then the best."""
+    def _ranked(self, words: Words, found: Sequence[int]) -> list[int]:
+        """Return the slots of the rows ``found`` that this revision has: what is called exactly so, then the best."""
         end, names, wanted = len(self.names), self.names, words.name
-        slots = [row - 1 for _, row in sorted(found) if row <= end and names[row - 1]]
+        slots = [row - 1 for row in found if row <= end and names[row - 1]]
         called = next((slot for slot in slots if names[slot] == wanted), None)
         if called is not None:
             slots.remove(called)
@@ -296,7 +293,11 @@ class RevisionSearch:
             if facet not in FACETS:
                 return []
             place = FACETS.index(facet)
-            slots = [slot for slot in slots if not values.isdisjoint(profiles[slot][place])]
+            if len(values) == 1:
+                (value,) = values
+                slots = [slot for slot in slots if value in profiles[slot][place]]
+            else:
+                slots = [slot for slot in slots if not values.isdisjoint(profiles[slot][place])]
         return slots
 
     def _cut(self, query: SearchQuery, slots: Sequence[int], start: int, mark: bytes) -> SearchPage:
@@ -309,11 +310,24 @@ class RevisionSearch:
         is_everything = slots is self.listing
         if is_everything and self._all:  # each visit of the page asks for it
             return self._all[0]
-        profiles = self.profiles
-        counted = count_facets([profile for slot in slots if (profile := profiles[slot])])
+        if len(slots) > _FEW:
+            counted = self.facet_counts().of(slots)
+        else:
+            counted = count_facets([profile for slot in slots if (profile := self.profiles[slot])])
         if is_everything:
             self._all.append(counted)
         return counted
+
+    @property
+    def counts_facets(self) -> bool:
+        """Whether facets of many hits were counted."""
+        return bool(self._counts)
+
+    def facet_counts(self) -> FacetCounts:
+        """Return the counts of this revision's facets, made on first use: 0.1 s for 50,000 skills."""
+        if not self._counts:
+            self._counts.append(FacetCounts(self.profiles))
+        return self._counts[0]
 
 
 _SCHEMA: Final = """
@@ -376,6 +390,8 @@ class SearchIndex:
             tuple(self._slots[name] for name in skills),
             (self._patient, self._brief),
         )
+        if any(one.counts_facets for one in self._searches):
+            search.facet_counts()
         self._searches.add(search)
         return search
 

@@ -129,7 +129,7 @@ class Reader:
             return self._match(" OR ".join(known)) if known else []
 
     def find_briefly(self, words: Words, seconds: float) -> list[int] | None:
-        """Return the rows of the hits with all the words within ``seconds`` of processor time; None for none, many, or no time."""
+        """Return hits with all the words, found in these seconds of CPU time; None for none, many or no time."""
         if not self._lock.acquire(blocking=False):
             return None
         try:

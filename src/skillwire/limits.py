@@ -101,6 +101,16 @@ DOWNLOADS_KEPT = Bound(16, "downloads", "that broke off and are kept to be conti
 DOWNLOADS_KEPT_BYTES = Bound(128 * MIB, "bytes", "of all downloads that broke off")
 DOWNLOADS_KEPT_SECONDS = Bound(7 * 24 * 3600, "seconds", "that a download that broke off is kept")
 
+# --- Git repositories ------------------------------------------------------------------------------------
+GIT_REFS = Bound(100_000, "references", "of one repository that match a question")
+GIT_REFS_BYTES = Bound(16 * MIB, "bytes", "of such an answer")
+GIT_PACK_BYTES = Bound(32 * MIB, "bytes", "of one pack; of a server that filters it holds the wanted files alone")
+GIT_OBJECTS = Bound(200_000, "objects", "of one pack; each costs a hash")
+GIT_OBJECT_BYTES = Bound(128 * MIB, "bytes", "of the objects of one pack, inflated, and kept by one client")
+GIT_FILES = Bound(200_000, "files and folders", "of one commit; a folder can contain itself under many names")
+GIT_VERSIONS_TRIED = Bound(8, "versions", "that are packed to find the one with a digest")
+GIT_SECONDS = Bound(60, "seconds", "of git itself, for one question to a repository of this machine")
+
 # --- logging in ------------------------------------------------------------------------------------------
 OAUTH_BYTES = Bound(64 * KIB, "bytes", "of an authorization server's answer; tokens and metadata have 2 to 8 KiB")
 OAUTH_TOKEN_LENGTH = Bound(16 * KIB, "characters", "of a token; more than fits into a header field of most servers")

@@ -27,7 +27,8 @@ from skillwire.errors import (
     ValidationError,
 )
 from skillwire.folder.load import refused_folder
-from skillwire.folder.publish import RefusedFolder, pack, prepare
+from skillwire.folder.pack import pack
+from skillwire.folder.publish import RefusedFolder, prepare
 from skillwire.model.digest import Digest
 from skillwire.model.package import read_package_name
 from skillwire.model.url import parse_url

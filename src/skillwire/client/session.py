@@ -33,7 +33,7 @@ from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding
 from skillwire.resolver.agents import AGENTS, choose_agents, plan_placement
 from skillwire.resolver.apply import apply_install, fetch_contents, inspect_plan, no_digest, open_content
-from skillwire.resolver.context import ResolveContext, as_finding
+from skillwire.resolver.context import GitMemory, ResolveContext, as_finding
 from skillwire.resolver.dependencies import InstalledRequirement, select_skills
 from skillwire.resolver.lockfile import did_you_mean, select
 from skillwire.resolver.plan import (
@@ -86,6 +86,12 @@ RunnerT = TypeVar("RunnerT")
 T = TypeVar("T")
 
 
+def _upload_pack(path: str, request: bytes, max_bytes: int) -> bytes:
+    from skillwire.adapters.git import upload_pack  # noqa: PLC0415  # few skills are in repositories of this machine
+
+    return upload_pack(path, request, max_bytes)
+
+
 class ClientSession:
     """The state that both clients share. The arguments are those of :class:`skillwire.Client`."""
 
@@ -131,6 +137,8 @@ class ClientSession:
             explain=self.access.explain,
             root=self.root,
             lan=lambda: self.lan,
+            git=GitMemory({}, {}),
+            upload_pack=_upload_pack,
         )
         for source in self.settings.own_sources if settings is None else settings.sources:
             self.access.allow(parse_reference(source))
@@ -250,6 +258,10 @@ class ClientSession:
 
     def versions(self, skill: SkillRef) -> Flow[list[SkillRef]]:
         """Return the versions of a skill of an index, the highest first; none where its origin has no readable list."""
+        if skill.git is not None:
+            from skillwire.resolver.sources.git import GitSource  # noqa: PLC0415  # few skills are in repositories
+
+            return (yield from GitSource(self.context).versions(skill))
         try:
             return (yield from AgentSkills(self.context).versions(Lookup(skill.index_url, skill.name)))
         except (FetchError, DecodeError, ValidationError):  # the trace has the attempt, and the index lists the skill
@@ -328,12 +340,17 @@ class ClientSession:
             found = yield from self.resolve(reference, refresh=True)
             for skill in found:
                 known = skills.get(skill.name, skill)
-                if (known.origin, known.url, known.digest) != (skill.origin, skill.url, skill.digest):
+                if (known.origin, known.url, known.digest, known.git) != (
+                    skill.origin,
+                    skill.url,
+                    skill.digest,
+                    skill.git,
+                ):
                     raise UsageError("USAGE", f"two references mean a skill named {skill.name}")
                 if skill.has_no_artifact:
                     raise no_digest(skill, is_logged_in=self.context.credential_for(skill.origin) is not None)
                 check_release(skill, lock.skills.get(skill.name), version)
-                skills[skill.name], wanted[skill.name] = skill, version
+                skills[skill.name], wanted[skill.name] = skill, skill.git.ref if skill.git else version
         copy = self.settings.install == "copy" if copy is None else copy
         location = plan_placement(chosen, for_user=self.for_user, copy=copy)
         planned = [PlannedSkill(skill, location, chosen, wanted=wanted[name]) for name, skill in skills.items()]

@@ -110,7 +110,7 @@ class SkillFlows:
         return self._files
 
     def _fetch_versions(self) -> Flow[list[SkillRef]]:
-        if not self._ref.index_url:
+        if not self._ref.index_url and self._ref.git is None:
             return []
         return (yield from self._session.versions(self._ref))
 

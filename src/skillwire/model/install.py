@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from skillwire.model.ref import GitFacts
+
 
 class OriginRecord(NamedTuple):
     """What is stored about an origin."""
@@ -45,8 +47,8 @@ class LockedSkill(NamedTuple):
     origin: str  # a URL without the well-known part, or "path:" and a local folder
     index: str  # type: ignore[assignment]  # URL, empty for a local folder; hides tuple.index, which is unused
     url: str  # of the download
-    digest: str | None  # of the artifact, from the index
-    artifact_type: str  # "skill-md", "archive", "files" or "folder"
+    digest: str | None  # of the artifact, from the index; of a git one, as it is packed here
+    artifact_type: str  # "skill-md", "archive", "files", "folder" or "git"
     version: str | None
     first_seen: str  # when this digest was first installed here, RFC 3339 in UTC
     agents: tuple[str, ...]
@@ -55,6 +57,7 @@ class LockedSkill(NamedTuple):
     wanted: str = ""  # the version or range that it was asked for in; updates stay within it
     capabilities: tuple[str, ...] = ()
     requires: Mapping[str, str] = {}  # requirement → name of the installed skill that meets it
+    git: GitFacts | None = None
 
 
 class Lock(NamedTuple):

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Files = tuple[FileContent, ...]
 #: The id of a blob at an endpoint begins with it. Spec: specs §4.
 BLOB: Final = "blob:"
+#: The origin of a skill from a folder or a repository of this machine begins with it.
+LOCAL: Final = "path:"
 
 
 class SharedFacts(NamedTuple):
@@ -32,6 +34,32 @@ class RpcFacts(NamedTuple):
     endpoint: str
     namespace: str
     kind: str
+
+
+class GitFile(NamedTuple):
+    """A file or link of a commit: its path, its mode, and the name of its content."""
+
+    path: str
+    mode: str
+    blob: str
+
+
+class GitFacts(NamedTuple):
+    """Where a skill is in a Git repository.
+
+    Args:
+        commit: its name, of 40 hexadecimal characters.
+        path: of the skill's folder; empty for the whole repository.
+        tree: the name of that folder's content, which other commits may have, too.
+        ref: the branch, tag, commit or range that was asked for; empty for the default branch.
+        files: of the folder, as far as they are known; their paths are relative to it.
+    """
+
+    commit: str
+    path: str
+    tree: str
+    ref: str = ""
+    files: tuple[GitFile, ...] = ()
 
 
 class IndexedFile(NamedTuple):
@@ -66,7 +94,7 @@ class SkillRef(NamedTuple):
         found_via: the sources, such as ``agent-skills 0.2.0``, ``skill-sharing`` or ``skills-rpc``.
         fetched_at: when the source was read, in seconds since the epoch.
         rpc: from a Skills Protocol endpoint, which is then the only source.
-        artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one) or ``none``.
+        artifact_type: ``skill-md``, ``archive``, ``files`` (fetched one by one), ``git`` or ``none``.
         url: of its artifact, its ``SKILL.md`` or its descriptor; a path for a local folder.
         index_url: of the index that lists it; empty for a local folder.
         files: with their bytes, if already loaded.
@@ -95,11 +123,12 @@ class SkillRef(NamedTuple):
     described: Any = None
     requires: tuple[str, ...] = ()
     release: Release | None = None
+    git: GitFacts | None = None
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine, whose bytes are loaded."""
-        return self.files is not None
+        """Whether it is a folder of this machine, whose bytes are loaded, or in a repository of this machine."""
+        return self.files is not None or self.origin.startswith(LOCAL)
 
     @property
     def is_only_described(self) -> bool:

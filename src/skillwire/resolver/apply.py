@@ -117,6 +117,10 @@ def no_digest(ref: SkillRef, *, is_logged_in: bool) -> TrustError:
 
 
 def _fetch(skill: SkillRef, context: ResolveContext) -> Flow[Fetched]:
+    if skill.git is not None:
+        from skillwire.resolver.sources.git import GitSource  # noqa: PLC0415  # installing from an origin does without
+
+        return (yield from GitSource(context).fetch(skill))
     authorization, digest = context.credential_for(skill.url), skill.digest
     if skill.artifact_type == "files":
         return (yield from fetch_files(skill.indexed_files, authorization=authorization))
@@ -338,6 +342,8 @@ class _StagedSkills:
                     raise TrustError("LOCK_MISMATCH", f"{name}: the files are not those of the lock", place=place)
                 self._change.stage(name, files, planned.location)
                 before = self._lock.skills.get(name)
+                if planned.skill.git is not None and isinstance(content, bytes):
+                    planned = planned._replace(skill=planned.skill._replace(digest=Digest.of(content)))  # noqa: PLW2901  # known now
                 self._installed.append(_locked(planned, files, before, self._context))
                 if before is not None:
                     now = {*planned.location.folders, *planned.location.links}
@@ -378,7 +384,7 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         index=skill.index_url,
         url=skill.url,
         digest=skill.digest,
-        artifact_type="folder" if skill.is_local else skill.artifact_type,
+        artifact_type="folder" if skill.files is not None else skill.artifact_type,
         version=skill.version,
         first_seen=known.first_seen if known is not None and same else timestamp(context.clock()),
         agents=planned.agents,
@@ -387,4 +393,5 @@ def _locked(planned: PlannedSkill, content: Files, before: LockedSkill | None, c
         wanted=planned.wanted or (known.wanted if known is not None else ""),
         capabilities=skill.capabilities,
         requires=planned.requires,
+        git=skill.git,
     )

@@ -88,6 +88,13 @@ class LanNetwork(Protocol):
         """Return a skill as its server publishes it."""
 
 
+class GitMemory(NamedTuple):
+    """What a client has read of repositories: objects by name; of each repository its place and server's features."""
+
+    objects: dict[str, bytes]
+    servers: dict[str, tuple[str, frozenset[str]]]
+
+
 class ResolveContext(NamedTuple):
     """The context of a flow.
 
@@ -102,6 +109,8 @@ class ResolveContext(NamedTuple):
         explain: completes an error of an origin that refuses access with the credential that it was sent.
         root: the paths of local skills are relative to it.
         lan: returns the local network.
+        git: what was read of repositories.
+        upload_pack: answers a request to a repository of this machine: its path, the request, the most bytes.
     """
 
     cache: ResponseCache
@@ -118,6 +127,8 @@ class ResolveContext(NamedTuple):
     explain: Callable[[SkillwireError], object] = lambda _: None
     root: Path = Path()
     lan: Callable[[], LanNetwork] | None = None
+    git: GitMemory = GitMemory({}, {})
+    upload_pack: Callable[[str, bytes, int], bytes] = lambda *_: b""
 
     def note(self, error: SkillwireError) -> None:
         """Report an error that stops nothing."""

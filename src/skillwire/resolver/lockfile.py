@@ -25,10 +25,11 @@ from skillwire.errors import (
 from skillwire.limits import LOCK_BYTES
 from skillwire.model.digest import Digest
 from skillwire.model.install import InstallLocation, Lock, LockedSkill
+from skillwire.model.ref import LOCAL, GitFacts
 from skillwire.model.requirement import parse_range, parse_requirement
 from skillwire.model.skill import is_skill_name
 from skillwire.model.url import parse_url
-from skillwire.resolver.references import LOCAL
+from skillwire.resolver.git_references import check_ref
 from skillwire.trust.guarded_json import load_json
 from skillwire.trust.paths import check_path
 from skillwire.wire.exchange import work
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
 
 LOCK_NAME: Final = "skills.lock"
 _FORMAT: Final = 1
-_REMOTE_TYPES: Final = frozenset({"skill-md", "archive", "files"})
+_REMOTE_TYPES: Final = frozenset({"skill-md", "archive", "files", "git"})
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_GIT: Final = ("commit", "path", "tree")
+_OBJECT: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 def encode_lock(lock: Lock) -> bytes:
@@ -61,6 +64,7 @@ def encode_lock(lock: Lock) -> bytes:
             "folders": list(skill.placement.folders),
             "links": list(skill.placement.links),
             "files": dict(sorted(skill.files.items())),
+            **({"git": dict(zip(_GIT, skill.git, strict=False))} if skill.git else {}),
             **({"wanted": skill.wanted} if skill.wanted else {}),
             **({"capabilities": list(skill.capabilities)} if skill.capabilities else {}),
             **({"requires": dict(sorted(skill.requires.items()))} if skill.requires else {}),
@@ -101,7 +105,8 @@ def _read_skill(name: str, item: object, source: str) -> LockedSkill:
                 tuple(check_path(_string(link)) for link in fields["links"]),
             ),
             files={check_path(path): _hex(value) for path, value in fields["files"].items()},
-            wanted=_read_range(fields.get("wanted", "")),
+            wanted=_read_range(fields.get("wanted", ""), is_git="git" in fields),
+            git=_read_git(fields["git"]) if "git" in fields else None,
             capabilities=tuple(_string(one) for one in fields.get("capabilities", ())),
             requires={
                 parse_requirement(_string(text)).text: _string(met) for text, met in fields.get("requires", {}).items()
@@ -123,6 +128,10 @@ def _check_origin(locked: LockedSkill) -> None:
         if not locked.origin.startswith(LOCAL) or locked.index or locked.digest is not None or "://" in locked.url:
             raise ValueError("a skill of a folder has no URL and no digest")
         return
+    if (locked.artifact_type == "git") != (locked.git is not None) or (locked.git and locked.digest is None):
+        raise ValueError("a skill of a repository has a commit and a digest")
+    if locked.git and not locked.index and f"{LOCAL}{locked.url}" == locked.origin and "://" not in locked.url:
+        return  # a repository of this machine
     if locked.artifact_type not in _REMOTE_TYPES:
         raise ValueError(f"unknown type {ascii(locked.artifact_type)[:40]}")
     if locked.origin != str(parse_url(locked.origin)).removesuffix("/"):
@@ -145,8 +154,18 @@ def _hex(value: object) -> str:
     return cast("str", value)
 
 
-def _read_range(value: object) -> str:
+def _read_git(value: object) -> GitFacts:
+    fields = cast("dict[str, Any]", value)
+    commit, path, tree = (_string(fields[key]) for key in _GIT)
+    if not (_OBJECT.fullmatch(commit) and _OBJECT.fullmatch(tree)):
+        raise ValueError("a commit or tree has not 40 hexadecimal characters")
+    return GitFacts(commit, check_path(path) if path else "", tree)
+
+
+def _read_range(value: object, *, is_git: bool) -> str:
     text = _string(value)
+    if text and is_git:
+        return check_ref(text)
     return text if not text or text.startswith("sha256:") else parse_range(text).text
 
 

@@ -21,11 +21,11 @@ from skillwire.errors import SkillwireError, SourceLocation, TrustError, UsageEr
 from skillwire.model.digest import Digest
 from skillwire.model.install import InstallLocation, LockedSkill
 from skillwire.model.package import version_order
-from skillwire.model.ref import IndexedFile, Release, SkillRef
+from skillwire.model.ref import LOCAL, IndexedFile, Release, SkillRef
 from skillwire.model.requirement import parse_requirement
 from skillwire.model.skill import Finding, is_version
 from skillwire.model.url import parse_url
-from skillwire.resolver.sources import Lookup
+from skillwire.resolver.sources import GIT, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, is_namespace_at, usable_versions
 from skillwire.resolver.sources.folder import load_local
 from skillwire.wire.exchange import limit_time, run_all, work
@@ -130,6 +130,8 @@ def compare_with_folder(planned: PlannedSkill, folder: SkillsFolder, lock: Lock)
         return planned._replace(state="conflict", reason=f"it was installed from {locked.origin}")
     check_no_downgrade(locked, skill)
     is_current = locked.digest is not None and locked.digest == skill.digest
+    if skill.git is not None and locked.git is not None:
+        is_current = skill.git.tree == locked.git.tree
     if skill.files is not None:
         is_current = hash_files(skill.files) == locked.files
     whole = locked.placement == location and not folder.missing_places(locked.placement, skill.name)
@@ -157,7 +159,13 @@ def with_releases(skills: Sequence[SkillRef], context: ResolveContext) -> Flow[l
     source = AgentSkills(context)
 
     def look_up(skill: SkillRef) -> Flow[SkillRef]:
-        if skill.version is None or skill.digest is None or skill.release is not None or not skill.index_url:
+        if (
+            skill.git is not None
+            or skill.version is None
+            or skill.digest is None
+            or skill.release is not None
+            or not skill.index_url
+        ):
             return skill
         lists = yield from source.versions(Lookup(skill.index_url, skill.name))
         return skill._replace(release=next((one.release for one in lists if one.digest == skill.digest), None))
@@ -180,7 +188,7 @@ def release_warning(skill: SkillRef) -> Finding | None:
 
 def check_no_downgrade(locked: LockedSkill, skill: SkillRef) -> None:
     """Raise ``DOWNGRADE`` if a skill that was locked with a digest comes without one."""
-    if locked.digest is not None and skill.digest is None and not skill.is_local:
+    if locked.digest is not None and skill.digest is None and skill.git is None and not skill.is_local:
         message = f"{locked.name} was installed with a digest, and {locked.origin} gives none now"
         raise TrustError("DOWNGRADE", message, place=SourceLocation(skill.index_url))
 
@@ -245,8 +253,8 @@ def plan_locked(
 
     def plan() -> InstallPlan:
         planned = tuple(_plan_locked(locked, folder) for locked in skills)
-        remote = [row for row in skills if row.artifact_type != "folder"]
-        artifacts = {str(parse_url(row.url).origin) for row in remote if not row.url.startswith(f"{row.origin}/")}
+        remote = [row for row in skills if not row.origin.startswith(LOCAL)]
+        artifacts = {str(parse_url(row.url).origin) for row in remote if not f"{row.url}/".startswith(f"{row.origin}/")}
         bases = {row.origin for row in remote} | {
             origin for origin in artifacts if not any(row.origin.startswith(origin) for row in remote)
         }
@@ -292,6 +300,7 @@ def ref_of_locked(locked: LockedSkill, root: Path) -> SkillRef:
         indexed_files=files,
         capabilities=locked.capabilities,
         requires=tuple(locked.requires),
+        git=locked.git,
     )
 
 
@@ -321,6 +330,9 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
     comparisons: list[UpdateComparison] = []
     replaced: list[SkillRef] = []  # installed versions of which an index has no states
     for locked in skills:
+        if locked.git is not None:
+            comparisons.append((yield from _compare_git(locked, context)))
+            continue
         if not locked.index:
             comparisons.append((yield from work(partial(_compare_local, locked, context.root))))
             continue
@@ -345,6 +357,25 @@ def compare_with_origins(skills: Sequence[LockedSkill], context: ResolveContext)
                 replaced.append(ref_of_locked(locked, context.root))
     releases = {ref.name: ref for ref in (yield from with_releases(replaced[:_RELEASES_ASKED], context))}
     return [_with_release(row, releases.get(row.locked.name, row.latest), context) for row in comparisons]
+
+
+def _compare_git(locked: LockedSkill, context: ResolveContext) -> Flow[UpdateComparison]:
+    """Compare with the commit that the branch, or the best tag in the range, leads to now."""
+    assert locked.git is not None  # noqa: S101  # callers have looked
+    is_pinned = is_version(locked.wanted) or locked.wanted.startswith("sha256:") or locked.wanted == locked.git.commit
+    if is_pinned:
+        return UpdateComparison(locked, "current", ref_of_locked(locked, context.root))
+    url = locked.url if locked.index else str(context.root / locked.url)
+    lookup = Lookup(url, locked.git.path or None, source=GIT, version=locked.wanted)
+    try:
+        found = yield from open_source(GIT, context).resolve(lookup)
+    except SkillwireError as error:
+        context.explain(error)
+        return UpdateComparison(locked, "gone" if error.code == "SKILL_NOT_FOUND" else "unreachable", error=error)
+    latest = next((one for one in found if one.name == locked.name), None)
+    if latest is None or latest.git is None:
+        return UpdateComparison(locked, "gone")
+    return UpdateComparison(locked, "current" if latest.git.tree == locked.git.tree else "changed", latest)
 
 
 def _with_release(row: UpdateComparison, present: SkillRef | None, context: ResolveContext) -> UpdateComparison:

@@ -14,6 +14,8 @@ A reference is one of
   ``#ns.`` every skill of a namespace, with ``#`` alone every skill. A URL whose path does not end in ``rpc`` is one of
   an endpoint where the part behind its ``#`` has a dot, and is not the address of a page;
 - ``example.com/@acme/name``: a skill of a registry's namespace; ``example.com/acme/name`` too, where nothing else is;
+- ``owner/repo``, ``owner/repo/path``, ``https://example.com/x.git``, ``./x.git``: skills of a Git repository, in all
+  forms of :mod:`skillwire.resolver.git_references`; with ``@v1.2.0`` a tag, branch, commit or range of versions;
 - one of these for a single skill with ``@1.2.0``, ``@^1.2`` or ``@sha256:...``: that version, a range, an artifact;
 - ``name``: looked up in the configured sources, in their order.
 
@@ -30,21 +32,22 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skillwire.errors import UsageError, ValidationError
+from skillwire.model.ref import LOCAL
 from skillwire.model.requirement import parse_range
 from skillwire.model.skill import is_dotted_name, is_skill_name
 from skillwire.model.url import Url, is_ipv4, parse_url
 from skillwire.protocols.agent_skills.messages import WELL_KNOWN, WELL_KNOWN_OLD
 from skillwire.protocols.skill_sharing import REGISTRY as SHARING_REGISTRY
 from skillwire.protocols.skill_sharing import WELL_KNOWN as SHARING_WELL_KNOWN
-from skillwire.resolver.sources import BUILT_IN, FOLDER, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
+from skillwire.resolver.git_references import read_git_place
+from skillwire.resolver.sources import BUILT_IN, FOLDER, GIT, LAN, SKILL_SHARING, SKILLS_RPC, SOURCES, Lookup
 from skillwire.trust.address import AddressScope, classify, is_localhost, read_address
 
 if TYPE_CHECKING:
     from skillwire.model.ref import SkillRef
+    from skillwire.resolver.git_references import GitPlace
 
 
-#: The origin of a skill from a folder of this machine begins with it.
-LOCAL: Final = "path:"
 #: The path of an endpoint ends with it, unless its owner chose otherwise. Spec: specs §4.
 _RPC: Final = "rpc"
 _LAN: Final = f"{LAN}:"
@@ -81,27 +84,34 @@ class Reference(NamedTuple):
 
 def parse_reference(text: str) -> Reference:
     """Read the text that a user typed. Raises UsageError (``REFERENCE``), with the form to write instead."""
+    if text.partition(":")[0] not in {LAN, *(SOURCES.keys() - BUILT_IN)} and (place := read_git_place(text)):
+        return _in_repository(text, place)
     if text == _LAN or text.startswith((".", "/", "~")):
         return Reference(text, (Lookup(text, source=LAN if text == _LAN else FOLDER),))
     if found := _VERSION.fullmatch(text):
         return _with_version(text, *found.groups())
     source, colon, rest = text.partition(":")
     if colon and source in SOURCES.keys() - BUILT_IN:
-        place, _, name = rest.partition("#")
-        return Reference(text, (Lookup(place, name or None, source=source),))
-    if "://" in text:
-        return _web_reference(text, _url(text))
+        at, _, name = rest.partition("#")
+        return Reference(text, (Lookup(at, name or None, source=source),))
     if text.startswith(_LAN) and not text[4:].partition("/")[0].isdigit():
         what = text[4:64] if text[4:].isascii() else "CAPABILITY"
         fix = f"skillwire find {what} --lan lists them; give the reference of one."
         raise UsageError("REFERENCE", "lan: means any provider of a capability, which only call takes", fix=fix)
     host, _, _ = text.partition("/")
-    if "." in host or ":" in host or host == "localhost":
-        return _web_reference(text, _with_scheme(text))
+    if "." in host or ":" in host or host == "localhost":  # the colon of a scheme included
+        return _web_reference(text, _url(text) if "://" in text else _with_scheme(text))
     if is_skill_name(text):
         return Reference(text, name=text)
     fix = f"write ./{text} for a folder, or example.com/name for a skill of an origin"
     raise UsageError("REFERENCE", f"cannot read the reference {ascii(text)[:120]}", fix=fix)
+
+
+def _in_repository(text: str, place: GitPlace) -> Reference:
+    url = place.repository
+    if not url.startswith((".", "/", "~")):
+        url = str(_url(url) if "://" in url else _with_scheme(url)).rstrip("/")
+    return Reference(text, (Lookup(url, place.path or None, source=GIT, version=place.ref),), version=place.ref)
 
 
 def _with_version(text: str, skill: str, version: str) -> Reference:
@@ -164,6 +174,13 @@ def reference_to(ref: SkillRef) -> str:
         return ref.shared.descriptor_url
     if ref.rpc is not None:
         return f"{_shortest(ref.rpc.endpoint)}#{ref.name}"
+    if ref.git is not None:
+        place = ref.url if ref.is_local else _shortest(ref.origin)
+        place = f"./{place}" if ref.is_local and not place.startswith((".", "/")) else place
+        text = f"{place}/{ref.git.path}".rstrip("/")
+        in_repository = read_git_place(text)
+        is_read_so = in_repository is not None and in_repository.path == ref.git.path
+        return text if is_read_so else f"git+{ref.origin}//{ref.git.path}".rstrip("/")
     if ref.found_via in SOURCES.keys() - BUILT_IN:
         return f"{ref.found_via}:{ref.origin}#{ref.name}"
     if ref.origin.startswith(LOCAL):

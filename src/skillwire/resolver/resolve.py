@@ -15,7 +15,7 @@ from skillwire.resolver.context import is_not_found
 from skillwire.resolver.dependencies import place_of
 from skillwire.resolver.plan import ref_of_locked
 from skillwire.resolver.references import parse_reference, parse_source, sharing_at
-from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
+from skillwire.resolver.sources import AGENT_SKILLS, FOLDER, GIT, SKILL_SHARING, SKILLS_RPC, Lookup, open_source
 from skillwire.resolver.sources.agent_skills import AgentSkills, has_version, is_namespace_at, usable_versions
 from skillwire.wire.exchange import limit_time, work
 
@@ -65,7 +65,7 @@ def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[S
         if not is_not_found(error, context):
             raise
         missing = error
-    may_be_stale = any(lookup.source not in {FOLDER, SKILLS_RPC} for lookup in lookups)
+    may_be_stale = any(lookup.source not in {FOLDER, GIT, SKILLS_RPC} for lookup in lookups)
     if may_be_stale and missing.code == "SKILL_NOT_FOUND" and not (context.refresh or context.offline):
         context = context._replace(refresh=True)
         try:
@@ -80,7 +80,7 @@ def _ask_in_phases(reference: Reference, context: ResolveContext) -> Flow[list[S
 
 def _in_version(skill: SkillRef, reference: Reference) -> SkillRef:
     """Return ``skill``; raise ``VERSION_NOT_FOUND`` where it is the only one there, and not what was asked for."""
-    if reference.version and not has_version(skill, reference.version):
+    if reference.version and skill.git is None and not has_version(skill, reference.version):
         fix = f"There is {skill.version or skill.digest or 'one version'}."
         raise NotFoundError("VERSION_NOT_FOUND", f"{reference.text} is not published there", fix=fix)
     return skill
@@ -160,10 +160,11 @@ class DependencySources:
         if lookup.source == FOLDER:
             path = str(self._context.root / lookup.url)  # origins of folders are relative to the root
             found = yield from open_source(FOLDER, self._context).resolve(lookup._replace(url=path))
-        elif every:
+        elif every and lookup.source == AGENT_SKILLS:
             found = usable_versions((yield from AgentSkills(self._context).versions(lookup)))
         else:
-            found = [one for one in (yield from self._read(lookup)) if one.name == lookup.name]
+            known = yield from self._read(lookup)
+            found = [one for one in known if one.name == (lookup.name or "").rpartition("/")[2]]
         locked = self._installed.get(str(lookup.name))
         is_installed = locked is not None and any(one.origin == locked.origin for one in found)
         return [ref_of_locked(locked, self._context.root), *found] if locked is not None and is_installed else found

@@ -18,7 +18,8 @@ import structlog
 
 from skillwire import limits
 from skillwire.errors import SkillwireError, StorageError, one_line
-from skillwire.folder.publish import packed_files, zip_files
+from skillwire.folder.pack import zip_files
+from skillwire.folder.publish import packed_files
 from skillwire.model.access import Access
 from skillwire.model.skill import FileContent
 from skillwire.protocols.agent_skills.server import BlobResponse, CachePolicy

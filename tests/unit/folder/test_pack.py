@@ -12,7 +12,7 @@ import pytest
 
 from skillwire import limits
 from skillwire.errors import SkillwireError
-from skillwire.folder.publish import _tar, pack
+from skillwire.folder.pack import _tar, pack
 from skillwire.model.skill import FileContent
 
 FILES = (

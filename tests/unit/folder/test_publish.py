@@ -7,7 +7,8 @@ import pytest
 from tests.unit.protocols.sharing_samples import DESCRIPTOR
 
 from skillwire.folder.load import check_folder
-from skillwire.folder.publish import PreparedSkill, RefusedFolder, pack, prepare
+from skillwire.folder.pack import pack
+from skillwire.folder.publish import PreparedSkill, RefusedFolder, prepare
 from skillwire.model.access import Access
 from skillwire.model.packed_skills import pack_skill, unpack_skill
 from skillwire.model.skill import Identifiers

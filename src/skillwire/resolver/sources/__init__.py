@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skillwire.wire.exchange import Flow
 
 FOLDER: Final = "folder"
+GIT: Final = "git"
 LAN: Final = "lan"
 AGENT_SKILLS: Final = "agent-skills"
 SKILL_SHARING: Final = "skill-sharing"
@@ -77,6 +78,7 @@ class SourceRow(NamedTuple):
 
 SOURCES: Final[dict[str, SourceRow]] = {
     FOLDER: SourceRow("folder:Folder"),
+    GIT: SourceRow("git:GitSource"),
     LAN: SourceRow("lan:LanSource", deadline=3.0),
     AGENT_SKILLS: SourceRow("agent_skills:AgentSkills"),
     SKILL_SHARING: SourceRow("skill_sharing:SkillSharing"),

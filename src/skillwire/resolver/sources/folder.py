@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillwire.errors import NotFoundError, SourceLocation
-from skillwire.model.ref import SkillRef
-from skillwire.resolver.references import LOCAL
+from skillwire.model.ref import LOCAL, SkillRef
 from skillwire.wire.exchange import work
 
 if TYPE_CHECKING:

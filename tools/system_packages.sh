@@ -1,7 +1,7 @@
 #!/bin/sh
-# The programs outside PyPI that tests run beside: nginx, common archivers, npm for the peers in tests/interop, a browser
-# for the page, shells for the completion, a reader of man pages, the sandbox; and for the local network what makes hosts
-# on it, Avahi, and a reader of captures.
+# The programs outside PyPI that tests run beside: nginx, a proxy, common archivers, npm for the peers in tests/interop,
+# a browser for the page, shells for the completion, a reader of man pages, the sandbox; and for the local network what
+# makes hosts on it, Avahi, and a reader of captures.
 # As root on a Debian what is missing is installed. Elsewhere it is named with the fix; the tests that need
 # it are then skipped with that reason, so a failure here stops nothing.
 set -u
@@ -27,6 +27,7 @@ wants avahi-browse avahi-utils
 wants avahi-daemon avahi-daemon
 wants dbus-daemon dbus
 wants tshark tshark
+wants tinyproxy tinyproxy
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then

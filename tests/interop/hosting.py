@@ -223,11 +223,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def behind_tls(url: str, folder: Path) -> Iterator[tuple[str, Path]]:
+def behind_tls(url: str, folder: Path, host: str = "localhost") -> Iterator[tuple[str, Path]]:
     """Give an address with TLS in front of ``url``, and the file of the authority that its certificate is of."""
     authority, target, loop = trustme.CA(), urlsplit(url), asyncio.new_event_loop()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
+    authority.issue_cert(host).configure_cert(context)
     authority.cert_pem.write_to_path(str(folder / "authority.pem"))
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -245,7 +245,7 @@ def behind_tls(url: str, folder: Path) -> Iterator[tuple[str, Path]]:
     thread = Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
-        yield f"https://localhost:{server.sockets[0].getsockname()[1]}", folder / "authority.pem"
+        yield f"https://{host}:{server.sockets[0].getsockname()[1]}", folder / "authority.pem"
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

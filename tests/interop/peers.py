@@ -42,6 +42,7 @@ _FROM_DEBIAN: Final = {
     "gzip": "gzip",
     "nginx": "nginx",
     "tar": "tar",
+    "tinyproxy": "tinyproxy",
     "tshark": "tshark",
     "unshare": "util-linux",
     "unzip": "unzip",

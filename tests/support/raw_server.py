@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import ssl
 import struct
@@ -53,6 +54,18 @@ class Peer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
+    def tunnel(self, port: int) -> None:
+        """Carry bytes between the client and a port of this machine until one of them ends."""
+        # The end of the test closes both: their descriptors are negative then.
+        with contextlib.suppress(ValueError), socket.create_connection(("127.0.0.1", port)) as target:
+            self._server.opened.append(target)
+            other = {self._socket: target, target: self._socket}
+            while True:
+                for end in select.select([*other], [], [])[0]:
+                    if not (data := end.recv(65536)):
+                        return
+                    other[end].sendall(data)
+
     def cut(self) -> None:
         """End the TCP connection in order, but without an end of TLS."""
         self._socket.shutdown(socket.SHUT_WR)
@@ -84,7 +97,7 @@ class RawServer:
             (address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET
         )
         self.port: int = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = []
+        self.opened: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 
     def url(self, path: str = "/", *, host: str = "127.0.0.1") -> str:
@@ -97,7 +110,7 @@ class RawServer:
 
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
-        for sock in [self._listener, *self._open]:
+        for sock in [self._listener, *self.opened]:
             with contextlib.suppress(OSError):  # the other side may have ended it already
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
@@ -114,7 +127,7 @@ class RawServer:
             while True:
                 sock, _ = self._listener.accept()
                 self.connections += 1
-                self._open.append(sock)
+                self.opened.append(sock)
                 self._begin(lambda sock=sock: self._hold(sock))  # type: ignore[misc]  # binds this turn's socket
 
     def _hold(self, sock: socket.socket) -> None:
@@ -125,13 +138,31 @@ class RawServer:
                 self._talk(Peer(sock, self))
             else:
                 with self._tls.wrap_socket(sock, server_side=True) as secure:
-                    self._open.append(secure)  # wrapping has taken the descriptor out of the other one
+                    self.opened.append(secure)  # wrapping has taken the descriptor out of the other one
                     self._talk(Peer(secure, self))
 
 
 def answer(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
+
+
+def opening_tunnels(
+    port: int, *, credentials: bytes | None = None, status: str = "200 Connection established"
+) -> Callable[[Peer], None]:
+    """Return the talk of a proxy that leads every tunnel to ``port``, for the header line ``credentials``."""
+
+    def talk(peer: Peer) -> None:
+        head = peer.request()
+        if credentials is not None and credentials not in head.split(b"\r\n"):
+            peer.send(answer(b"<p>Log in</p>", "Proxy-Authenticate: Basic", status="407 Who are you"))
+        elif not status.startswith("200"):
+            peer.send(answer(b"<p>No</p>", status=status))
+        else:
+            peer.send(f"HTTP/1.1 {status}\r\n\r\n".encode())
+            peer.tunnel(port)
+
+    return talk
 
 
 def index_of(*entries: dict[str, Any]) -> bytes:

@@ -29,6 +29,7 @@ from skillwire.adapters.files.failing_tasks import read_failing
 from skillwire.adapters.files.install_folder import KEPT, STAGING, FileSkillsFolder
 from skillwire.adapters.files.settings_file import find_project_file, load_settings, user_file
 from skillwire.adapters.http.connection import known_addresses, resolve_host
+from skillwire.adapters.http.proxies import find_proxy
 from skillwire.adapters.http.sync import SyncDriver, call_within, run_parallel
 from skillwire.adapters.http.tls import client_context
 from skillwire.adapters.sandbox.bubblewrap import find_program
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
 Severity = Literal["ok", "warning", "problem"]
 
-_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 _SKEW_NOTICED: Final = 60.0  # seconds; a Date header has whole seconds and answers take some, too
 _SKEW_HARMFUL: Final = 3600.0  # seconds; certificates and freshness are judged by a clock that is this wrong
 _WIDE: Final = re.compile(r".*/[0-7]", re.ASCII)  # a network of sixteen million addresses and more
@@ -248,16 +248,12 @@ def check_sandbox(_: Environment) -> Iterator[Diagnosis]:
 
 
 def check_proxies(surroundings: Environment) -> Iterator[Diagnosis]:
-    """Judge the proxies that the environment names; their URLs may hold passwords and are not shown."""
-    variables = surroundings.environment
-    named = [name for name in _PROXIES if variables.get(name) or variables.get(name.lower())]
-    if not named:
+    """Report the proxy of public hosts, without its password; raises for a variable that cannot be used."""
+    proxy = find_proxy(parse_url("https://proxied.example"), surroundings.environment)
+    if proxy is None:
         yield Diagnosis("ok", "no proxy is set; connections are direct")
-        return
-    what = f"{', '.join(named)} set, and not used: connections are direct"
-    why = "A proxy looks names up itself, so the address policy could not hold through it."
-    fix = "Allow direct https connections to your sources, or publish a copy of them inside your network."
-    yield Diagnosis("warning", what, why, fix)
+    else:
+        yield Diagnosis("ok", f"{proxy.variable} names the proxy {proxy.url.authority}, which resolves names")
 
 
 def check_policy(surroundings: Environment) -> Iterator[Diagnosis]:
@@ -286,13 +282,14 @@ def check_source(source: str, surroundings: Environment) -> Iterator[Diagnosis]:
     url = parse_url(location.url)
     try:
         policy.check_url(url)
-        addresses = known_addresses(url.host) or resolve_host(url.host)
+        proxy = find_proxy(url, surroundings.environment)
+        addresses = () if proxy else known_addresses(url.host) or resolve_host(url.host)
         for address in addresses:
             policy.check_address(url, address)
     except SkillwireError as error:
         yield from_error(error, lead=f"{source}: ")
         return
-    yield Diagnosis("ok", f"{source} leads to {', '.join(addresses)}")
+    yield Diagnosis("ok", f"{source} leads to {', '.join(addresses) or 'the proxy'}")
     # A source that only the project names is asked without a credential, as every command does.
     authorization = _authorization(url, surroundings) if url.origin in policy.named else None
     begun = time.monotonic()

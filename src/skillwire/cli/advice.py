@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from skillwire.errors import Diagnostics
 
 
-_NETWORK: Final = {"HOST_NOT_FOUND", "CONNECT_FAILED", "CONNECTION_LOST", "TIMEOUT", "TLS_FAILED"}
 _ADDRESS: Final = {"ADDRESS_REFUSED", "PORT_REFUSED", "PLAIN_HTTP_REFUSED"}
-_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 #: Words that users of other tools type → the command to suggest. Real aliases are in :mod:`skillwire.cli.main`.
 SUGGESTIONS: Final = {
     "get": "add", "sync": "add --frozen", "ci": "add --frozen", "use": "add",
@@ -53,13 +51,9 @@ _CUTOFF: Final = 0.67  # less alike than this is a guess, such as add for badcmd
 def advised(error: SkillwireError) -> Diagnostics:
     """Return the diagnostics of ``error``, with a fix for the current environment."""
     diagnostics = error.diagnostics()
-    proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
     fix = None
     with suppress(SkillwireError):  # another file is broken too; the user needs the first error
-        if error.code in _NETWORK and proxy is not None:
-            ignored = f"{proxy} is set and not used: skillwire connects directly"
-            fix = f"{diagnostics.fix} {ignored} (docs/topics/address-policy.md, Proxies)."
-        elif error.code in _ADDRESS:
+        if error.code in _ADDRESS:
             fix = _of_project(str(error.details.get("host", "")))
         elif error.code == "NO_SOURCES" and "name" in error.details:
             fix = _installed(str(error.details["name"]))

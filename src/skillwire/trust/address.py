@@ -280,6 +280,14 @@ class AddressPolicy(_Rules):
                 fix = f'If that is right, put allow = ["{url.host}"] in your settings.'
             raise _refusal(url, f"{lead}{address}, {reach.value}", fix=fix, address=address)
 
+    def check_proxy(self, proxy: Url, address: str) -> None:
+        """Check the address of a proxy, which the environment names as ``allow`` would; its tunnels may cross http.
+
+        Raises TrustError (``ADDRESS_REFUSED``).
+        """
+        if classify(read_address(address)) is not AddressScope.PUBLIC:
+            AddressPolicy(self.named, (*self.allow, proxy.origin)).check_address(proxy, address)
+
     def _is_listed(self, url: Url) -> bool:
         return self.allowed.lists_host(url.host) or url.origin in self.allowed.origins
 

@@ -56,7 +56,6 @@ class HttpRequest(NamedTuple):
         max_bytes: largest body, before and after content decoding.
         timeout: seconds for the whole request: lookup, connecting, and the last byte of the body.
         sink: receives a large body instead of :attr:`HttpResponse.body`.
-        has_digest: the caller compares the body with a digest, so it may come from any origin.
     """
 
     url: str
@@ -66,7 +65,6 @@ class HttpRequest(NamedTuple):
     max_bytes: int = limits.INDEX_BYTES
     timeout: float = limits.HTTP_REQUEST_SECONDS
     sink: Sink | None = None
-    has_digest: bool = False
 
     def header(self, name: str) -> str | None:
         """Return the value of a header by its lower-case name."""

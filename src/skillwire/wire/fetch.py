@@ -4,9 +4,8 @@
 
 - at most five, none twice (a server that needs a cookie would loop);
 - never from https to http;
-- to another origin only with headers from a short list, and without a body. Any other header may be a secret, which
-  never crosses an origin, and the answer without it would be a different one. Where a digest decides which answer is
-  right, the redirect is followed without them;
+- to another origin only with headers from a short list, since any other one may be a secret: an origin that requires a
+  credential redirects to its CDN, whose URL needs none. A body is never sent to another origin;
 - a ``POST`` is repeated by 307 and 308 only; 303 becomes a ``GET``; 301 and 302 would lose the body and are refused.
 
 The driver's address policy decides on each target. No status is retried.
@@ -109,13 +108,10 @@ def redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest:
     if source.scheme == "https" and target.scheme == "http":
         raise _refused(request, target, "leads from https to http")
     if target.origin != source.origin:
-        carried = sorted(name for name in request.headers if name.lower() not in _HARMLESS_HEADERS)
-        carried += ["a body"] if request.body is not None else []
-        if request.has_digest:
-            headers = {name: value for name, value in request.headers.items() if name not in carried}
-            request = request._replace(headers=headers)
-        elif carried:
-            raise _refused(request, target, f"would carry {' and '.join(carried)} to another origin")
+        if request.body is not None:
+            raise _refused(request, target, "would carry a body to another origin")
+        headers = {name: value for name, value in request.headers.items() if name.lower() in _HARMLESS_HEADERS}
+        request = request._replace(headers=headers)
     return request._replace(url=str(target))
 
 

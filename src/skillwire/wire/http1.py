@@ -56,16 +56,23 @@ _SWITCHING: Final = 101
 _OK: Final = 200
 _PARTIAL: Final = 206
 _BODILESS: Final = frozenset({204, 304})
+_BODILESS_METHODS: Final = frozenset({"CONNECT", "HEAD"})
 
 
-def encode_request(request: HttpRequest, url: Url, defaults: Mapping[str, str]) -> bytes:
-    """Return the bytes of ``request``, whose headers override ``defaults``; raise ``HEADER`` for a malformed one."""
+def encode_request(
+    request: HttpRequest, url: Url, defaults: Mapping[str, str], for_proxy: Mapping[str, str] | None = None
+) -> bytes:
+    """Return the bytes of ``request``, whose headers override ``defaults``; raise ``HEADER`` for a malformed one.
+
+    ``for_proxy`` are the header fields for the proxy that the request is sent to. Spec: RFC 9112 §3.2.2.
+    """
     headers = {name.lower(): value for name, value in (*defaults.items(), *request.headers.items())}
     for name, value in headers.items():
         if name in _OURS or not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise UsageError("HEADER", f"the header {name!r} cannot be sent")  # its value may be a secret
-    lines = [f"{request.method} {url.target} HTTP/1.1", f"host: {url.host_header}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
+    target = url.target if for_proxy is None else str(url)
+    lines = [f"{request.method} {target} HTTP/1.1", f"host: {url.host_header}"]
+    lines += [f"{name}: {value}" for name, value in {**headers, **(for_proxy or {})}.items()]
     if request.body is not None:
         lines.append(f"content-length: {len(request.body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (request.body or b"")
@@ -215,7 +222,9 @@ class ResponseReader:
             self._refuse("its length is not a number")
         if coding is not None and coding.lower() != "chunked":
             self._refuse("it has an unknown transfer encoding")
-        if self._request.method == "HEAD" or status in _BODILESS:
+        if self._request.method == "CONNECT" and status != _OK:
+            self._buffer.clear()  # a page for people, on a connection that is closed
+        if self._request.method in _BODILESS_METHODS or status in _BODILESS:
             return
         if coding is not None:
             yield from self._chunked(body)

@@ -150,7 +150,7 @@ class TestTheRunner:
 
     def test_every_problem_and_warning_has_a_reason_and_a_fix(self, project):
         (project / ".agents").write_text("")
-        sections = look(project, {"HTTPS_PROXY": "x", "SKILLWIRE_SOURCES": "127.0.0.1:1 10.0.0.0/8"})
+        sections = look(project, {"HTTPS_PROXY": "socks5://x", "SKILLWIRE_SOURCES": "127.0.0.1:1 10.0.0.0/8"})
         rows = [row for section in sections for row in section.diagnoses if row.severity != "ok"]
         assert len(rows) >= 4
         assert not [row.what for row in rows if not row.why or not row.fix]
@@ -416,9 +416,9 @@ def test_a_clock_is_judged_by_its_distance(seconds, severity, text):
 
 
 def test_a_proxy_is_named_and_its_password_is_not(project):
-    variables = {"https_proxy": "http://me:hush@proxy", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""}
+    variables = {"https_proxy": "http://me:hush@px:3128", "ALL_PROXY": "socks5://x", "HTTP_PROXY": ""}
     (row,) = doctor.check_proxies(read_environment(project, variables, time.time()))
-    assert row.what == "HTTPS_PROXY, ALL_PROXY set, and not used: connections are direct"
+    assert (row.severity, row.what) == ("ok", "https_proxy names the proxy px:3128, which resolves names")
     assert "hush" not in repr(row)
 
 

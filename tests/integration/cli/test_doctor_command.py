@@ -27,10 +27,10 @@ def test_all_is_well(project, capsys):
 
 def test_a_warning_is_told_and_is_no_failure(project, capsys, monkeypatch):
     assert project
-    monkeypatch.setenv("HTTPS_PROXY", "http://me:hush@proxy")
+    monkeypatch.setenv("SKILLWIRE_ALLOW", "0.0.0.0/0")
     assert run(["doctor", "--quiet"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["Network", "  warning  HTTPS_PROXY set, and not used: connections are direct"]
+    assert lines[:2] == ["Network", "  warning  allow opens 0.0.0.0/0"]
     assert lines[2].startswith("           why  ")
     assert lines[3].startswith("           fix  ")
     assert lines[-1] == "1 warning"

@@ -75,33 +75,24 @@ def test_a_redirect_to_nowhere(headers):
 
 
 @pytest.mark.parametrize("location", ["https://b.example/", "https://a.example:8443/", "https://www.a.example/"])
-@pytest.mark.parametrize(
-    "request_",
-    [
-        HttpRequest(URL, headers=SECRET),
-        HttpRequest(URL, headers={"X-Api-Key": "secret"}),
-        HttpRequest(URL, headers={"Cookie": "secret"}),
-        HttpRequest(URL, method="POST", body=b"secret"),
-    ],
-    ids=["authorization", "an unknown header", "cookie", "a body"],
-)
-def test_a_secret_never_crosses_an_origin(request_, location):
-    assert code(request_, answer(307, location=location)) == "REDIRECT_REFUSED"
+@pytest.mark.parametrize("secret", [SECRET, {"X-Api-Key": "secret"}, {"Cookie": "secret"}])
+def test_another_origin_is_asked_without_secrets(secret, location):
+    redirected = follow_redirect(HttpRequest(URL, headers={**secret, "Accept": "*/*"}), 307, location)
+    assert (redirected.url, redirected.headers) == (location, {"Accept": "*/*"})
 
 
-def test_what_a_digest_verifies_may_come_from_another_origin_without_the_secret():
-    request = HttpRequest(URL, headers={**SECRET, "X-Api-Key": "secret", "Accept": "*/*"}, has_digest=True)
-    assert follow_redirect(request, 302, "/other").headers == request.headers
-    redirected = follow_redirect(request, 302, "https://b.example/file")
-    assert (redirected.url, redirected.headers) == ("https://b.example/file", {"Accept": "*/*"})
-    assert code(request, answer(302, location="http://b.example/")) == "REDIRECT_REFUSED"
+def test_a_secret_stays_away_when_the_redirects_lead_back():
+    request = follow_redirect(HttpRequest(URL, headers=SECRET), 302, "https://b.example/")
+    assert follow_redirect(request, 302, URL).headers == {}
 
 
-def test_the_refusal_names_the_header_and_not_the_secret():
+@pytest.mark.parametrize("location", ["https://b.example/", "https://a.example:8443/"])
+def test_a_body_never_crosses_an_origin(location):
+    post = HttpRequest(URL, method="POST", headers=SECRET, body=b"hush")
     with pytest.raises(TrustError) as caught:
-        follow(fetch(HttpRequest(URL, headers=SECRET)), [answer(302, location="https://b.example/")])
-    assert "Authorization" in caught.value.message
-    assert "secret" not in str(caught.value.diagnostics())
+        follow(fetch(post), [answer(307, location=location)])
+    assert caught.value.code == "REDIRECT_REFUSED"
+    assert "hush" not in str(caught.value.diagnostics())
 
 
 def test_a_credential_stays_within_its_origin():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from skillwire import limits
 from skillwire.adapters.http.connection import (
+    RECEIVE_BYTES,
     USER_AGENT,
     ConnectionPool,
     connect_error,
@@ -28,7 +29,9 @@ from skillwire.adapters.http.connection import (
     resolve_host,
     socket_address,
     timeout_error,
+    tunnel_reader,
 )
+from skillwire.adapters.http.proxies import check_peer, find_proxy
 from skillwire.adapters.http.tls import client_context
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from skillwire.adapters.http.connection import Resolver
+    from skillwire.adapters.http.proxies import Proxy
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse, Step
@@ -124,18 +128,24 @@ class Stream(asyncio.Protocol):
                 self._answer.set_result(response)
 
 
-async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLContext | None) -> Stream:
-    """Connect to ``address``, which the policy allowed, with TLS for https.
-
-    ``seconds`` covers connection and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``).
-    """
+async def open_stream(
+    url: Url, address: str, seconds: float, context: ssl.SSLContext | None, proxy: Proxy | None
+) -> Stream:
+    """Connect as :func:`skillwire.adapters.http.connection.open_connection` does."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
             sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
             try:
                 sock.setblocking(False)
-                await loop.sock_connect(sock, socket_address(address, url.port))
+                await loop.sock_connect(sock, socket_address(address, (proxy.url if proxy else url).port))
+                if proxy is not None and context is not None:
+                    await loop.sock_sendall(sock, proxy.connect_message(url))
+                    reader, response = tunnel_reader(proxy), None
+                    while response is None:
+                        data = await loop.sock_recv(sock, RECEIVE_BYTES)
+                        response = reader.feed(data) if data else reader.end()
+                    proxy.check(response, url, is_tunnel=True)
             except BaseException:
                 sock.close()
                 raise
@@ -146,7 +156,7 @@ async def open_stream(url: Url, address: str, seconds: float, context: ssl.SSLCo
             )
             return stream
     except OSError as error:
-        raise connect_error(url, address, error, str(error) or "timed out") from error
+        raise connect_error(url, address, error, str(error) or "timed out", proxy) from error
 
 
 T = TypeVar("T")
@@ -159,12 +169,18 @@ class AsyncDriver:
     """Runs flows, one or several at a time, in one event loop; its attributes are those of the synchronous driver."""
 
     def __init__(
-        self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
+        self,
+        policy: AddressPolicy,
+        *,
+        user_agent: str = USER_AGENT,
+        resolve: Resolver = resolve_host,
+        proxy_for: Callable[[Url], Proxy | None] = find_proxy,
     ) -> None:
         self.policy = policy
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": ", ".join(_CODINGS)}
         self._resolve = resolve
+        self._proxy_for = proxy_for
         self._kept: ConnectionPool[Stream] = ConnectionPool()
         self._context: ssl.SSLContext | None = None
 
@@ -221,18 +237,23 @@ class AsyncDriver:
         url = parse_url(request.url)
         self.policy.check_url(url)
         self.on_traffic(url.authority, 0)
-        message = encode_request(request, url, self._defaults)
+        proxy = self._proxy_for(url)
+        headers = proxy.headers if proxy is not None and url.scheme == "http" else None
+        message = encode_request(request, url, self._defaults, headers)
         try:
             async with asyncio.timeout(request.timeout):
-                kept, reader = self._kept.take(self.policy, url), ResponseReader(request)
+                kept, reader = self._kept.take(self.policy, url, proxy), ResponseReader(request)
                 try:
-                    response = await self._converse(kept or await self._connect(url), url, message, reader)
+                    response = await self._converse(kept or await self._connect(url, proxy), url, message, reader)
                 except FetchError as error:
                     if kept is None or not may_repeat(request, reader, error):
                         raise
-                    response = await self._converse(await self._connect(url), url, message, ResponseReader(request))
+                    stream = await self._connect(url, proxy)
+                    response = await self._converse(stream, url, message, ResponseReader(request))
         except TimeoutError as error:
             raise timeout_error(request) from error
+        if proxy is not None:
+            proxy.check(response, url, is_tunnel=False)
         if len(response.body) > _DECODE_APART_BYTES and "content-encoding" in response.headers:
             return await asyncio.to_thread(decode_content, response, request.max_bytes, codings=_CODINGS)
         return decode_content(response, request.max_bytes, codings=_CODINGS)
@@ -249,12 +270,13 @@ class AsyncDriver:
             stream.close()
         return response
 
-    async def _connect(self, url: Url) -> Stream:
-        """Connect to the first address that the policy allows and that answers."""
+    async def _connect(self, url: Url, proxy: Proxy | None) -> Stream:
+        """Connect to the first address, of the host or its proxy, that the policy allows and that answers."""
         loop = asyncio.get_running_loop()
-        found: Sequence[str] | None = known_addresses(url.host)
+        peer = proxy.url if proxy else url
+        found: Sequence[str] | None = known_addresses(peer.host)
         if found is None:
-            found = await loop.run_in_executor(None, self._resolve, url.host)
+            found = await loop.run_in_executor(None, self._resolve, peer.host)
         addresses = found[: limits.HTTP_ADDRESSES]
         end = loop.time() + limits.HTTP_CONNECT_SECONDS
         context = await self._tls() if url.scheme == "https" else None
@@ -262,11 +284,11 @@ class AsyncDriver:
         for index, address in enumerate(addresses):
             seconds = (end - loop.time()) / (len(addresses) - index)
             try:
-                self.policy.check_address(url, address)
-                return await open_stream(url, address, seconds, context)
+                check_peer(self.policy, url, proxy, address)
+                return await open_stream(url, address, seconds, context, proxy)
             except (FetchError, TrustError) as error:
                 failure = more_serious(failure, error)
-        raise failure or no_address_error(url)
+        raise failure or no_address_error(peer)
 
     async def _tls(self) -> ssl.SSLContext:
         if self._context is None:

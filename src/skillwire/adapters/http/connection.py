@@ -20,19 +20,21 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from skillwire import limits
+from skillwire.adapters.http.proxies import check_peer
 from skillwire.errors import FetchError, SourceLocation, TrustError
 from skillwire.model.url import is_ipv4
 from skillwire.trust.address import is_localhost
 from skillwire.version import VERSION
+from skillwire.wire.exchange import HttpRequest
+from skillwire.wire.http1 import ResponseReader
 
 if TYPE_CHECKING:
     import ssl
 
+    from skillwire.adapters.http.proxies import Proxy
     from skillwire.errors import SkillwireError
     from skillwire.model.url import Origin, Url
     from skillwire.trust.address import AddressPolicy
-    from skillwire.wire.exchange import HttpRequest
-    from skillwire.wire.http1 import ResponseReader
 
 
 USER_AGENT: Final = f"skillwire/{VERSION}"
@@ -115,11 +117,11 @@ class ConnectionPool(Generic[C]):
         self._lock = threading.Lock()
         self._idle: list[tuple[Origin, C]] = []  # oldest first
 
-    def take(self, policy: AddressPolicy, url: Url) -> C | None:
-        """Return the newest usable connection to the origin of ``url``; ``policy`` may have changed."""
+    def take(self, policy: AddressPolicy, url: Url, proxy: Proxy | None = None) -> C | None:
+        """Return the newest usable connection for the origin of ``url``; ``policy`` may have changed."""
         while (connection := self._newest(url.origin)) is not None:
             with contextlib.suppress(TrustError):  # the next connection reports the reason
-                policy.check_address(url, connection.address)
+                check_peer(policy, url, proxy, connection.address)
                 if connection.is_quiet():
                     return connection
             connection.close()
@@ -148,7 +150,7 @@ class ConnectionPool(Generic[C]):
             connection.close()
 
 
-_RECEIVE_BYTES: Final = 64 * 1024  # a larger buffer costs more to allocate than it saves in calls
+RECEIVE_BYTES: Final = 64 * 1024  # a larger buffer costs more to allocate than it saves in calls
 
 
 class Deadline:
@@ -194,7 +196,7 @@ class Connection:
     def receive(self, deadline: Deadline) -> bytes:
         """Return at least one byte; empty when the peer has ended the connection."""
         self._socket.settimeout(deadline.remaining())
-        return self._socket.recv(_RECEIVE_BYTES)
+        return self._socket.recv(RECEIVE_BYTES)
 
     def is_quiet(self) -> bool:
         """Whether nothing came since the last answer."""
@@ -205,17 +207,32 @@ class Connection:
         self._socket.close()
 
 
-def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLContext | None) -> Connection:
-    """Connect to ``address``, which the policy allowed, with TLS for https.
+def tunnel_reader(proxy: Proxy) -> ResponseReader:
+    """Return the reader of the proxy's answer to ``CONNECT``."""
+    return ResponseReader(HttpRequest(str(proxy.url), method="CONNECT"))
 
-    ``seconds`` covers connection and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``).
+
+def open_connection(
+    url: Url, address: str, seconds: float, context: ssl.SSLContext | None, proxy: Proxy | None
+) -> Connection:
+    """Connect to ``address``, of the host or the proxy, which the policy allowed; with TLS to the host for https.
+
+    ``seconds`` covers connection, tunnel and handshake. Raises FetchError (``CONNECT_FAILED``, ``TLS_FAILED``,
+    ``PROXY_REFUSED``).
     """
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     end = time.monotonic() + seconds
     try:
         sock.settimeout(seconds)
-        sock.connect(socket_address(address, url.port))
+        sock.connect(socket_address(address, (proxy.url if proxy else url).port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if proxy is not None and context is not None:
+            sock.sendall(proxy.connect_message(url))
+            reader, response = tunnel_reader(proxy), None
+            while response is None:
+                sock.settimeout(max(end - time.monotonic(), 0.001))
+                response = reader.feed(data) if (data := sock.recv(RECEIVE_BYTES)) else reader.end()
+            proxy.check(response, url, is_tunnel=True)
         sock.settimeout(max(end - time.monotonic(), 0.001))
         if context is not None:
             # A TLS stream that ends without a close message was cut; without this it would pass for an end.
@@ -224,16 +241,19 @@ def open_connection(url: Url, address: str, seconds: float, context: ssl.SSLCont
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError):
-            raise connect_error(url, address, error, str(error.strerror or error)) from error
+            raise connect_error(url, address, error, str(error.strerror or error), proxy) from error
         raise
 
 
-def connect_error(url: Url, address: str, error: OSError, reason: str) -> FetchError:
+def connect_error(url: Url, address: str, error: OSError, reason: str, proxy: Proxy | None) -> FetchError:
     """Return the error of a failed connection, in the handshake too."""
     if "ssl" in sys.modules:  # else no TLS was tried
         from skillwire.adapters.http.tls import tls_failure  # noqa: PLC0415 - imports ssl, which costs milliseconds
 
         if (failure := tls_failure(url, error)) is not None:
             return failure
-    message = f"cannot connect to {url.host} ({address}, port {url.port}): {reason}"
+    host, port = url.host, url.port
+    if proxy is not None:
+        host, port = f"the proxy {proxy.url.host}, which {proxy.variable} names", proxy.url.port
+    message = f"cannot connect to {host} ({address}, port {port}): {reason}"
     return FetchError("CONNECT_FAILED", message, place=SourceLocation(str(url)))

@@ -6,7 +6,7 @@ HTTP; this module resolves, connects, keeps connections and watches the clock.
 
 The policy checks the URL, a kept connection before its reuse, and each address right before a connection. A ``GET`` is
 sent once more if a server closes a kept connection before it answers; :mod:`skillwire.wire.fetch` does all other
-retries. No proxy is used: it would resolve names outside the address policy. Drivers add no cookie or credential.
+retries. Drivers add no cookie, and no credential but that of a proxy (:mod:`skillwire.adapters.http.proxies`).
 
 A new thread starts only when no call has ended for some milliseconds: calls to a distant server overlap, and calls to
 a near one run one after another, which is faster under one interpreter lock.
@@ -32,6 +32,7 @@ from skillwire.adapters.http.connection import (
     open_connection,
     resolve_host,
 )
+from skillwire.adapters.http.proxies import check_peer, find_proxy
 from skillwire.errors import FetchError, SkillwireError, TrustError
 from skillwire.model.url import parse_url
 from skillwire.wire.exchange import All, HttpRequest, Work, drive
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skillwire.adapters.http.connection import Connection, Resolver
+    from skillwire.adapters.http.proxies import Proxy
     from skillwire.model.url import Url
     from skillwire.trust.address import AddressPolicy
     from skillwire.wire.exchange import Flow, HttpResponse, Step
@@ -109,7 +111,12 @@ class SyncDriver:
     """Runs flows, one or several at a time; its methods may be called from any thread."""
 
     def __init__(
-        self, policy: AddressPolicy, *, user_agent: str = USER_AGENT, resolve: Resolver = resolve_host
+        self,
+        policy: AddressPolicy,
+        *,
+        user_agent: str = USER_AGENT,
+        resolve: Resolver = resolve_host,
+        proxy_for: Callable[[Url], Proxy | None] = find_proxy,
     ) -> None:
         #: Where connections may lead; may be replaced at any time.
         self.policy = policy
@@ -117,6 +124,7 @@ class SyncDriver:
         self.on_traffic: Callable[[str, int], object] = lambda *_: None
         self._defaults = {"user-agent": user_agent, "accept-encoding": "gzip"}
         self._resolve = resolve
+        self._proxy_for = proxy_for
         self._kept: ConnectionPool[Connection] = ConnectionPool()
         self._context_lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
@@ -168,16 +176,20 @@ class SyncDriver:
         url = parse_url(request.url)
         self.policy.check_url(url)
         self.on_traffic(url.authority, 0)
-        message = encode_request(request, url, self._defaults)
+        proxy = self._proxy_for(url)
+        headers = proxy.headers if proxy is not None and url.scheme == "http" else None
+        message = encode_request(request, url, self._defaults, headers)
         deadline = Deadline(request)
-        kept, reader = self._kept.take(self.policy, url), ResponseReader(request)
+        kept, reader = self._kept.take(self.policy, url, proxy), ResponseReader(request)
         try:
-            response = self._converse(kept or self._connect(url, deadline), url, message, reader, deadline)
+            response = self._converse(kept or self._connect(url, proxy, deadline), url, message, reader, deadline)
         except FetchError as error:
             if kept is None or not may_repeat(request, reader, error):
                 raise
-            connection = self._connect(url, deadline)
+            connection = self._connect(url, proxy, deadline)
             response = self._converse(connection, url, message, ResponseReader(request), deadline)
+        if proxy is not None:
+            proxy.check(response, url, is_tunnel=False)
         return decode_content(response, request.max_bytes)
 
     def _converse(
@@ -203,9 +215,10 @@ class SyncDriver:
             connection.close()
         return response
 
-    def _connect(self, url: Url, deadline: Deadline) -> Connection:
-        """Connect to the first address that the policy allows and that answers."""
-        addresses = known_addresses(url.host) or call_within(lambda: self._resolve(url.host), deadline.remaining())
+    def _connect(self, url: Url, proxy: Proxy | None, deadline: Deadline) -> Connection:
+        """Connect to the first address, of the host or its proxy, that the policy allows and that answers."""
+        peer = proxy.url if proxy else url
+        addresses = known_addresses(peer.host) or call_within(lambda: self._resolve(peer.host), deadline.remaining())
         if addresses is None:
             raise deadline.passed()
         addresses = addresses[: limits.HTTP_ADDRESSES]
@@ -215,13 +228,13 @@ class SyncDriver:
         for index, address in enumerate(addresses):
             seconds = max(end - time.monotonic(), 0.001) / (len(addresses) - index)
             try:
-                self.policy.check_address(url, address)
-                return open_connection(url, address, seconds, context)
+                check_peer(self.policy, url, proxy, address)
+                return open_connection(url, address, seconds, context, proxy)
             except (FetchError, TrustError) as error:
                 failure = more_serious(failure, error)
         if not isinstance(failure, TrustError):
             deadline.remaining()  # when the time is over, that is the reason
-        raise failure or no_address_error(url)
+        raise failure or no_address_error(peer)
 
     def _tls(self) -> ssl.SSLContext:
         from skillwire.adapters.http.tls import client_context  # noqa: PLC0415 - what meets no https needs no ssl

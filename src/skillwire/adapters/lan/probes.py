@@ -35,7 +35,7 @@ Address = tuple[str, int]
 
 async def ask(request: HttpRequest) -> HttpResponse:
     """Send one request to a URL whose address is known to be good; follow no redirect. Raises: FetchError."""
-    async with AsyncDriver(AddressPolicy().naming(parse_url(request.url))) as driver:
+    async with AsyncDriver(AddressPolicy().naming(parse_url(request.url)), proxy_for=lambda _: None) as driver:
         return await driver.send(request)
 
 

@@ -64,7 +64,7 @@ def fetch_artifact(
     if is_archive:
         headers["Accept-Encoding"] = "identity"  # it is compressed already, and only plain bytes can be continued
     most = limits.ARCHIVE_BYTES if is_archive else limits.SKILL_MD_BYTES
-    request = _request(entry.url, headers, authorization, most)._replace(has_digest=entry.digest is not None)
+    request = _request(entry.url, headers, authorization, most)
     response = yield from _fetch(request, sink, end)
     if sink is not None and response.in_sink and response.status == _PARTIAL and sink.digest() != entry.digest:
         sink.discard()
@@ -102,7 +102,7 @@ def fetch_file(
     if end is None:
         end = time.monotonic() + limits.DOWNLOAD_SECONDS
     request = _request(file.url, {"Accept": "*/*"}, authorization, max_bytes)
-    response = yield from _fetch(request._replace(has_digest=file.digest is not None), None, end)
+    response = yield from _fetch(request, None, end)
     if file.digest is not None:  # an index before 0.2.0 has none; DOWNGRADE protects origins that had
         verify_digest(response.body, file.digest, file.url)
     return response.body

@@ -226,14 +226,15 @@ def test_a_redirect_meets_the_policy(drive):
 
 
 def test_no_credential_crosses_an_origin(drive):
-    with RawServer(serving(answer(b"secret"))) as other:
+    with RawServer(serving(answer(b"public"))) as other:
         with RawServer(serving(answer(b"", f"Location: {other.url()}", status="307 Away"))) as server:
             drive.naming(other.url())
-            assert code(drive.get, server.url(), headers={"Authorization": "Bearer x"}) == "REDIRECT_REFUSED"
-        assert other.connections == 0
+            assert drive.get(server.url(), headers={"Authorization": "Bearer x"}).body == b"public"
+            assert b"authorization: Bearer x" in server.requests[0]
+        assert b"authorization" not in other.requests[0]
 
 
-def test_no_proxy_is_used(drive, monkeypatch):
+def test_no_proxy_is_used_for_this_machine(drive, monkeypatch):
     with RawServer(serving(answer(b"proxied"))) as proxy, RawServer(serving(answer(b"direct"))) as server:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url())
